@@ -1,0 +1,1 @@
+"""The USSD and mobile-money integration server."""

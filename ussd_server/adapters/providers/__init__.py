@@ -1,0 +1,1 @@
+"""Companies that move money for us, one file each; their field names never leave it."""

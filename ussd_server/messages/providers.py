@@ -1,0 +1,200 @@
+"""What the service says to money companies and what it hears from them, in its own words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+
+class Direction(StrEnum):
+    """Which way the money goes, seen from the client."""
+
+    COLLECTION = "collection"
+    DISBURSEMENT = "disbursement"
+    REFUND = "refund"
+
+
+class Fault(StrEnum):
+    """Whose a failure is."""
+
+    PAYER = "payer"
+    PAYEE = "payee"
+    CLIENT = "client"
+    PROVIDER = "provider"
+    SERVICE = "service"
+
+
+class Retry(StrEnum):
+    """What helps after a failure."""
+
+    NO = "no"
+    NEW_ATTEMPT = "new_attempt"
+    AFTER_USER_ACTION = "after_user_action"
+    WAIT = "wait"
+
+
+class FailureCode(StrEnum):
+    """Why a payment failed: the same vocabulary for every company (wire contract 3.1)."""
+
+    INSUFFICIENT_BALANCE = "INSUFFICIENT_BALANCE"
+    CLIENT_FLOAT_LOW = "CLIENT_FLOAT_LOW"
+    PAYER_DECLINED = "PAYER_DECLINED"
+    PAYER_TIMEOUT = "PAYER_TIMEOUT"
+    WRONG_PIN = "WRONG_PIN"
+    PAYER_NOT_FOUND = "PAYER_NOT_FOUND"
+    PAYER_BLOCKED = "PAYER_BLOCKED"
+    PAYER_LIMIT_REACHED = "PAYER_LIMIT_REACHED"
+    PAYEE_NOT_FOUND = "PAYEE_NOT_FOUND"
+    PAYEE_BLOCKED = "PAYEE_BLOCKED"
+    PAYEE_LIMIT_REACHED = "PAYEE_LIMIT_REACHED"
+    AMOUNT_OUT_OF_BOUNDS = "AMOUNT_OUT_OF_BOUNDS"
+    CANCELLED = "CANCELLED"
+    PROVIDER_CONFIG = "PROVIDER_CONFIG"
+    PROVIDER_UNAVAILABLE = "PROVIDER_UNAVAILABLE"
+    PROVIDER_ERROR = "PROVIDER_ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class FailureKind:
+    """What a failure code means to a client: a sentence, whose fault it is, and what helps."""
+
+    message: str
+    fault: Fault
+    retry: Retry
+
+
+FAILURES: dict[FailureCode, FailureKind] = {
+    FailureCode.INSUFFICIENT_BALANCE: FailureKind(
+        "The payer's mobile money balance is too low", Fault.PAYER, Retry.AFTER_USER_ACTION
+    ),
+    FailureCode.CLIENT_FLOAT_LOW: FailureKind(
+        "The float held with the mobile money company is too low", Fault.CLIENT, Retry.WAIT
+    ),
+    FailureCode.PAYER_DECLINED: FailureKind("The payer declined the payment", Fault.PAYER, Retry.NEW_ATTEMPT),
+    FailureCode.PAYER_TIMEOUT: FailureKind("The payer did not approve in time", Fault.PAYER, Retry.NEW_ATTEMPT),
+    FailureCode.WRONG_PIN: FailureKind("The payer entered a wrong PIN", Fault.PAYER, Retry.NEW_ATTEMPT),
+    FailureCode.PAYER_NOT_FOUND: FailureKind("The payer has no mobile money account", Fault.PAYER, Retry.NO),
+    FailureCode.PAYER_BLOCKED: FailureKind("The payer's account may not pay", Fault.PAYER, Retry.NO),
+    FailureCode.PAYER_LIMIT_REACHED: FailureKind("The payer reached a limit of their account", Fault.PAYER, Retry.WAIT),
+    FailureCode.PAYEE_NOT_FOUND: FailureKind("The payee has no mobile money account", Fault.PAYEE, Retry.NO),
+    FailureCode.PAYEE_BLOCKED: FailureKind("The payee's account may not receive", Fault.PAYEE, Retry.NO),
+    FailureCode.PAYEE_LIMIT_REACHED: FailureKind("The payee reached a limit of their account", Fault.PAYEE, Retry.WAIT),
+    FailureCode.AMOUNT_OUT_OF_BOUNDS: FailureKind(
+        "The mobile money company does not move this amount", Fault.CLIENT, Retry.NO
+    ),
+    FailureCode.CANCELLED: FailureKind("The payment was cancelled", Fault.PROVIDER, Retry.NEW_ATTEMPT),
+    FailureCode.PROVIDER_CONFIG: FailureKind(
+        "The service is not set up correctly with the mobile money company", Fault.SERVICE, Retry.NO
+    ),
+    FailureCode.PROVIDER_UNAVAILABLE: FailureKind(
+        "The mobile money company is not available", Fault.PROVIDER, Retry.WAIT
+    ),
+    FailureCode.PROVIDER_ERROR: FailureKind(
+        "The mobile money company could not complete the payment", Fault.PROVIDER, Retry.NEW_ATTEMPT
+    ),
+}
+
+
+class Outcome(StrEnum):
+    """What one answer of a company proves about a payment.
+
+    SUCCEEDED and FAILED are definite. PENDING: the company has it and is not finished. UNKNOWN: nothing can be concluded
+    (silence, garbage, an error page). NOT_FOUND: asked by enquiry, the company says it knows no such payment.
+    NOT_SENT: the request provably never left, so the same payment may be asked again at once.
+    """
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    PENDING = "pending"
+    UNKNOWN = "unknown"
+    NOT_FOUND = "not_found"
+    NOT_SENT = "not_sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer about a payment. `failure` is set exactly when the outcome is FAILED.
+
+    `word` is the company's own reason, at most 80 characters of `A-Za-z0-9_ .-`, kept for the transaction's story.
+    `amount_cents` is what the company says was moved, when it says so; a difference goes to review.
+    """
+
+    outcome: Outcome
+    failure: FailureCode | None = None
+    provider_transaction_id: str | None = None
+    amount_cents: int | None = None
+    word: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """A payment as a company is told about it; the same message serves asking and enquiring.
+
+    `provider_reference` is a version 4 UUID stored before the first byte leaves: the company's idempotency name.
+    `phone_number` is the subscriber (+256 and nine digits), `amount_cents` is 1 to 99_999_999.
+    `original_provider_reference` and `original_provider_transaction_id` name the collection that a refund gives back.
+    `asked_at` is when it was first asked (UTC), None before that. `note` is short text for the subscriber.
+    """
+
+    transaction_id: str
+    provider_reference: str
+    direction: Direction
+    phone_number: str
+    amount_cents: int
+    currency: str
+    note: str = ""
+    asked_at: datetime | None = None
+    original_provider_reference: str | None = None
+    original_provider_transaction_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When a company is asked again about an unfinished payment; all in seconds.
+
+    `delays` follow one another, the last one repeats; each is jittered by the caller. `not_found_means_lost_after`:
+    a NOT_FOUND this long after asking proves that the payment never arrived and may be asked again under the same
+    reference. `late_check_after`: one more enquiry this long after a failure, because companies have been seen to
+    report success after failure. `give_up_after`: then a person looks at it.
+    """
+
+    delays: tuple[float, ...]
+    not_found_means_lost_after: float
+    late_check_after: float
+    give_up_after: float
+    per_second: float
+
+
+class Provider(Protocol):
+    """A money company. Implementations never raise for what the outside does: they answer UNKNOWN."""
+
+    name: str
+    pace: Pace
+    moves_whole_shillings_only: bool
+
+    @property
+    def available(self) -> bool:
+        """False while the company is known to be away: nothing should be recorded that it would have to move now."""
+        ...
+
+    def ask(self, payment: Payment, timeout_seconds: float) -> Answer:
+        """Ask the company to move the money; may be repeated with the same reference without a second effect."""
+        ...
+
+    def enquire(self, payment: Payment, timeout_seconds: float) -> Answer:
+        """Ask the company what became of the payment."""
+        ...
+
+    def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
+        """Our float with the company in cents, None when it cannot be learnt now."""
+        ...
+
+    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
+        """The name registered for a phone number, None when it cannot be learnt."""
+        ...
+
+    def reference_in(self, callback: bytes) -> str | None:
+        """The provider reference that a callback body names, None when it names none. Nothing else in it is believed."""
+        ...
