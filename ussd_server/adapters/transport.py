@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -94,7 +95,7 @@ class Transport:
     ) -> None:
         self._guard = guard
         self._max_connections = max_connections
-        self._trust = trust or httpx2.create_ssl_context(trust_env=False)
+        self._trust = trust or _public_authorities()
         self._progress = _Progress()
         self._backend = _BoundedBackend(self._progress, resolve or resolve_name, guard)
         # One pool for each process: a forked child must not write into its parent's connections.
@@ -204,6 +205,12 @@ class Transport:
                 ),
             )
         return pool
+
+
+@cache
+def _public_authorities() -> ssl.SSLContext:
+    """The public certificate authorities; reading them takes longer than most calls."""
+    return httpx2.create_ssl_context(trust_env=False)
 
 
 def resolve_name(host: str, port: int) -> list[str]:
