@@ -1,0 +1,119 @@
+"""How often one may call: named policies of exact sliding windows, kept in Redis, and by each worker without it."""
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from limits import RateLimitItem
+
+from ussd_server.rpc.redis_link import Circuit, RedisAway, log_change
+from ussd_server.rpc.sliding_log import (
+    LocalLog,
+    SlidingLogRateLimiter,
+    SlidingLogStorage,
+    Verdict,
+    WindowState,
+    read_verdict,
+    windows_of,
+)
+
+__all__ = ["Limiter", "Policy", "SlidingLogStorage", "Verdict", "WindowState", "rate_limit_headers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What one kind of caller may do: any number of windows, all of which must have room."""
+
+    name: str
+    items: tuple[RateLimitItem, ...]
+
+
+class Limiter:
+    """Counts calls by policy and identity and never fails: without Redis each worker allows its share of the limits."""
+
+    def __init__(
+        self,
+        storage: SlidingLogStorage,
+        policies: Iterable[Policy],
+        workers: int,
+        on_change: Callable[[bool], None] = log_change,
+        rest_seconds: float = 1.0,
+    ) -> None:
+        """`workers` is the number of processes that share the limits while Redis is away.
+
+        `on_change(away)` is called once each time Redis goes away or comes back and must not raise; while Redis is
+        away it is asked once every `rest_seconds`, by a thread of its own.
+        """
+        self._policies = {policy.name: policy for policy in policies}
+        self._workers = workers
+        self._strategy = SlidingLogRateLimiter(storage)
+        self._circuit = Circuit(storage.check, on_change, rest_seconds)
+        # One log per policy, so that a flood of addresses cannot push the keys' accept times out of memory.
+        self._local = {name: LocalLog() for name in self._policies}
+        self._counting = threading.Lock()
+        self.fallback_total = 0
+
+    @property
+    def away(self) -> bool:
+        """Whether this process limits by itself now."""
+        return self._circuit.away
+
+    def hit(self, namespace: str, identity: str) -> Verdict:
+        """Count one call of `identity` under the policy `namespace`; a refused call uses up nothing."""
+        return self._decide(namespace, identity, consume=True)
+
+    def peek(self, namespace: str, identity: str) -> Verdict:
+        """Tell what `hit` would answer, and count nothing."""
+        return self._decide(namespace, identity, consume=False)
+
+    def clear(self, namespace: str, identity: str) -> None:
+        """Forget what was counted for `identity`, here at once and in Redis if it can be reached."""
+        name = _digest(identity)
+        self._local[namespace].clear(name)
+        try:
+            self._circuit.call(lambda: self._strategy.clear_all(namespace, name))
+        except RedisAway:
+            return
+
+    def close(self) -> None:
+        """End the thread that looks for Redis."""
+        self._circuit.close()
+
+    def _decide(self, namespace: str, identity: str, consume: bool) -> Verdict:
+        items = self._policies[namespace].items
+        name = _digest(identity)
+        ask = self._strategy.hit_all if consume else self._strategy.test_all
+        try:
+            return self._circuit.call(lambda: ask(items, namespace, name))
+        except RedisAway:
+            with self._counting:
+                self.fallback_total += 1
+            reading = self._local[namespace].acquire(name, windows_of(items, self._workers), consume)
+            return read_verdict(items, reading, fallback=True)
+
+
+def _digest(identity: str) -> str:
+    """Stand in for an identity in Redis: a stranger decides its length, and it may be a person's e-mail address."""
+    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def rate_limit_headers(verdict: Verdict) -> dict[str, str]:
+    """The headers that tell a caller where it stands.
+
+    `RateLimit-Policy` and `RateLimit` show every window, as structured fields (draft-ietf-httpapi-ratelimit-headers);
+    `X-RateLimit-*` show the tighter one. All times are seconds from now, as in `Retry-After`.
+    """
+    tighter = verdict.tighter
+    return {
+        "RateLimit-Policy": ", ".join(
+            f'"{window.name}";q={window.limit};w={window.window_seconds}' for window in verdict.windows
+        ),
+        "RateLimit": ", ".join(
+            f'"{window.name}";r={window.remaining};t={window.reset_seconds}' for window in verdict.windows
+        ),
+        "X-RateLimit-Limit": str(tighter.limit),
+        "X-RateLimit-Remaining": str(tighter.remaining),
+        "X-RateLimit-Reset": str(tighter.reset_seconds),
+    }

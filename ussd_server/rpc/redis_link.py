@@ -1,0 +1,151 @@
+"""The way to Redis: a client for every form of address, and the circuit that spares callers a server that is away."""
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from redis import Redis, RedisCluster, RedisError
+from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
+from redis.connection import parse_url
+from redis.exceptions import RedisClusterException
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+RedisClient = Redis | RedisCluster
+Answer = TypeVar("Answer")
+
+# The cluster client raises a family of its own, and looks host names up outside any family.
+REDIS_TROUBLE = (RedisError, RedisClusterException, OSError)
+
+log = logging.getLogger(__name__)
+
+
+def connect(url: str, *, timeout_seconds: float = 0.2) -> RedisClient:
+    """Make a client that never retries and waits at most `timeout_seconds` for a connection or an answer.
+
+    `url` is one of `redis://`, `rediss://`, `unix:///path`, `redis+cluster://host:port,host:port` and
+    `redis+sentinel://host:port,host:port/service[/db]`. Credentials in the address are those of the data servers;
+    sentinels with their own take `?sentinel_username=` and `?sentinel_password=`.
+    Only the cluster form speaks to a server here (it must learn the slots) and may raise one of `REDIS_TROUBLE`.
+    Raises ValueError, without repeating the address, for anything else.
+    """
+    waits: dict[str, Any] = {
+        "socket_timeout": timeout_seconds,
+        "socket_connect_timeout": timeout_seconds,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    address = urlsplit(url)
+    match address.scheme:
+        case "redis" | "rediss" | "unix":
+            return Redis.from_url(url, **waits)
+        case "redis+cluster":
+            endpoints = _endpoints(address, default_port=6379)
+            nodes = [ClusterNode(host, port) for host, port in endpoints]  # type: ignore[no-untyped-call]
+            return RedisCluster(startup_nodes=nodes, **waits | _options(address, database=None))
+        case "redis+sentinel":
+            service, _, database = address.path.strip("/").partition("/")
+            if not service:
+                raise ValueError("a redis+sentinel:// address needs the name of the service: host:port/service")
+            options = waits | _options(address, database=database or "0")
+            own = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+            endpoints = _endpoints(address, default_port=26379)
+            sentinels = Sentinel(endpoints, sentinel_kwargs=waits | own, **options)  # type: ignore[no-untyped-call]
+            master: Redis = sentinels.master_for(unquote(service))  # type: ignore[no-untyped-call]
+            return master
+        case _:
+            raise ValueError("a Redis address begins with redis, rediss, unix, redis+cluster or redis+sentinel")
+
+
+def _endpoints(address: SplitResult, default_port: int) -> list[tuple[str, int]]:
+    """Read the comma-separated hosts of an address; IPv6 hosts stand in brackets."""
+    hosts = [urlsplit(f"//{host}") for host in address.netloc.rpartition("@")[2].split(",")]
+    if not all(host.hostname for host in hosts):
+        raise ValueError("a Redis address names a host before every comma and after the last")
+    return [(host.hostname or "", host.port or default_port) for host in hosts]
+
+
+def _options(address: SplitResult, database: str | None) -> dict[str, Any]:
+    """Read credentials and query options of an address with several hosts as redis-py reads those with one."""
+    credentials, at, _ = address.netloc.rpartition("@")
+    path = "" if database is None else f"/{database}"
+    one_host = f"redis://{credentials}{at}{path}?{address.query}"
+    options: dict[str, Any] = parse_url(one_host)  # type: ignore[no-untyped-call]
+    return options
+
+
+class RedisAway(Exception):
+    """Redis cannot be asked now; the caller uses what it has without it."""
+
+
+def log_change(away: bool) -> None:
+    """Say that Redis went away or came back."""
+    if away:
+        log.warning("Redis is away: every worker limits its own share")
+    else:
+        log.warning("Redis is back: limits are shared again")
+
+
+class Circuit:
+    """Keeps callers away from a server that failed, until a probe on its own thread has succeeded.
+
+    No caller pays for finding out whether the server is back, and none waits for another: pybreaker, which lets a
+    caller be the probe and holds a lock around every guarded call, would queue all threads behind a frozen server.
+    """
+
+    def __init__(
+        self, probe: Callable[[], bool], on_change: Callable[[bool], None] = log_change, rest_seconds: float = 1.0
+    ) -> None:
+        """`probe` tells whether the server works again and is asked every `rest_seconds` while it is away.
+
+        `on_change(away)` is called once per change of state and must not raise.
+        """
+        self._probe = probe
+        self._on_change = on_change
+        self._rest_seconds = rest_seconds
+        self._changing = threading.Lock()
+        self._closed = threading.Event()
+        self._prober: threading.Thread | None = None
+        self.away = False
+
+    def call(self, work: Callable[[], Answer]) -> Answer:
+        """Do `work`; raise RedisAway when the server fails it, and at once, without trying, while it is away."""
+        if self.away:
+            self._keep_probing()
+            raise RedisAway
+        try:
+            return work()
+        except REDIS_TROUBLE as trouble:
+            self._open()
+            raise RedisAway from trouble
+
+    def close(self) -> None:
+        """Stop probing for good."""
+        self._closed.set()
+
+    def _open(self) -> None:
+        with self._changing:
+            if self.away:
+                return
+            self.away = True
+        self._on_change(True)
+        self._keep_probing()
+
+    def _keep_probing(self) -> None:
+        # A thread does not survive a fork, so a worker that was born while Redis was away starts its own.
+        if self._prober is not None and self._prober.is_alive():
+            return
+        with self._changing:
+            if self.away and not self._closed.is_set() and (self._prober is None or not self._prober.is_alive()):
+                self._prober = threading.Thread(target=self._probe_until_back, name="redis-probe", daemon=True)
+                self._prober.start()
+
+    def _probe_until_back(self) -> None:
+        while not self._closed.wait(self._rest_seconds):
+            if self._probe():
+                self.away = False
+                self._on_change(False)
+                return

@@ -1,0 +1,310 @@
+"""Exact sliding windows: a `limits` strategy that asks one log of accept times about any number of windows at once."""
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+from limits import RateLimitItem
+from limits.storage import Storage
+from limits.strategies import RateLimiter
+from limits.util import WindowStats
+from redis.exceptions import NoScriptError
+
+from ussd_server.rpc.redis_link import REDIS_TROUBLE, RedisClient, connect
+
+MICROSECONDS = 1_000_000
+
+# (most accepts, length in microseconds) for each window of an identity.
+Windows = Sequence[tuple[int, int]]
+
+# What a log answers: accepted (1 or 0), microseconds until a refused cost fits, the log's clock, the time of the last
+# accept (0: none), and for each window what remains of it and in how many microseconds its oldest accept leaves it.
+Reading = Sequence[int]
+
+# The windows of one identity count the same accepts, so one list serves them all: a window of `limit` accepts is full
+# while the entry `limit` places back is younger than the window. All or nothing follows, since there is one thing to
+# write. The server's clock is the only clock. KEYS[1] alone is touched; a further key in the same slot may join it.
+SCRIPT = """
+local log, cost, consume = KEYS[1], tonumber(ARGV[1]), ARGV[2] == '1'
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+local length = redis.pcall('LLEN', log)
+if type(length) == 'table' then -- Something else sits on this key: it can only be a mistake, and it would stay.
+  redis.call('DEL', log)
+  length = 0
+end
+
+local function accepted_at(index)
+  return tonumber(redis.call('LINDEX', log, index)) or 0
+end
+
+-- The clock was set back: let the last accept be now, so that nothing is forgotten and nobody waits for the old hour.
+local ahead = length > 0 and accepted_at(0) - now or 0
+if ahead > 0 then
+  for index = 0, length - 1 do
+    redis.call('LSET', log, index, string.format('%.0f', accepted_at(index) - ahead))
+  end
+end
+
+-- How many of the `most` newest accepts came after `start`, and when the oldest of those came.
+local function held_since(start, most)
+  local oldest = most > 0 and accepted_at(most - 1) or 0
+  if oldest > start then return most, oldest end
+  local low, high = 0, math.max(most - 1, 0)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local at = accepted_at(middle)
+    if at > start then low, oldest = middle + 1, at else high = middle end
+  end
+  return low, low > 0 and oldest or now
+end
+
+local retry, longest, kept, windows = 0, 0, 0, {}
+for i = 3, #ARGV, 2 do
+  local limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
+  local held, oldest = held_since(now - window, math.min(length, limit))
+  if held + cost > limit then retry = math.max(retry, accepted_at(limit - cost) + window - now) end
+  longest, kept = math.max(longest, window), math.max(kept, held)
+  windows[#windows + 1] = {remaining = limit - held, held = held, reset = oldest + window - now}
+end
+
+local taken = (consume and retry == 0) and cost or 0
+if taken > 0 then
+  for _ = 1, taken do redis.call('LPUSH', log, string.format('%.0f', now)) end
+  if length > kept then redis.call('LTRIM', log, 0, kept + taken - 1) end
+  redis.call('PEXPIRE', log, math.ceil(longest / 1000))
+end
+
+local reading = {retry == 0 and 1 or 0, retry, now, length + taken > 0 and accepted_at(0) or 0}
+for _, window in ipairs(windows) do
+  reading[#reading + 1] = window.remaining - taken
+  reading[#reading + 1] = window.held + taken > 0 and window.reset or 0
+end
+return reading
+"""
+SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowState:
+    """One window of an identity after a call."""
+
+    name: str  # minute, hour, or a number and one of them: 5-minute
+    limit: int
+    window_seconds: int
+    remaining: int  # calls that would still be accepted now
+    reset_seconds: int  # until `remaining` grows by itself; 0 when the window is empty
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a call is accepted, and what its windows look like after it."""
+
+    accepted: bool
+    retry_after_seconds: int  # 0 when accepted; a call after so many seconds is accepted if nobody else calls
+    windows: tuple[WindowState, ...]
+    fallback: bool = False  # decided by this process alone, by its share of the limits
+    last_accepted_at: datetime | None = None  # by the server's clock; None when there is none, or in fallback
+
+    @property
+    def tighter(self) -> WindowState:
+        """The window with the least left; of two that are used up, the one that takes longer to recover."""
+        return min(self.windows, key=lambda window: (window.remaining, -window.reset_seconds))
+
+
+def read_verdict(items: Sequence[RateLimitItem], reading: Reading, fallback: bool = False) -> Verdict:
+    """Put a log's reading into whole seconds, rounded up, so that nobody is told to come back too early."""
+    accepted, retry, _, last, *left = reading
+    states = tuple(
+        WindowState(_window_name(item), item.amount, item.get_expiry(), remaining, _whole_seconds(reset))
+        for item, remaining, reset in zip(items, left[::2], left[1::2], strict=True)
+    )
+    last_accepted_at = None if fallback or not last else datetime.fromtimestamp(last / MICROSECONDS, UTC)
+    return Verdict(bool(accepted), _whole_seconds(retry), states, fallback, last_accepted_at)
+
+
+def _whole_seconds(microseconds: int) -> int:
+    return -(-microseconds // MICROSECONDS)
+
+
+def _window_name(item: RateLimitItem) -> str:
+    return item.GRANULARITY.name if item.multiples == 1 else f"{item.multiples}-{item.GRANULARITY.name}"
+
+
+class SlidingLogStorage(Storage):
+    """Keeps each identity's accept times in one Redis list, which one script call reads and extends."""
+
+    STORAGE_SCHEME = ["log+redis", "log+rediss", "log+unix", "log+redis+cluster", "log+redis+sentinel"]
+    PREFIX = "limit:"
+
+    def __init__(
+        self, uri: str, wrap_exceptions: bool = False, client: RedisClient | None = None, timeout_seconds: float = 0.2
+    ) -> None:
+        """`uri` is an address `connect` takes, with or without the `log+` by which `limits` finds this class."""
+        super().__init__(uri, wrap_exceptions=wrap_exceptions)
+        self._url = uri.removeprefix("log+")
+        self._timeout_seconds = timeout_seconds
+        self._client = client
+
+    @property
+    def client(self) -> RedisClient:
+        """The client, made when first used: the service must start while Redis is away."""
+        # Two threads may both make one and the later stays. A lock would queue them all behind a frozen server.
+        client = self._client or connect(self._url, timeout_seconds=self._timeout_seconds)
+        self._client = client
+        return client
+
+    def key(self, name: str) -> str:
+        """The one Redis key of an identity; its hash tag keeps keys that belong to it on the same cluster node."""
+        return f"{self.PREFIX}{{{name}}}"
+
+    def acquire(self, name: str, windows: Windows, cost: int = 1, consume: bool = True) -> Reading:
+        """Take `cost` accepts from all `windows` or from none; only look when not `consume`. 1 <= cost <= every limit.
+
+        Raises one of `REDIS_TROUBLE`.
+        """
+        arguments = [cost, int(consume), *(number for window in windows for number in window)]
+        try:
+            return cast(Reading, self.client.evalsha(SCRIPT_SHA, 1, self.key(name), *arguments))
+        except NoScriptError:
+            # EVAL runs the script and makes it known in one step, so that no flush can come between.
+            return cast(Reading, self.client.eval(SCRIPT, 1, self.key(name), *arguments))
+
+    @property
+    def base_exceptions(self) -> type[Exception] | tuple[type[Exception], ...]:
+        """What a failing server raises."""
+        return REDIS_TROUBLE
+
+    def incr(self, key: str, expiry: int, amount: int = 1) -> int:
+        """Refused: a bare counter cannot tell a sliding window."""
+        raise NotImplementedError("a sliding log keeps accept times, not counters: use SlidingLogRateLimiter")
+
+    def get(self, key: str) -> int:
+        """How many accept times are kept under `key`."""
+        return self.client.llen(self.key(key))
+
+    def get_expiry(self, key: str) -> float:
+        """When `key` will be forgotten if nothing more is accepted, in seconds since 1970; now for a missing one."""
+        return time.time() + max(self.client.pttl(self.key(key)), 0) / 1000
+
+    def check(self) -> bool:
+        """Whether the server answers and takes writes: one that is full or read-only would still answer a ping."""
+        try:
+            self.acquire("probe", [(1, 1000)])
+        except REDIS_TROUBLE:
+            return False
+        return True
+
+    def reset(self) -> int | None:
+        """Forget all identities; give the number of them."""
+        forgotten = 0
+        for key in self.client.scan_iter(match=f"{self.PREFIX}*"):
+            forgotten += self.client.delete(key)
+        return forgotten
+
+    def clear(self, key: str) -> None:
+        """Forget what was accepted under `key`."""
+        self.client.delete(self.key(key))
+
+
+class SlidingLogRateLimiter(RateLimiter):
+    """The strategy: any list of limits on one identity, exact over every sliding window, decided in one round trip."""
+
+    storage: SlidingLogStorage
+
+    def __init__(self, storage: SlidingLogStorage) -> None:
+        """`storage` keeps the logs."""
+        super().__init__(storage)
+
+    def hit_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict:
+        """Count one call against all `items` of the identity, or against none of them."""
+        return read_verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items)))
+
+    def test_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict:
+        """Tell what `hit_all` would answer, and count nothing."""
+        return read_verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items), consume=False))
+
+    def clear_all(self, *identifiers: str) -> None:
+        """Forget the identity's calls that `hit_all` counted."""
+        self.storage.clear("/".join(identifiers))
+
+    def hit(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
+        """Consume `cost` of one limit."""
+        return self._asks(item, identifiers, cost, consume=True)
+
+    def test(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
+        """Whether `cost` of one limit could be consumed."""
+        return self._asks(item, identifiers, cost, consume=False)
+
+    def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
+        """When one limit's oldest accept leaves its window, in the server's seconds since 1970, and what remains."""
+        _, _, now, _, remaining, reset = self.storage.acquire(
+            item.key_for(*identifiers), windows_of([item]), consume=False
+        )
+        return WindowStats((now + reset) / MICROSECONDS, remaining)
+
+    def _asks(self, item: RateLimitItem, identifiers: tuple[str, ...], cost: int, consume: bool) -> bool:
+        if cost > item.amount:
+            return False
+        return bool(self.storage.acquire(item.key_for(*identifiers), windows_of([item]), cost, consume)[0])
+
+
+def windows_of(items: Sequence[RateLimitItem], share: int = 1) -> Windows:
+    """The windows of `items`, each limit divided among `share` processes, at least one accept for each."""
+    return [(max(1, item.amount // share), item.get_expiry() * MICROSECONDS) for item in items]
+
+
+class LocalLog:
+    """The same log in this process's memory, on its monotonic clock, for the time that Redis is away."""
+
+    def __init__(self, most_entries: int = 100_000, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        """At most `most_entries` accept times are kept; beyond, those of the longest silent identities are dropped.
+
+        `clock` gives nanoseconds that never go back.
+        """
+        self._most_entries = most_entries
+        self._clock = clock
+        self._entries = 0
+        self._logs: OrderedDict[str, list[int]] = OrderedDict()
+        self._deciding = threading.Lock()
+
+    def acquire(self, name: str, windows: Windows, consume: bool = True) -> Reading:
+        """As `SlidingLogStorage.acquire`, for a cost of one."""
+        with self._deciding:
+            now = self._clock() // 1000
+            times = self._logs.get(name, [])
+            starts = [bisect_right(times, now - length) for _, length in windows]
+            retry = max(
+                times[len(times) - limit] + length - now if len(times) - start >= limit else 0
+                for start, (limit, length) in zip(starts, windows, strict=True)
+            )
+            taken = int(consume and not retry)
+            if taken:
+                self._keep(name, [*times[min(starts):], now], forgotten=len(times))
+            reading = [int(not retry), retry, now, now if taken else (times or [0])[-1]]
+            for start, (limit, length) in zip(starts, windows, strict=True):
+                oldest = times[start] if start < len(times) else now
+                held = len(times) - start + taken
+                reading += [max(limit - held, 0), oldest + length - now if held else 0]
+            return reading
+
+    def clear(self, name: str) -> None:
+        """Forget what was accepted under `name`."""
+        with self._deciding:
+            self._entries -= len(self._logs.pop(name, []))
+
+    def _keep(self, name: str, times: list[int], forgotten: int) -> None:
+        self._logs[name] = times
+        self._logs.move_to_end(name)
+        self._entries += len(times) - forgotten
+        while self._entries > self._most_entries:
+            _, dropped = self._logs.popitem(last=False)
+            self._entries -= len(dropped)
