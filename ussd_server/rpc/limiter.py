@@ -1,4 +1,5 @@
 """How often one may call: named policies of exact sliding windows, kept in Redis, and by each worker without it."""
+
 from __future__ import annotations
 
 import hashlib
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 
 from limits import RateLimitItem
 
-from ussd_server.rpc.redis_link import Circuit, RedisAway, log_change
+from ussd_server.rpc.redis_link import Circuit, RedisAwayError, log_change
 from ussd_server.rpc.sliding_log import (
     LocalLog,
     SlidingLogRateLimiter,
@@ -74,7 +75,7 @@ class Limiter:
         self._local[namespace].clear(name)
         try:
             self._circuit.call(lambda: self._strategy.clear_all(namespace, name))
-        except RedisAway:
+        except RedisAwayError:
             return
 
     def close(self) -> None:
@@ -87,7 +88,7 @@ class Limiter:
         ask = self._strategy.hit_all if consume else self._strategy.test_all
         try:
             return self._circuit.call(lambda: ask(items, namespace, name))
-        except RedisAway:
+        except RedisAwayError:
             with self._counting:
                 self.fallback_total += 1
             reading = self._local[namespace].acquire(name, windows_of(items, self._workers), consume)

@@ -1,4 +1,5 @@
 """The way to Redis: a client for every form of address, and the circuit that spares callers a server that is away."""
+
 from __future__ import annotations
 
 import logging
@@ -57,14 +58,14 @@ def connect(url: str, *, timeout_seconds: float = 0.2) -> RedisClient:
             master: Redis = sentinels.master_for(unquote(service))  # type: ignore[no-untyped-call]
             return master
         case _:
-            raise ValueError("a Redis address begins with redis, rediss, unix, redis+cluster or redis+sentinel")
+            raise ValueError("an address of Redis begins with redis, rediss, unix, redis+cluster or redis+sentinel")
 
 
 def _endpoints(address: SplitResult, default_port: int) -> list[tuple[str, int]]:
     """Read the comma-separated hosts of an address; IPv6 hosts stand in brackets."""
     hosts = [urlsplit(f"//{host}") for host in address.netloc.rpartition("@")[2].split(",")]
     if not all(host.hostname for host in hosts):
-        raise ValueError("a Redis address names a host before every comma and after the last")
+        raise ValueError("a redis address names a host before every comma and after the last")
     return [(host.hostname or "", host.port or default_port) for host in hosts]
 
 
@@ -77,7 +78,7 @@ def _options(address: SplitResult, database: str | None) -> dict[str, Any]:
     return options
 
 
-class RedisAway(Exception):
+class RedisAwayError(Exception):
     """Redis cannot be asked now; the caller uses what it has without it."""
 
 
@@ -112,15 +113,15 @@ class Circuit:
         self.away = False
 
     def call(self, work: Callable[[], Answer]) -> Answer:
-        """Do `work`; raise RedisAway when the server fails it, and at once, without trying, while it is away."""
+        """Do `work`; raise RedisAwayError when the server fails it, and at once, without trying, while it is away."""
         if self.away:
             self._keep_probing()
-            raise RedisAway
+            raise RedisAwayError
         try:
             return work()
         except REDIS_TROUBLE as trouble:
             self._open()
-            raise RedisAway from trouble
+            raise RedisAwayError from trouble
 
     def close(self) -> None:
         """Stop probing for good."""

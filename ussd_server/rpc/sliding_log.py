@@ -1,4 +1,5 @@
 """Exact sliding windows: a `limits` strategy that asks one log of accept times about any number of windows at once."""
+
 from __future__ import annotations
 
 import hashlib
@@ -142,7 +143,7 @@ def _window_name(item: RateLimitItem) -> str:
 class SlidingLogStorage(Storage):
     """Keeps each identity's accept times in one Redis list, which one script call reads and extends."""
 
-    STORAGE_SCHEME = ["log+redis", "log+rediss", "log+unix", "log+redis+cluster", "log+redis+sentinel"]
+    STORAGE_SCHEME = ["log+redis", "log+rediss", "log+unix", "log+redis+cluster", "log+redis+sentinel"]  # noqa: RUF012
     PREFIX = "limit:"
 
     def __init__(
@@ -288,7 +289,7 @@ class LocalLog:
             )
             taken = int(consume and not retry)
             if taken:
-                self._keep(name, [*times[min(starts):], now], forgotten=len(times))
+                self._keep(name, [*times[min(starts) :], now], forgotten=len(times))
             reading = [int(not retry), retry, now, now if taken else (times or [0])[-1]]
             for start, (limit, length) in zip(starts, windows, strict=True):
                 oldest = times[start] if start < len(times) else now
