@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.adapters.strange_server import StrangeServer, answer, polite
-from ussd_server.adapters.addresses import AddressGuard, AddressRefused
+from ussd_server.adapters.addresses import AddressGuard, AddressRefusedError
 from ussd_server.adapters.transport import Reach, Transport, Trouble
 
 TIMEOUT_SECONDS = 20.0
@@ -124,7 +124,7 @@ def test_no_spelling_ends_in_a_connection(connections: ConnectionWatch, canary: 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=ascii)
 def test_every_spelling_is_refused_before_any_name_is_resolved(spelling: str) -> None:
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressRefusedError):
         AddressGuard().check_url(spelling.replace("{port}", "4443"))
 
 
@@ -185,7 +185,7 @@ def test_a_public_meaning_passes(address: str) -> None:
 
 
 def test_a_name_without_a_meaning_is_refused() -> None:
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressRefusedError):
         AddressGuard().check_addresses([])
 
 
@@ -209,5 +209,5 @@ def test_development_may_call_private_addresses(url: str) -> None:
      "http://224.0.0.1/", "http://a:b@127.0.0.1/", "ftp://127.0.0.1/", "http://127.0.0.1:22/"],
 )  # fmt: skip
 def test_development_may_not_call_metadata_services_nor_use_tricks(url: str) -> None:
-    with pytest.raises(AddressRefused):
+    with pytest.raises(AddressRefusedError):
         AddressGuard(allow_private=True).check_url(url)

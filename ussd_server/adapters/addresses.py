@@ -73,7 +73,7 @@ _REFUSED_V6 = tuple(
 _GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
 
 
-class AddressRefused(ValueError):
+class AddressRefusedError(ValueError):
     """An address that a client chose may not be called; the text is a sentence the client may read."""
 
 
@@ -81,7 +81,7 @@ class AddressRefused(ValueError):
 class Target:
     """A client's URL taken apart once, so that what was checked is what is called.
 
-    `host` is lower-case ASCII, without the brackets of an IPv6 address; `path` begins with a slash and carries the query.
+    `host` is lower-case ASCII, an IPv6 address without its brackets; `path` begins with a slash and carries the query.
     """
 
     scheme: str
@@ -100,20 +100,20 @@ class AddressGuard:
     allow_private: bool = False
 
     def check_url(self, url: str) -> Target:
-        """Take a URL apart, or raise `AddressRefused`; no name is resolved, so this is cheap enough for a form."""
+        """Take a URL apart, or raise `AddressRefusedError`; no name is resolved, so this is cheap enough for a form."""
         if not 0 < len(url) <= _URL_MAX_CHARACTERS or not _PRINTABLE.fullmatch(url):
-            raise AddressRefused("The address must be at most 2048 printable ASCII characters")
+            raise AddressRefusedError("The address must be at most 2048 printable ASCII characters")
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError:
-            raise AddressRefused("The address is not a valid URL") from None
+            raise AddressRefusedError("The address is not a valid URL") from None
         if parts.scheme != "https" and not (self.allow_private and parts.scheme == "http"):
-            raise AddressRefused("The address must begin with https://")
+            raise AddressRefusedError("The address must begin with https://")
         if "@" in parts.netloc:
-            raise AddressRefused("The address must not carry a user name or password")
+            raise AddressRefusedError("The address must not carry a user name or password")
         if "#" in url:
-            raise AddressRefused("The address must not carry a fragment")
+            raise AddressRefusedError("The address must not carry a fragment")
         target = Target(
             scheme=parts.scheme,
             host=(parts.hostname or "").lower(),
@@ -125,21 +125,21 @@ class AddressGuard:
         return target
 
     def check_addresses(self, addresses: Sequence[str]) -> None:
-        """Raise `AddressRefused` unless every address a name resolved to may be reached.
+        """Raise `AddressRefusedError` unless every address a name resolved to may be reached.
 
         One forbidden address refuses them all: which one a connection would take is not ours to choose.
         """
         if not addresses:
-            raise AddressRefused("The address does not lead anywhere")
+            raise AddressRefusedError("The address does not lead anywhere")
         for text in addresses:
             if not self._may_reach(ip_address(text)):
-                raise AddressRefused("The address leads to a network that may not be called")
+                raise AddressRefusedError("The address leads to a network that may not be called")
 
     def _check_port(self, target: Target) -> None:
         """Mail, shells, name servers and the like live below 1024 and are nobody's webhook."""
         web_port = 443 if target.scheme == "https" else 80
         if target.port != web_port and target.port < 1024:
-            raise AddressRefused("The port must be the usual one or at least 1024")
+            raise AddressRefusedError("The port must be the usual one or at least 1024")
 
     def _check_host(self, host: str, bracketed: bool) -> None:
         if bracketed:
@@ -147,20 +147,20 @@ class AddressGuard:
             return
         labels = host.split(".")
         if len(host) > _HOST_MAX_CHARACTERS or not all(map(_LABEL.fullmatch, labels)):
-            raise AddressRefused("The host is not a valid name")
+            raise AddressRefusedError("The host is not a valid name")
         if _NUMBER_LABEL.fullmatch(labels[-1]):
             # The system's resolver reads 2130706433, 0x7f.1 and 017700000001 as 127.0.0.1; only plain quads pass.
             self._check_literal(host, IPv4Address)
         elif not self.allow_private and (len(labels) == 1 or host.endswith(tuple(f".{s}" for s in _INSIDE_SUFFIXES))):
-            raise AddressRefused("The host must be a public name")
+            raise AddressRefusedError("The host must be a public name")
 
     def _check_literal(self, host: str, kind: type[IPv4Address | IPv6Address]) -> None:
         if "%" in host:
-            raise AddressRefused("The host must not name a zone")
+            raise AddressRefusedError("The host must not name a zone")
         try:
             address = kind(host)
         except ValueError:
-            raise AddressRefused("The host is not a valid address") from None
+            raise AddressRefusedError("The host is not a valid address") from None
         self.check_addresses([str(address)])
 
     def _may_reach(self, address: IPv4Address | IPv6Address) -> bool:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import httpcore2
 import httpx2
 
-from ussd_server.adapters.addresses import AddressGuard, AddressRefused, Target
+from ussd_server.adapters.addresses import AddressGuard, AddressRefusedError, Target
 
 Resolve = Callable[[str, int], list[str]]
 
@@ -34,7 +34,7 @@ _IDLE_CONNECTION_SECONDS = 20.0
 class Reach(StrEnum):
     """How far a request provably came.
 
-    NOT_SENT: no byte of it left this machine. LOST: it may have arrived, no answer did. ANSWERED: a status line came back.
+    NOT_SENT: no byte of it left this machine. LOST: it may have arrived, no answer did. ANSWERED: a status came back.
     """
 
     NOT_SENT = "not_sent"
@@ -70,16 +70,16 @@ class Exchange:
     elapsed_seconds: float = 0.0
 
 
-class _NameNotFound(Exception):
+class _NameNotFoundError(Exception):
     """The host has no address, or its name server did not answer in time."""
 
 
-class _TooLarge(Exception):
+class _TooLargeError(Exception):
     """The other side sends more than was asked for."""
 
 
 class Transport:
-    """A pool of connections to companies (no guard: their addresses are the operator's) or to addresses of clients (guarded).
+    """A pool of connections: without a guard to companies, whose addresses the operator sets, with one to clients' own.
 
     Safe in threads and after a fork. Never follows a redirect, keeps no cookies, reads nothing from the environment.
     `trust` holds the certificates to believe, by default the public authorities.
@@ -116,11 +116,11 @@ class Transport:
         self._progress.begin(began_at + timeout_seconds)
         try:
             answer = self._send(method, self._target(url), dict(headers or {}), body, max_body_bytes)
-        except AddressRefused:
+        except AddressRefusedError:
             answer = self._unanswered(Trouble.ADDRESS_REFUSED)
-        except _NameNotFound:
+        except _NameNotFoundError:
             answer = self._unanswered(Trouble.NAME_NOT_FOUND)
-        except _TooLarge:
+        except _TooLargeError:
             answer = self._unanswered(Trouble.TOO_LARGE)
         except httpcore2.TimeoutException:
             answer = self._unanswered(Trouble.TIMEOUT)
@@ -139,7 +139,7 @@ class Transport:
             return self._guard.check_url(url)
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise AddressRefused("The address is not a valid URL")
+            raise AddressRefusedError("The address is not a valid URL")
         return Target(
             scheme=parts.scheme,
             host=parts.hostname,
@@ -179,7 +179,7 @@ class Transport:
                 received += piece
                 if len(received) > max_body_bytes:
                     return bytes(received[:max_body_bytes]), Trouble.TOO_LARGE
-        except _TooLarge:
+        except _TooLargeError:
             return bytes(received), Trouble.TOO_LARGE
         except httpcore2.TimeoutException:
             return bytes(received), Trouble.TIMEOUT
@@ -249,7 +249,7 @@ class _BoundedStream(httpcore2.NetworkStream):
         received = self._inner.read(min(max_bytes, _READ_BYTES), remaining)
         self._progress.bytes_allowed -= len(received)
         if self._progress.bytes_allowed < 0:
-            raise _TooLarge()
+            raise _TooLargeError()
         return received
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -329,5 +329,5 @@ class _BoundedBackend(httpcore2.NetworkBackend):
         thread.start()
         thread.join(min(self._progress.remaining(), _CONNECT_SECONDS))
         if thread.is_alive() or not found:
-            raise _NameNotFound()
+            raise _NameNotFoundError()
         return list(found)

@@ -173,6 +173,7 @@ class Provider(Protocol):
     name: str
     pace: Pace
     moves_whole_shillings_only: bool
+    refunds_in_full_only: bool
 
     @property
     def available(self) -> bool:

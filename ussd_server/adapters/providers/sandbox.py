@@ -1,4 +1,4 @@
-"""The sandbox provider: a money company without money, whose answer is chosen by the last digits of the phone number."""
+"""The sandbox provider: a company without money, whose answers are chosen by the last digits of the phone number."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class SandboxProvider:
 
     name = "sandbox"
     moves_whole_shillings_only = False
+    refunds_in_full_only = False
     available = True
     pace = Pace(
         delays=(0.5, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 5.0),

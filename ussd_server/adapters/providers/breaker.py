@@ -1,0 +1,55 @@
+"""The circuit breaker of one company: after several troubles in a row it is left alone for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+
+class Breaker:
+    """Opens after `troubles_to_open` troubles without a good answer between them; all durations are seconds.
+
+    Once `rest_seconds` are over, one call is let through as a probe: a good answer closes the breaker, trouble opens it
+    for another rest. A library's breaker was tried and holds its lock during the call, one caller at a time.
+    """
+
+    def __init__(
+        self,
+        troubles_to_open: int = 5,
+        rest_seconds: float = 15.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._troubles_to_open = troubles_to_open
+        self._rest_seconds = rest_seconds
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._troubles = 0
+        self._rests_until: float | None = None
+
+    @property
+    def rests(self) -> bool:
+        """True while nothing should be begun that needs the company."""
+        with self._lock:
+            return self._rests_until is not None and self._monotonic() < self._rests_until
+
+    def admit(self) -> bool:
+        """Whether a call may be made now; the first one after a rest is the probe, and others wait for its result."""
+        with self._lock:
+            if self._rests_until is None:
+                return True
+            if self._monotonic() < self._rests_until:
+                return False
+            self._rests_until = self._monotonic() + self._rest_seconds
+            return True
+
+    def note(self, well: bool) -> None:
+        """Count the result of a call."""
+        with self._lock:
+            if well:
+                self._troubles = 0
+                self._rests_until = None
+                return
+            self._troubles += 1
+            if self._troubles >= self._troubles_to_open:
+                self._rests_until = self._monotonic() + self._rest_seconds
