@@ -1,0 +1,54 @@
+"""The two shapes of an answer, and the two base classes of everything that is taken or given."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+from marshmallow import RAISE, Schema
+
+from schemas.fields import timestamp
+
+MANAGEMENT_PREFIX = "/api/clients/"
+
+
+class Body(Schema):
+    """A JSON object that a caller sends; a field that is not declared is refused by name."""
+
+    is_query: ClassVar[bool] = False
+    error_messages: ClassVar[dict[str, str]] = {"unknown": "Unknown field."}
+
+    class Meta:
+        unknown = RAISE
+        ordered = True
+
+
+class Query(Body):
+    """The parameters behind the question mark; each at most once, and none that is not declared."""
+
+    is_query: ClassVar[bool] = True
+    error_messages: ClassVar[dict[str, str]] = {"unknown": "Unknown query parameter."}
+
+
+class Record(Schema):
+    """What an answer shows of a thing."""
+
+
+def is_management(path: str) -> bool:
+    """Whether a path answers with the key-management envelope."""
+    return path.startswith(MANAGEMENT_PREFIX)
+
+
+def management_envelope(status: int, message: str, data: Any) -> dict[str, Any]:
+    """The envelope of the key-management endpoints; `data` is None on errors."""
+    return {"status": status, "message": message, "data": data}
+
+
+def success_envelope(message: str, data: Any) -> dict[str, Any]:
+    """The general envelope of a success."""
+    return {"success": True, "data": data, "message": message}
+
+
+def error_envelope(error: str, message: str, now: datetime) -> dict[str, Any]:
+    """The general envelope of an error: these four fields and no other."""
+    return {"success": False, "error": error, "message": message, "timestamp": timestamp(now)}

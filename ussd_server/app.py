@@ -1,0 +1,174 @@
+"""Puts the house together: the only place that knows all the rooms."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from flask import Flask, Response, g, request
+from flask.json.provider import JSONProvider
+from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute
+from peewee import InterfaceError, OperationalError
+from playhouse.pool import MaxConnectionsExceeded
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.middleware.proxy_fix import ProxyFix
+
+from ussd_server.blueprints.doors import refuse
+from ussd_server.models.base import database_now, forget_connections, open_database, release_connection
+from ussd_server.rpc.clock import Clock
+from ussd_server.rpc.context import request_id_from
+from ussd_server.rpc.keyring import Keyring
+from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
+from ussd_server.rpc.observe import begin_call, end_call
+from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.rpc.tokens import Tokens
+from ussd_server.services.auth import AuthService
+from ussd_server.services.credentials import Vault
+from ussd_server.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
+    # Fixed by the API document.
+    "api-key": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
+    "wrong-secret": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
+    # A console page makes several calls at once; no program needs more of the management calls.
+    "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
+    # Guessing is slowed for one address and one name together: nobody can lock a person out from somewhere else.
+    "login-pair": (RateLimitItemPerMinute(10, 15),),
+    "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
+    "channel": (RateLimitItemPerMinute(12_000),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Every service of the house, and the few things that the doors use directly."""
+
+    settings: Settings
+    clock: Clock
+    limiter: Limiter
+    auth: AuthService
+
+
+class _Json(JSONProvider):
+    """JSON by orjson, in the order in which it was put together."""
+
+    def dumps(self, obj: Any, **kwargs: Any) -> str:
+        return orjson.dumps(obj).decode()
+
+    def loads(self, s: str | bytes, **kwargs: Any) -> Any:
+        return orjson.loads(s)
+
+    def response(self, *args: Any, **kwargs: Any) -> Response:
+        (obj,) = args
+        return Response(orjson.dumps(obj), mimetype="application/json")
+
+
+def build_services(settings: Settings, clock: Clock | None = None) -> Services:
+    """Make every service from the settings and open the database; nothing is connected yet."""
+    clock = clock or Clock()
+    open_database(settings.database_url, max_connections=settings.threads + settings.worker_threads + 4)
+    keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
+    storage = SlidingLogStorage(settings.redis_url)
+    limiter = Limiter(storage, [Policy(name, items) for name, items in _WINDOWS.items()], settings.workers)
+    tokens = Tokens(keyring)
+    vault = Vault(keyring)
+    return Services(
+        settings=settings,
+        clock=clock,
+        limiter=limiter,
+        auth=AuthService(vault, tokens, limiter, clock),
+    )
+
+
+def anchor_clock(clock: Clock) -> None:
+    """Set the service's clock by the database's; without a database it keeps the machine's time until the next try."""
+    try:
+        clock.anchor(database_now())
+    except (OperationalError, InterfaceError, MaxConnectionsExceeded):
+        log.warning("the clock could not be set by the database")
+    finally:
+        release_connection()
+
+
+def create_app(services: Services) -> Flask:
+    """The Flask application around `services`."""
+    app = Flask("ussd_server", static_folder=None)
+    app.json = _Json(app)
+    app.url_map.merge_slashes = False
+    app.extensions["ussd_server"] = services
+    if services.settings.trusted_proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
+    _register_doors(app)
+    _register_hooks(app)
+    _register_refusals(app)
+    return app
+
+
+def _register_doors(app: Flask) -> None:
+    for room in ():
+        app.register_blueprint(room)
+
+
+def _register_hooks(app: Flask) -> None:
+    @app.before_request
+    def begin() -> None:
+        g.began = time.perf_counter()
+        g.request_id = request_id_from(request.headers.get("X-Request-Id"))
+        begin_call(g.request_id)
+
+    @app.after_request
+    def finish(response: Response) -> Response:
+        response.headers["X-Request-Id"] = g.request_id
+        response.headers.extend(g.pop("headers", {}))
+        if request.path.startswith("/api/clients/"):
+            response.headers["Cache-Control"] = "no-store"
+        end_call(
+            endpoint=request.endpoint or "unknown",
+            status=response.status_code,
+            code=g.pop("code", "OK"),
+            client_id=g.pop("client_id", None),
+            took_ms=(time.perf_counter() - g.began) * 1000,
+        )
+        return response
+
+    @app.teardown_appcontext
+    def give_back(_: BaseException | None) -> None:
+        release_connection()
+
+
+def _register_refusals(app: Flask) -> None:
+    app.register_error_handler(ServiceError, refuse)
+
+    @app.errorhandler(HTTPException)
+    def refuse_by_flask(error: HTTPException) -> Response:
+        if isinstance(error, MethodNotAllowed):
+            response = refuse(ServiceError(Code.METHOD_NOT_ALLOWED, "Method not allowed"))
+            response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
+            return response
+        if error.code == Code.NOT_FOUND.http_status:
+            return refuse(ServiceError(Code.NOT_FOUND, "Not found"))
+        return refuse(ServiceError(Code.INVALID_REQUEST, "The request could not be understood"))
+
+    @app.errorhandler(OperationalError)
+    @app.errorhandler(InterfaceError)
+    @app.errorhandler(MaxConnectionsExceeded)
+    def refuse_without_database(error: Exception) -> Response:
+        # The text of the error may quote the statement, so only its kind is logged.
+        log.error("the database is away: %s", type(error).__name__)
+        forget_connections()
+        return refuse(ServiceError(Code.SERVICE_UNAVAILABLE, "Service temporarily unavailable", retry_after_seconds=1))
+
+    @app.errorhandler(Exception)
+    def refuse_after_mistake(error: Exception) -> Response:
+        log.error("a call failed by a mistake of ours", exc_info=_without_values(error))
+        return refuse(ServiceError(Code.INTERNAL_ERROR, "Internal error"))
+
+
+def _without_values(error: BaseException) -> Any:
+    """A trace that shows where, but not what: the text of an exception may quote what a caller sent."""
+    return (type(error), type(error)(), error.__traceback__) if not error.args else (Exception, Exception(type(error).__name__), error.__traceback__)

@@ -1,0 +1,163 @@
+"""The database: how it is opened, how a unit of work begins, and the column types every table shares."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import uuid_utils
+from peewee import BigIntegerField, DatabaseProxy, Field, Model, OperationalError, PostgresqlDatabase, TextField
+from playhouse.pool import PooledPostgresqlDatabase, PooledSqliteDatabase
+
+database = DatabaseProxy()
+
+# A statement of ours takes milliseconds; one that waits longer than this waits for something that is stuck.
+_STATEMENT_TIMEOUT_MS = 5000
+_LOCK_TIMEOUT_MS = 3000
+_CONNECT_TIMEOUT_SECONDS = 2
+
+
+class _Postgres(PooledPostgresqlDatabase):
+    """PostgreSQL through psycopg 3, without the query that Peewee's pool sends at every check-out."""
+
+    def _is_closed(self, conn: Any) -> bool:
+        # A connection that died unnoticed fails its next statement once; the call answers 503 and the pool is emptied.
+        return bool(conn.closed)
+
+
+class _Sqlite(PooledSqliteDatabase):
+    """SQLite in WAL mode, where every transaction begins as a writer."""
+
+
+def open_database(url: str, max_connections: int) -> None:
+    """Bind all tables to the database at `url` (`sqlite:///...` or `postgresql://...`).
+
+    Raises ValueError for any other kind of address. Nothing is connected yet.
+    """
+    scheme = urlsplit(url).scheme
+    if scheme == "sqlite":
+        chosen = _Sqlite(
+            url.removeprefix("sqlite:///"),
+            max_connections=max_connections,
+            timeout=_CONNECT_TIMEOUT_SECONDS,
+            check_same_thread=False,
+            lock_type="IMMEDIATE",
+            pragmas={"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": 4000},
+        )
+    elif scheme in ("postgresql", "postgres"):
+        chosen = _Postgres(
+            url,
+            max_connections=max_connections,
+            timeout=_CONNECT_TIMEOUT_SECONDS,
+            connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+            options=f"-c statement_timeout={_STATEMENT_TIMEOUT_MS} -c lock_timeout={_LOCK_TIMEOUT_MS} "
+            f"-c idle_in_transaction_session_timeout={2 * _STATEMENT_TIMEOUT_MS} -c timezone=UTC",
+        )
+    else:
+        raise ValueError("the database address must begin with sqlite:/// or postgresql://")
+    database.initialize(chosen)
+
+
+def is_postgres() -> bool:
+    """Whether the open database is PostgreSQL."""
+    return isinstance(database.obj, PostgresqlDatabase)
+
+
+def unit_of_work() -> AbstractContextManager[Any]:
+    """One database transaction; it begins as a writer on SQLite, so that what it reads first stays true."""
+    block: AbstractContextManager[Any] = database.atomic()
+    return block
+
+
+def release_connection() -> None:
+    """Give this thread's connection back to the pool, if it took one."""
+    if not database.is_closed():
+        database.close()
+
+
+def forget_connections() -> None:
+    """Drop every pooled connection: they may belong to a parent process or to a server that went away."""
+    database.dispose()
+
+
+def is_reachable() -> bool:
+    """Whether the database answers a trivial query now."""
+    try:
+        database.execute_sql("SELECT 1").fetchone()
+    except OperationalError:
+        return False
+    return True
+
+
+def database_now() -> datetime:
+    """The database's own time (UTC)."""
+    if is_postgres():
+        (moment,) = database.execute_sql("SELECT clock_timestamp()").fetchone()
+        return MomentField().python_value(moment)  # type: ignore[return-value]
+    (text,) = database.execute_sql("SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')").fetchone()
+    return datetime.fromisoformat(text)
+
+
+def new_id(moment: datetime) -> str:
+    """A version 7 UUID made at `moment` (UTC): rows made later sort later, which keeps pages and indexes cheap."""
+    return str(uuid_utils.uuid7(nanoseconds=int(moment.timestamp() * 1_000_000) * 1000))
+
+
+class IdField(Field):  # type: ignore[misc]
+    """A UUID, as lower-case text with dashes on the inside."""
+
+    field_type = "UUID"
+
+    def python_value(self, value: Any) -> str | None:
+        return None if value is None else str(value)
+
+
+class MomentField(Field):  # type: ignore[misc]
+    """A moment in UTC with milliseconds: `timestamptz` on PostgreSQL, sortable ISO 8601 text on SQLite."""
+
+    field_type = "TIMESTAMPTZ"
+
+    def db_value(self, value: datetime | None) -> str | None:
+        return None if value is None else iso_milliseconds(value)
+
+    def python_value(self, value: datetime | str | None) -> datetime | None:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        return None if value is None else value.astimezone(UTC)
+
+
+class CentsField(BigIntegerField):  # type: ignore[misc]
+    """Money in whole cents. Refuses whatever is not exactly an `int`, because Peewee cuts 1.9 to 1 and takes True."""
+
+    def db_value(self, value: Any) -> int | None:
+        if value is not None and type(value) is not int:
+            raise TypeError("money is whole cents in an int")
+        return value
+
+    adapt = db_value
+
+
+class JsonField(TextField):  # type: ignore[misc]
+    """A JSON document kept as text, the same on both databases."""
+
+    def db_value(self, value: Any) -> str | None:
+        return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    def python_value(self, value: str | None) -> Any:
+        return None if value is None else json.loads(value)
+
+
+class Table(Model):  # type: ignore[misc]
+    """What every table is: a model bound to the one database."""
+
+    class Meta:
+        database = database
+        legacy_table_names = False
+
+
+def iso_milliseconds(moment: datetime) -> str:
+    """`2026-11-20T08:15:30.123Z`: the one form in which moments are written (wire contract 1)."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

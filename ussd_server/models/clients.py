@@ -1,0 +1,73 @@
+"""Client companies, the people who sign in for them, their logins and what they did."""
+
+from __future__ import annotations
+
+from peewee import BooleanField, IntegerField, TextField
+
+from ussd_server.models.base import IdField, MomentField, Table
+
+
+class Client(Table):
+    """A company that calls the API. A client that is not active is refused at every door."""
+
+    id = IdField(primary_key=True)
+    name = TextField()
+    is_active = BooleanField()
+    created_at = MomentField()
+    updated_at = MomentField()
+
+    class Meta:
+        table_name = "clients"
+
+
+class User(Table):
+    """A person of a client. `role` is owner, admin, developer or viewer; `password_hash` is argon2id."""
+
+    id = IdField(primary_key=True)
+    client_id = IdField()
+    email = TextField(unique=True)
+    password_hash = TextField()
+    role = TextField()
+    is_active = BooleanField()
+    created_at = MomentField()
+    updated_at = MomentField()
+
+    class Meta:
+        table_name = "users"
+
+
+class Login(Table):
+    """One login of one person. Ending the row ends every token that was issued for it, at once.
+
+    `refresh_number` counts the refreshes: the only refresh token that works carries this number.
+    """
+
+    id = IdField(primary_key=True)
+    user_id = IdField()
+    client_id = IdField()
+    address = TextField()
+    refresh_number = IntegerField()
+    created_at = MomentField()
+    expires_at = MomentField()
+    ended_at = MomentField(null=True)
+    end_reason = TextField(null=True)
+
+    class Meta:
+        table_name = "logins"
+
+
+class AuditEvent(Table):
+    """Who did what to which object, and when: `action` is a word such as `api_key.deleted` or `login.succeeded`."""
+
+    id = IdField(primary_key=True)
+    client_id = IdField()
+    user_id = IdField(null=True)
+    actor = TextField()
+    action = TextField()
+    object_id = TextField(null=True)
+    address = TextField()
+    request_id = TextField()
+    created_at = MomentField()
+
+    class Meta:
+        table_name = "audit_events"

@@ -1,0 +1,47 @@
+"""API keys, and the names of deleted ones that may never be issued again."""
+
+from __future__ import annotations
+
+from peewee import BlobField, BooleanField, TextField
+
+from ussd_server.models.base import IdField, MomentField, Table
+
+
+class ApiKey(Table):
+    """A key and its secret.
+
+    The secret is kept twice: sealed (`secret_sealed`, opened only to show it) and digested (`secret_digest`, all that
+    the door compares). Both name the key of the house that made them. The `previous_` pair is the secret that a rotation
+    replaced, good until `previous_secret_expires_at`.
+    """
+
+    id = IdField(primary_key=True)
+    client_id = IdField()
+    apikey = TextField(unique=True)
+    secret_sealed = BlobField()
+    secret_digest = BlobField()
+    digest_key_id = TextField()
+    previous_secret_sealed = BlobField(null=True)
+    previous_secret_digest = BlobField(null=True)
+    previous_secret_expires_at = MomentField(null=True)
+    scopes = TextField(null=True)
+    is_active = BooleanField()
+    created_at = MomentField()
+    updated_at = MomentField()
+    expires_at = MomentField(null=True)
+    last_used_at = MomentField(null=True)
+
+    class Meta:
+        table_name = "api_keys"
+
+
+class DeletedApiKey(Table):
+    """The tombstone of a deleted key: its `apikey` is never issued or imported again."""
+
+    apikey = TextField(primary_key=True)
+    id = IdField()
+    client_id = IdField()
+    deleted_at = MomentField()
+
+    class Meta:
+        table_name = "deleted_api_keys"

@@ -1,0 +1,22 @@
+"""Events for clients."""
+
+from ussd_server.models.schema import execute_all
+
+
+def up(migrator, db):
+    execute_all(
+        db,
+        """
+        CREATE TABLE events (
+            id {id} PRIMARY KEY,
+            client_id {id} NOT NULL REFERENCES clients (id),
+            type text NOT NULL,
+            object_id text NOT NULL,
+            sequence integer NOT NULL CHECK (sequence > 0),
+            payload text NOT NULL,
+            created_at {moment} NOT NULL,
+            UNIQUE (object_id, sequence)
+        ) {strict};;
+        CREATE INDEX events_newest ON events (client_id, id)
+        """,
+    )

@@ -1,0 +1,75 @@
+"""Bringing a database to today's shape: the lock around a migration run, and the column types of both databases."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playhouse.migrations import Runner
+
+from ussd_server.models.base import database, is_postgres, release_connection
+
+_DIRECTORY = Path(__file__).parent / "migrations"
+# Any number will do, as long as every process of this service uses the same one.
+_ADVISORY_LOCK = 7_256_256_165
+
+_TYPES = {
+    "POSTGRES": {"{id}": "uuid", "{moment}": "timestamptz", "{bool}": "boolean", "{bytes}": "bytea", "{strict}": ""},
+    "SQLITE": {"{id}": "text", "{moment}": "text", "{bool}": "integer", "{bytes}": "blob", "{strict}": "STRICT"},
+}
+_SQLITE_WIDTHS = (("bigint", "integer"),)
+
+
+def migrate() -> list[str]:
+    """Apply every migration that is missing, in order, each in one transaction; give the names of those applied now.
+
+    Two processes that start at once wait for one another: PostgreSQL holds an advisory lock, SQLite a lock file.
+    """
+    try:
+        with _one_at_a_time():
+            return list(Runner(database, str(_DIRECTORY)).up())
+    finally:
+        release_connection()
+
+
+def missing_migrations() -> list[str]:
+    """The names of migrations that this code needs and the database does not have yet."""
+    return [step.name for step in Runner(database, str(_DIRECTORY)).status() if step.applied is None]
+
+
+def execute_all(db: Any, statements: str, *, separator: str = ";;") -> None:
+    """Run the statements of a migration, written once for both databases.
+
+    Types: `{id}`, `{moment}`, `{bool}`, `{bytes}`; `{strict}` stands behind a table. Statements are separated by `;;`
+    because bodies of triggers contain semicolons.
+    """
+    for placeholder, written in _TYPES["POSTGRES" if is_postgres() else "SQLITE"].items():
+        statements = statements.replace(placeholder, written)
+    if not is_postgres():
+        for wide, narrow in _SQLITE_WIDTHS:
+            statements = statements.replace(wide, narrow)
+    for statement in statements.split(separator):
+        if statement.strip():
+            # The PostgreSQL driver reads a single percent sign as the beginning of a placeholder.
+            db.execute_sql(statement.replace("%", "%%") if is_postgres() else statement)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    if is_postgres():
+        # A second process may wait here for as long as the first one's migrations take.
+        database.execute_sql("SET statement_timeout = 0")
+        database.execute_sql("SET lock_timeout = 0")
+        database.execute_sql("SELECT pg_advisory_lock(%s)", (_ADVISORY_LOCK,))
+        try:
+            yield
+        finally:
+            database.execute_sql("SELECT pg_advisory_unlock(%s)", (_ADVISORY_LOCK,))
+            database.manual_close()
+    else:
+        with open(f"{database.obj.database}.migrating", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

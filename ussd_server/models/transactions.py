@@ -1,0 +1,86 @@
+"""Transactions: promises to clients, their story, and the fees that clients pay."""
+
+from __future__ import annotations
+
+from peewee import BooleanField, IntegerField, TextField
+
+from ussd_server.models.base import CentsField, IdField, JsonField, MomentField, Table
+
+
+class Transaction(Table):
+    """One payment.
+
+    `reference` is the client's own name for it, `idempotency_key` an optional second one; both are unique for the client
+    for ever. `request_digest` tells a repeat from a reuse. `provider_reference` is our name for it at the company, stored
+    before the first byte leaves. `due_at` is when the worker must look again (null: nothing left to do), `leased_until`
+    is set while a worker has it. `confirmation` names the place of a USSD conversation that ordered it.
+    """
+
+    id = IdField(primary_key=True)
+    client_id = IdField()
+    type = TextField()
+    status = TextField()
+    phone_number = TextField(null=True)
+    to_phone_number = TextField(null=True)
+    amount_cents = CentsField()
+    fee_cents = CentsField()
+    currency = TextField()
+    account = TextField()
+    provider = TextField(null=True)
+    provider_reference = IdField(null=True)
+    provider_transaction_id = TextField(null=True)
+    reference = TextField()
+    idempotency_key = TextField(null=True)
+    request_digest = TextField()
+    failure_code = TextField(null=True)
+    late = BooleanField()
+    session_id = IdField(null=True)
+    confirmation = TextField(null=True)
+    refund_of = IdField(null=True)
+    description = TextField(null=True)
+    metadata = JsonField(null=True)
+    callback_url = TextField(null=True)
+    created_at = MomentField()
+    updated_at = MomentField()
+    asked_at = MomentField(null=True)
+    ask_attempts = IntegerField()
+    checks = IntegerField()
+    completed_at = MomentField(null=True)
+    due_at = MomentField(null=True)
+    leased_until = MomentField(null=True)
+    lease_token = TextField(null=True)
+    review_reason = TextField(null=True)
+    review_opened_at = MomentField(null=True)
+    review_closed_at = MomentField(null=True)
+
+    class Meta:
+        table_name = "transactions"
+
+
+class TransactionEvent(Table):
+    """One step of a transaction's story: the status it took, when, and where that came from. Never edited."""
+
+    transaction_id = IdField()
+    sequence = IntegerField()
+    client_id = IdField()
+    status = TextField()
+    source = TextField()
+    detail = TextField(null=True)
+    created_at = MomentField()
+
+    class Meta:
+        table_name = "transaction_events"
+        primary_key = False
+
+
+class Fee(Table):
+    """What a client pays for a type of transaction: a fixed part and a share in basis points (1/100 of a percent)."""
+
+    client_id = IdField()
+    type = TextField()
+    fixed_cents = CentsField()
+    share_basis_points = IntegerField()
+
+    class Meta:
+        table_name = "fees"
+        primary_key = False

@@ -1,0 +1,47 @@
+"""Every way a call can end, and the one table that says what each means to HTTP."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Code(Enum):
+    """The closed set of refusals: each name is the public `error` code, each value its HTTP status.
+
+    The first eight are fixed by the API document, the others by section 7 of the wire contract.
+    """
+
+    INVALID_CREDENTIALS = (401, "INVALID_CREDENTIALS")
+    API_KEY_DISABLED = (403, "API_KEY_DISABLED")
+    INVALID_PHONE_NUMBER = (400, "INVALID_PHONE_NUMBER")
+    INVALID_AMOUNT = (400, "INVALID_AMOUNT")
+    RATE_LIMIT_EXCEEDED = (429, "RATE_LIMIT_EXCEEDED")
+    SESSION_NOT_FOUND = (404, "SESSION_NOT_FOUND")
+    INSUFFICIENT_BALANCE = (400, "INSUFFICIENT_BALANCE")
+    TRANSACTION_FAILED = (502, "TRANSACTION_FAILED")
+    INVALID_REQUEST = (400, "INVALID_REQUEST")
+    IDEMPOTENCY_KEY_REUSED = (400, "IDEMPOTENCY_KEY_REUSED")
+    INVALID_TURN = (400, "INVALID_TURN")
+    MENU_INVALID = (400, "MENU_INVALID")
+    INSUFFICIENT_SCOPE = (403, "INSUFFICIENT_SCOPE")
+    NOT_FOUND = (404, "NOT_FOUND")
+    TRANSACTION_NOT_FOUND = (404, "TRANSACTION_NOT_FOUND")
+    METHOD_NOT_ALLOWED = (405, "METHOD_NOT_ALLOWED")
+    REQUEST_TOO_LARGE = (413, "REQUEST_TOO_LARGE")
+    UNSUPPORTED_MEDIA_TYPE = (415, "UNSUPPORTED_MEDIA_TYPE")
+    INTERNAL_ERROR = (500, "INTERNAL_ERROR")
+    SERVICE_UNAVAILABLE = (503, "SERVICE_UNAVAILABLE")
+
+    def __init__(self, http_status: int, error: str) -> None:
+        self.http_status = http_status
+        self.error = error
+
+
+class ServiceError(Exception):
+    """A refusal: one code, one sentence that may be shown to the caller, and perhaps when to come again."""
+
+    def __init__(self, code: Code, message: str, *, retry_after_seconds: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds

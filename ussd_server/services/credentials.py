@@ -1,0 +1,135 @@
+"""API keys and secrets as things: how they look, how they are checked, and how they are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import string
+import zlib
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from ussd_server.rpc.keyring import HouseKey, Keyring, Ring
+
+_ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_KEY_PREFIX = "uk"
+_KEY_RANDOM = 16
+_KEY_CHECKSUM = 4
+SECRET_PREFIX = "ussdsk_"
+# 43 digits of base 62 carry 256 bits.
+_SECRET_RANDOM = 43
+_SECRET_CHECKSUM = 6
+_NATIVE_KEY_LENGTH = len(_KEY_PREFIX) + _KEY_RANDOM + _KEY_CHECKSUM
+_GIVEN_KEY = re.compile(r"[A-Za-z0-9]{8,64}")
+_GIVEN_SECRET = re.compile(r"[!-~]{16,128}")
+_NONCE_BYTES = 12
+
+
+def new_apikey() -> str:
+    """A fresh `apikey`: `uk`, 16 random letters and digits, and a checksum of 4."""
+    body = _KEY_PREFIX + _random_text(_KEY_RANDOM)
+    return body + _checksum(body, _KEY_CHECKSUM)
+
+
+def new_apisecret() -> str:
+    """A fresh `apisecret` of 256 random bits: `ussdsk_[0-9A-Za-z]{49}`, the last 6 a checksum for secret scanners."""
+    body = SECRET_PREFIX + _random_text(_SECRET_RANDOM)
+    return body + _checksum(body, _SECRET_CHECKSUM)
+
+
+def may_be_apikey(text: str) -> bool:
+    """Whether `text` can be a key at all; a mistyped key of our own making is told by its checksum alone.
+
+    Keys that an operator imported are 8 to 64 letters and digits of any other look.
+    """
+    if not _GIVEN_KEY.fullmatch(text):
+        return False
+    if text.startswith(_KEY_PREFIX) and len(text) == _NATIVE_KEY_LENGTH:
+        return hmac.compare_digest(
+            _checksum(text[:-_KEY_CHECKSUM], _KEY_CHECKSUM).encode(), text[-_KEY_CHECKSUM:].encode()
+        )
+    return True
+
+
+def may_be_apisecret(text: str) -> bool:
+    """Whether `text` can be imported as a secret: 16 to 128 printable ASCII characters without spaces."""
+    return bool(_GIVEN_SECRET.fullmatch(text))
+
+
+class Vault:
+    """Keeps secrets: digests them for the door and seals them for those who may see them again."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    def digest(self, secret: str, key_id: str) -> tuple[bytes, str]:
+        """The keyed digest by which the door knows the secret of the key `key_id`, and the name of the house's key."""
+        house_key = self._keyring.newest(Ring.DIGESTS)
+        return _digest(house_key, secret, key_id), house_key.id
+
+    def matches(self, secret: str, key_id: str, digest: bytes, digest_key_id: str) -> bool:
+        """Whether `secret` is the one that was digested; compares bytes in constant time."""
+        house_key = self._keyring.find(Ring.DIGESTS, digest_key_id)
+        if house_key is None:
+            return False
+        return hmac.compare_digest(_digest(house_key, secret, key_id), digest)
+
+    def pretend_to_match(self, secret: str) -> None:
+        """Do the work of `matches` for a key that does not exist, so that time does not tell."""
+        self.matches(secret, "", b"\0" * 32, self._keyring.newest(Ring.DIGESTS).id)
+
+    def path_digests(self, secret: str) -> list[bytes]:
+        """The digests under which the secret of a gateway path may stand: one for each key of the house, newest last."""
+        text = b"path\0" + secret.encode("utf-8", "surrogatepass")
+        return [hmac.digest(material, text, "sha256") for material in self._keyring.all_materials(Ring.DIGESTS)]
+
+    def seal(self, secret: str, client_id: str, key_id: str) -> bytes:
+        """Encrypt a secret for one row: it opens with the same client and key only (AES-256-GCM)."""
+        house_key = self._keyring.newest(Ring.SEALING)
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = AESGCM(house_key.material).encrypt(nonce, secret.encode(), _bound_to(client_id, key_id))
+        return house_key.id.encode() + b":" + nonce + sealed
+
+    def open(self, sealed: bytes, client_id: str, key_id: str) -> str:
+        """Decrypt a sealed secret. Raises SealBrokenError when it was moved from another row, altered, or its key is gone."""
+        name, _, rest = bytes(sealed).partition(b":")
+        house_key = self._keyring.find(Ring.SEALING, name.decode("ascii", "replace"))
+        if house_key is None:
+            raise SealBrokenError
+        try:
+            opened = AESGCM(house_key.material).decrypt(
+                rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(client_id, key_id)
+            )
+        except InvalidTag:
+            raise SealBrokenError from None
+        return opened.decode()
+
+
+class SealBrokenError(Exception):
+    """A sealed secret does not open in the row where it stands."""
+
+
+def _digest(house_key: HouseKey, secret: str, key_id: str) -> bytes:
+    # A header may carry half a surrogate; it must be refused as a wrong secret, not fail.
+    return hmac.digest(house_key.material, f"apisecret\0{key_id}\0{secret}".encode("utf-8", "surrogatepass"), "sha256")
+
+
+def _bound_to(client_id: str, key_id: str) -> bytes:
+    return f"{client_id}/{key_id}".encode()
+
+
+def _random_text(length: int) -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def _checksum(text: str, length: int) -> str:
+    number = zlib.crc32(hashlib.sha256(text.encode()).digest())
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits.append(_ALPHABET[digit])
+    return "".join(digits)

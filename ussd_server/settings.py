@@ -1,0 +1,118 @@
+"""Settings: read from the environment once, refused loudly when incomplete or unsafe."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from environs import Env, EnvValidationError, validate
+
+_ENVIRONMENTS = ("sandbox", "production")
+_LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; the message names everything that is wrong with them, one a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything an operator may choose; `deploy/environment.example` explains each."""
+
+    data_dir: Path
+    bind: str
+    database_url: str
+    redis_url: str
+    environment: str
+    workers: int
+    threads: int
+    worker_threads: int
+    secrets_file: Path
+    trusted_proxies: int
+    allow_private_addresses: bool
+    session_idle_seconds: int
+    session_life_seconds: int
+    log_level: str
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Whether this is a place to try things: the sandbox provider answers and the house makes its own keys."""
+        return self.environment == "sandbox"
+
+    @property
+    def embeds_redis(self) -> bool:
+        """Whether `run` starts a Valkey of its own."""
+        return self.redis_url == f"unix://{self.data_dir}/valkey.sock"
+
+
+def read_settings() -> Settings:
+    """Settings out of the environment. Raises SettingsError that names everything wrong at once."""
+    # An empty setting means the same as an absent one: environment files often carry empty lines.
+    for name in [name for name, value in os.environ.items() if name.startswith("USSD_") and not value.strip()]:
+        del os.environ[name]
+    env = Env(prefix="USSD_", eager=False)
+    data_dir = Path(env.str("DATA_DIR", "./var") or "./var").absolute()
+    settings = Settings(
+        data_dir=data_dir,
+        bind=env.str("BIND", "127.0.0.1:8000"),
+        database_url=env.str("DATABASE_URL", f"sqlite:///{data_dir}/ussd.db"),
+        redis_url=env.str("REDIS_URL", f"unix://{data_dir}/valkey.sock"),
+        environment=env.str("ENV", "sandbox", validate=validate.OneOf(_ENVIRONMENTS)),
+        workers=env.int("WORKERS", 2, validate=validate.Range(1, 256)),
+        threads=env.int("THREADS", 16, validate=validate.Range(2, 256)),
+        worker_threads=env.int("WORKER_THREADS", 8, validate=validate.Range(1, 64)),
+        secrets_file=Path(env.str("SECRETS_FILE", f"{data_dir}/secrets.json") or ""),
+        trusted_proxies=env.int("TRUSTED_PROXIES", 0, validate=validate.Range(0, 8)),
+        allow_private_addresses=env.bool("ALLOW_PRIVATE_ADDRESSES", False),
+        session_idle_seconds=env.int("SESSION_IDLE_SECONDS", 180, validate=validate.Range(10, 3600)),
+        session_life_seconds=env.int("SESSION_LIFE_SECONDS", 600, validate=validate.Range(30, 7200)),
+        log_level=env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
+    )
+    try:
+        env.seal()
+    except EnvValidationError as error:
+        raise SettingsError(
+            "\n".join(f"{name}: {' '.join(map(str, said))}" for name, said in error.error_messages.items())
+        ) from None
+    problems = [*_malformed(settings), *(() if settings.is_sandbox else _unsafe(settings))]
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return settings
+
+
+def configure_logging(settings: Settings) -> None:
+    """Send one JSON line for each call to standard error, and nothing of the libraries below a warning."""
+    logging.basicConfig(level="WARNING", format="%(message)s", force=True)
+    logging.getLogger("ussd_server").setLevel(settings.log_level)
+
+
+def _malformed(settings: Settings) -> list[str]:
+    problems = []
+    host, colon, port = settings.bind.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        problems.append("USSD_BIND: must be an address and a port, such as 127.0.0.1:8000")
+    if urlsplit(settings.database_url).scheme not in ("sqlite", "postgresql", "postgres"):
+        problems.append("USSD_DATABASE_URL: must begin with sqlite:/// or postgresql://")
+    if settings.session_life_seconds < settings.session_idle_seconds:
+        problems.append("USSD_SESSION_LIFE_SECONDS: must not be shorter than USSD_SESSION_IDLE_SECONDS")
+    return problems
+
+
+def _unsafe(settings: Settings) -> list[str]:
+    problems = []
+    if "USSD_SECRETS_FILE" not in os.environ:
+        problems.append("USSD_SECRETS_FILE: production needs secrets of its own; make them with `ussd-server secrets create`")
+    elif not settings.secrets_file.is_file():
+        problems.append("USSD_SECRETS_FILE: there is no such file; make it with `ussd-server secrets create`")
+    elif settings.secrets_file.stat().st_mode & 0o077:
+        problems.append("USSD_SECRETS_FILE: others can read this file; take their rights away with chmod 600")
+    if settings.allow_private_addresses:
+        problems.append("USSD_ALLOW_PRIVATE_ADDRESSES: is for development; unset it in production")
+    redis_is_elsewhere = urlsplit(settings.redis_url).hostname not in _LOCAL_HOSTS
+    if settings.database_url.startswith("sqlite") and redis_is_elsewhere:
+        problems.append("USSD_DATABASE_URL: SQLite serves one machine, but Redis is on another; use PostgreSQL")
+    return problems

@@ -1,0 +1,10 @@
+"""The application that gunicorn loads."""
+
+from ussd_server.app import anchor_clock, build_services, create_app
+from ussd_server.settings import configure_logging, read_settings
+
+settings = read_settings()
+configure_logging(settings)
+services = build_services(settings)
+anchor_clock(services.clock)
+app = create_app(services)
