@@ -1,0 +1,81 @@
+"""What a client may order at Airtel, and how its bodies are read: nine-digit subscribers, amounts as numbers."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simulators.airtel.envelopes import refusal
+from simulators.airtel.scenarios import UNKNOWN_SUBSCRIBER, magic
+
+MSISDN = re.compile(r"[0-9]{9}")
+REFERENCE = re.compile(r"[A-Za-z0-9 ._-]{1,64}")
+ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+HIGHEST_AMOUNT = 10**12
+MALFORMED, BAD_MSISDN, BAD_COUNTRY, BAD_CURRENCY = "ESB000008", "ESB000033", "ESB000034", "ESB000035"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A payment a client asked for, in whole units of the currency."""
+
+    id: str
+    amount: int
+    msisdn: str
+    reference: str
+
+
+def read_push(body: Mapping[str, Any], country: str, currency: str) -> Order:
+    """Read the body of a payment push."""
+    subscriber, transaction = _object(body, "subscriber"), _object(body, "transaction")
+    for part in (subscriber, transaction):
+        if part.get("country", country) != country:
+            raise refusal(400, BAD_COUNTRY)
+        if part.get("currency", currency) != currency:
+            raise refusal(400, BAD_CURRENCY)
+    return _order(body, transaction, subscriber)
+
+
+def read_disbursement(body: Mapping[str, Any], currency: str, version: str) -> Order:
+    """Read the body of a disbursement; from v2 on it says whether the payee is a customer or a business."""
+    payee, transaction = _object(body, "payee"), _object(body, "transaction")
+    if version != "v1" and transaction.get("type") not in ("B2C", "B2B"):
+        raise refusal(400, MALFORMED)
+    if payee.get("currency", currency) != currency:
+        raise refusal(400, BAD_CURRENCY)
+    return _order(body, transaction, payee)
+
+
+def read_refund(body: Mapping[str, Any]) -> str:
+    """The company's own number of the payment to give back."""
+    receipt = _object(body, "transaction").get("airtel_money_id")
+    if not isinstance(receipt, str) or not receipt:
+        raise refusal(400, MALFORMED)
+    return receipt
+
+
+def check_msisdn(msisdn: object) -> str:
+    """A subscriber number: nine digits without the country code."""
+    if not isinstance(msisdn, str) or not MSISDN.fullmatch(msisdn) or magic(msisdn) == UNKNOWN_SUBSCRIBER:
+        raise refusal(400, BAD_MSISDN)
+    return msisdn
+
+
+def _order(body: Mapping[str, Any], transaction: Mapping[str, Any], party: Mapping[str, Any]) -> Order:
+    amount, name, reference = transaction.get("amount"), transaction.get("id"), body.get("reference")
+    if isinstance(amount, float) and amount.is_integer():
+        amount = int(amount)
+    if not isinstance(amount, int) or isinstance(amount, bool) or not 0 < amount <= HIGHEST_AMOUNT:
+        raise refusal(400, MALFORMED)
+    if not isinstance(name, str) or not ID.fullmatch(name):
+        raise refusal(400, MALFORMED)
+    if not isinstance(reference, str) or not REFERENCE.fullmatch(reference):
+        raise refusal(400, MALFORMED)
+    return Order(name, amount, check_msisdn(party.get("msisdn")), reference)
+
+
+def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = body.get(name)
+    if not isinstance(part, dict):
+        raise refusal(400, MALFORMED)
+    return part

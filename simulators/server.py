@@ -1,0 +1,58 @@
+"""Serving a stand-in: on a thread inside a test, or as a process of its own."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from flask import Flask
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+from simulators.standin import StandIn
+
+HOST = "127.0.0.1"
+
+
+class QuietHandler(WSGIRequestHandler):
+    """One request on one thread, without a line for each on the terminal."""
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """The book counts requests; nothing is printed."""
+
+    def connection_dropped(self, error: BaseException, environ: Any = None) -> None:
+        """A client that left, or a silence that ended, is nothing to report."""
+
+    def version_string(self) -> str:
+        """What the `Server` header says."""
+        return "stand-in"
+
+
+@contextmanager
+def run(app: Flask, port: int = 0) -> Iterator[str]:
+    """Serve a stand-in's application on the loopback interface while the block lasts; gives its base address.
+
+    Port 0 takes any free port. The stand-in's book is closed at the end: make a new one, with the same file, to go on.
+    """
+    stand_in: StandIn = app.extensions["stand_in"]
+    server: BaseWSGIServer = make_server(HOST, port, app, threaded=True, request_handler=QuietHandler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="stand-in", daemon=True)
+    stand_in.start()
+    thread.start()
+    try:
+        yield f"http://{HOST}:{server.port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        stand_in.stop()
+
+
+def serve(app: Flask, port: int, name: str) -> None:
+    """Serve until SIGINT or SIGTERM, and say on one line where."""
+    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    with run(app, port) as base_url:
+        click.echo(f"{name} stand-in at {base_url}")
+        signal.sigwait(ends)
