@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import fakeredis
 import pytest
@@ -50,20 +51,16 @@ def shared_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(params=["fakeredis", "server"])
 def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[[], SlidingLogStorage]]:
     """Make storages of the same logs, each with a client of its own, as separate workers have them."""
-    if request.param == "server":
-        url = request.getfixturevalue("shared_url")
+    fake = fakeredis.FakeServer()
+    prefix = f"limit-{uuid4()}"  # The pipeline's Redis serves several tests at once.
 
-        def make() -> SlidingLogStorage:
+    def make() -> SlidingLogStorage:
+        if request.param == "server":
             # Two cores under a burst of threads are slow, not away.
-            return SlidingLogStorage(url, timeout_seconds=10)
-    else:
-        fake = fakeredis.FakeServer()
+            return SlidingLogStorage(request.getfixturevalue("shared_url"), timeout_seconds=10, key_prefix=prefix)
+        client: Any = fakeredis.FakeRedis(server=fake)
+        return SlidingLogStorage("redis://fake", client=client, key_prefix=prefix)
 
-        def make() -> SlidingLogStorage:
-            client: Any = fakeredis.FakeRedis(server=fake)
-            return SlidingLogStorage("redis://fake", client=client)
-
-    make().reset()
     yield make
     make().reset()
 
@@ -80,7 +77,7 @@ def let_pass() -> Callable[[SlidingLogStorage, float], None]:
 
     def make_older(storage: SlidingLogStorage, seconds: float) -> None:
         client: Any = storage.client
-        for key in client.keys(f"{storage.PREFIX}*"):
+        for key in client.keys(f"{storage.key_prefix}:*"):
             earlier = [int(entry) - round(seconds * 1_000_000) for entry in client.lrange(key, 0, -1)]
             life = client.pttl(key)
             client.delete(key)

@@ -14,14 +14,7 @@ import time_machine
 from limits import parse_many
 from redis.crc import key_slot
 
-from ussd_server.rpc.limiter import (
-    Limiter,
-    Policy,
-    SlidingLogStorage,
-    Verdict,
-    WindowState,
-    rate_limit_headers,
-)
+from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage, Verdict, WindowState, rate_limit_headers
 
 KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
 LOGINS = Policy("login", tuple(parse_many("5/15 minute")))
@@ -100,14 +93,27 @@ def test_a_window_is_free_again_the_very_microsecond_it_ends() -> None:
         clock.shift(timedelta(microseconds=59_999_999))
         assert limiter.hit("data-key", "key-1").retry_after_seconds == 1
         clock.shift(timedelta(microseconds=1))
-        assert accepted(hits(limiter, 101)) == 100
+        assert [window.remaining for window in limiter.hit("data-key", "key-1").windows] == [99, 899]
+        assert accepted(hits(limiter, 100)) == 99
+
+
+def test_a_window_counts_what_came_after_its_start_and_nothing_older() -> None:
+    client: Any = fakeredis.FakeRedis()
+    limiter = limiter_on(SlidingLogStorage("redis://fake", client=client))
+    with time_machine.travel(datetime(2026, 11, 20, 8, tzinfo=UTC), tick=False) as clock:
+        for _ in range(7):
+            limiter.hit("data-key", "key-1")
+            clock.shift(timedelta(seconds=15))
+        minute, hour = limiter.peek("data-key", "key-1").windows
+    assert (minute.remaining, minute.reset_seconds) == (97, 15)
+    assert (hour.remaining, hour.reset_seconds) == (993, 3600 - 105)
 
 
 def test_a_refused_call_uses_up_nothing(storage: SlidingLogStorage) -> None:
     limiter = limiter_on(storage)
     hits(limiter, 100)
     client: Any = storage.client
-    (key,) = client.keys("limit:*")
+    (key,) = client.keys(f"{storage.key_prefix}:*")
     before = client.lrange(key, 0, -1)
     assert accepted(hits(limiter, 300)) == 0
     assert client.lrange(key, 0, -1) == before
@@ -153,8 +159,8 @@ def test_any_identity_has_one_short_key_of_its_own(storage: SlidingLogStorage, i
     limiter = limiter_on(storage)
     hits(limiter, 3, identity)
     client: Any = storage.client
-    (key,) = client.keys("limit:*")
-    assert len(key) < 60
+    (key,) = client.keys(f"{storage.key_prefix}:*")
+    assert len(key) < len(storage.key_prefix) + 50
     assert limiter.hit("data-key", identity).tighter.remaining == 96
     assert limiter.hit("data-key", identity + "x").tighter.remaining == 99
 
@@ -172,7 +178,7 @@ def test_a_log_is_no_longer_than_the_largest_limit_and_ends_with_the_longest_win
         hits(limiter, 101)
         let_pass(storage, 360)
     hits(limiter, 100)
-    (key,) = client.keys("limit:*")
+    (key,) = client.keys(f"{storage.key_prefix}:*")
     assert client.llen(key) == 1000
     assert 3_590_000 < client.pttl(key) <= 3_600_000
 
@@ -185,7 +191,7 @@ def test_a_lowered_limit_holds_at_once_and_shortens_the_log(storage: SlidingLogS
     let_pass(storage, 60)
     assert accepted([lowered.hit("data-key", "key-1") for _ in range(4)]) == 3
     client: Any = storage.client
-    assert client.llen(*client.keys("limit:*")) == 3
+    assert client.llen(*client.keys(f"{storage.key_prefix}:*")) == 3
 
 
 @pytest.mark.parametrize("hours", [0.0001, 1, 24 * 365])
@@ -208,7 +214,7 @@ def test_a_key_of_another_type_or_with_garbage_heals_itself(storage: SlidingLogS
     limiter = limiter_on(storage)
     limiter.hit("data-key", "key-1")
     client: Any = storage.client
-    (key,) = client.keys("limit:*")
+    (key,) = client.keys(f"{storage.key_prefix}:*")
     client.set(key, "not a list")
     assert accepted(hits(limiter, 101)) == 100
     client.delete(key)

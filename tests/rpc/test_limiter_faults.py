@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
-from typing import Any
+from pathlib import Path
 
 import pytest
 import redis
 from limits import parse_many
 
 from tests.rpc.redis_server import Server, free_port
-from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
+from ussd_server.rpc.limiter import Limiter, Policy
 from ussd_server.rpc.redis_link import log_change
-from ussd_server.rpc.sliding_log import Reading, Windows
+from ussd_server.rpc.sliding_log import SlidingLogStorage, Windows
+from ussd_server.rpc.verdict import Reading
 
 POLICIES = [
     Policy("data-key", tuple(parse_many("100/minute;1000/hour"))),
@@ -55,6 +57,15 @@ class Worker:
     def falls_back(self) -> bool:
         """Whether the next call is decided by this process alone."""
         return self.limiter.hit("data-key", "key-1").fallback
+
+
+@pytest.fixture
+def switching_at_every_step() -> Iterator[None]:
+    """Let threads take turns as often as the interpreter can, so that a missing lock shows."""
+    usual_seconds = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual_seconds)
 
 
 @pytest.fixture
@@ -120,7 +131,7 @@ def test_only_one_thread_looks_for_a_server_that_is_gone(server: Server, worker:
 
 
 def test_each_of_four_workers_accepts_a_quarter_of_the_limit_but_at_least_one(
-    start_worker: Callable[[str], Worker], tmp_path: Any
+    start_worker: Callable[[str], Worker], tmp_path: Path
 ) -> None:
     limiter = start_worker(f"unix://{tmp_path}/nobody.sock").limiter
     verdicts = [limiter.hit("data-key", "key-1") for _ in range(40)]
@@ -135,7 +146,7 @@ def test_each_of_four_workers_accepts_a_quarter_of_the_limit_but_at_least_one(
 
 
 def test_concurrent_calls_without_redis_accept_exactly_the_share(
-    start_worker: Callable[[str], Worker], tmp_path: Any
+    start_worker: Callable[[str], Worker], tmp_path: Path, switching_at_every_step: None
 ) -> None:
     limiter = start_worker(f"unix://{tmp_path}/nobody.sock").limiter
     threads = 16

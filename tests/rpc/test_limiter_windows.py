@@ -12,14 +12,16 @@ from hypothesis import strategies as st
 from limits import parse
 from limits.storage import storage_from_string
 
-from ussd_server.rpc.sliding_log import LocalLog, Reading, SlidingLogRateLimiter, SlidingLogStorage, Windows
+from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, Windows
+from ussd_server.rpc.verdict import Reading
 
 LetPass = Callable[[SlidingLogStorage, float], None]
 
 seconds = st.integers(1, 10).map(lambda number: number * 1_000_000)
 windows_lists = st.lists(st.tuples(st.integers(1, 6), seconds), min_size=1, max_size=3)
-# None is a call, 0 a look, and any other number so many microseconds in which nothing happens.
-happenings = st.lists(st.one_of(st.none(), st.just(0), st.integers(1, 12_000_000)), max_size=40)
+# None is a call, 0 a look, and any other number so many microseconds in which nothing happens; with whole seconds among
+# them, windows end at the very moment of a call.
+happenings = st.lists(st.one_of(st.none(), st.just(0), seconds, st.integers(1, 12_000_000)), max_size=40)
 
 
 class Log(Protocol):
@@ -97,6 +99,16 @@ def test_the_log_in_memory_drops_the_longest_silent_when_it_is_full() -> None:
     assert log.acquire("second", hour)[4] == 0
     log.acquire("fourth", hour)
     assert log.acquire("first", hour)[4] == 1
+
+
+def test_the_log_in_memory_forgets_what_left_the_longest_window() -> None:
+    clock_nanoseconds = 0
+    log = LocalLog(most_entries=10, clock=lambda: clock_nanoseconds)
+    log.acquire("silent", [(1, 3_600_000_000)])
+    for _ in range(100):
+        log.acquire("busy", [(5, 1_000_000), (5, 2_000_000)])
+        clock_nanoseconds += 1_000_000_000
+    assert log.acquire("silent", [(1, 3_600_000_000)])[0] == 0
 
 
 @pytest.mark.parametrize("scheme", ["log+redis", "log+rediss", "log+redis+cluster", "log+redis+sentinel"])

@@ -14,8 +14,9 @@ from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
 from tests.rpc.redis_server import Server, free_port
-from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
+from ussd_server.rpc.limiter import Limiter, Policy
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect
+from ussd_server.rpc.sliding_log import SlidingLogStorage
 
 KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
 

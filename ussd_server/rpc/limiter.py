@@ -10,15 +10,8 @@ from dataclasses import dataclass
 from limits import RateLimitItem
 
 from ussd_server.rpc.redis_link import Circuit, RedisAwayError, log_change
-from ussd_server.rpc.sliding_log import (
-    LocalLog,
-    SlidingLogRateLimiter,
-    SlidingLogStorage,
-    Verdict,
-    WindowState,
-    read_verdict,
-    windows_of,
-)
+from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
+from ussd_server.rpc.verdict import Verdict, WindowState, read_verdict
 
 __all__ = ["Limiter", "Policy", "SlidingLogStorage", "Verdict", "WindowState", "rate_limit_headers"]
 

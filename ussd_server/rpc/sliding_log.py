@@ -8,8 +8,6 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import cast
 
 from limits import RateLimitItem
@@ -19,15 +17,10 @@ from limits.util import WindowStats
 from redis.exceptions import NoScriptError
 
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, RedisClient, connect
-
-MICROSECONDS = 1_000_000
+from ussd_server.rpc.verdict import MICROSECONDS, Reading, Verdict, read_verdict
 
 # (most accepts, length in microseconds) for each window of an identity.
 Windows = Sequence[tuple[int, int]]
-
-# What a log answers: accepted (1 or 0), microseconds until a refused cost fits, the log's clock, the time of the last
-# accept (0: none), and for each window what remains of it and in how many microseconds its oldest accept leaves it.
-Reading = Sequence[int]
 
 # The windows of one identity count the same accepts, so one list serves them all: a window of `limit` accepts is full
 # while the entry `limit` places back is younger than the window. All or nothing follows, since there is one thing to
@@ -94,63 +87,22 @@ return reading
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class WindowState:
-    """One window of an identity after a call."""
-
-    name: str  # minute, hour, or a number and one of them: 5-minute
-    limit: int
-    window_seconds: int
-    remaining: int  # calls that would still be accepted now
-    reset_seconds: int  # until `remaining` grows by itself; 0 when the window is empty
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a call is accepted, and what its windows look like after it."""
-
-    accepted: bool
-    retry_after_seconds: int  # 0 when accepted; a call after so many seconds is accepted if nobody else calls
-    windows: tuple[WindowState, ...]
-    fallback: bool = False  # decided by this process alone, by its share of the limits
-    last_accepted_at: datetime | None = None  # by the server's clock; None when there is none, or in fallback
-
-    @property
-    def tighter(self) -> WindowState:
-        """The window with the least left; of two that are used up, the one that takes longer to recover."""
-        return min(self.windows, key=lambda window: (window.remaining, -window.reset_seconds))
-
-
-def read_verdict(items: Sequence[RateLimitItem], reading: Reading, fallback: bool = False) -> Verdict:
-    """Put a log's reading into whole seconds, rounded up, so that nobody is told to come back too early."""
-    accepted, retry, _, last, *left = reading
-    states = tuple(
-        WindowState(_window_name(item), item.amount, item.get_expiry(), remaining, _whole_seconds(reset))
-        for item, remaining, reset in zip(items, left[::2], left[1::2], strict=True)
-    )
-    last_accepted_at = None if fallback or not last else datetime.fromtimestamp(last / MICROSECONDS, UTC)
-    return Verdict(bool(accepted), _whole_seconds(retry), states, fallback, last_accepted_at)
-
-
-def _whole_seconds(microseconds: int) -> int:
-    return -(-microseconds // MICROSECONDS)
-
-
-def _window_name(item: RateLimitItem) -> str:
-    return item.GRANULARITY.name if item.multiples == 1 else f"{item.multiples}-{item.GRANULARITY.name}"
-
-
 class SlidingLogStorage(Storage):
     """Keeps each identity's accept times in one Redis list, which one script call reads and extends."""
 
     STORAGE_SCHEME = ["log+redis", "log+rediss", "log+unix", "log+redis+cluster", "log+redis+sentinel"]  # noqa: RUF012
-    PREFIX = "limit:"
 
     def __init__(
-        self, uri: str, wrap_exceptions: bool = False, client: RedisClient | None = None, timeout_seconds: float = 0.2
+        self,
+        uri: str,
+        wrap_exceptions: bool = False,
+        client: RedisClient | None = None,
+        timeout_seconds: float = 0.2,
+        key_prefix: str = "limit",
     ) -> None:
         """`uri` is an address `connect` takes, with or without the `log+` by which `limits` finds this class."""
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
+        self.key_prefix = key_prefix
         self._url = uri.removeprefix("log+")
         self._timeout_seconds = timeout_seconds
         self._client = client
@@ -165,7 +117,7 @@ class SlidingLogStorage(Storage):
 
     def key(self, name: str) -> str:
         """The one Redis key of an identity; its hash tag keeps keys that belong to it on the same cluster node."""
-        return f"{self.PREFIX}{{{name}}}"
+        return f"{self.key_prefix}:{{{name}}}"
 
     def acquire(self, name: str, windows: Windows, cost: int = 1, consume: bool = True) -> Reading:
         """Take `cost` accepts from all `windows` or from none; only look when not `consume`. 1 <= cost <= every limit.
@@ -207,7 +159,7 @@ class SlidingLogStorage(Storage):
     def reset(self) -> int | None:
         """Forget all identities; give the number of them."""
         forgotten = 0
-        for key in self.client.scan_iter(match=f"{self.PREFIX}*"):
+        for key in self.client.scan_iter(match=f"{self.key_prefix}:*"):
             forgotten += self.client.delete(key)
         return forgotten
 
