@@ -20,15 +20,19 @@ SPELLINGS = [
     "https://127.0.0.1:{port}/", "https://127.0.0.2:{port}/", "https://127.255.255.254:{port}/",
     "https://127.1:{port}/", "https://127.0.1:{port}/", "https://2130706433:{port}/", "https://017700000001:{port}/",
     "https://0x7f000001:{port}/", "https://0x7f.0.0.1:{port}/", "https://0x7f.1:{port}/", "https://0177.0.0.1:{port}/",
-    "https://127.0.0.01:{port}/", "https://127.0.0.0x1:{port}/", "https://0127.0.0.1:{port}/", "https://127.0.0.1.:{port}/",
-    "https://4294967295:{port}/", "https://134744072/", "https://0x08080808/", "https://8.8.2056/", "https://0x:{port}/",
+    "https://127.0.0.01:{port}/", "https://127.0.0.0x1:{port}/", "https://0127.0.0.1:{port}/",
+    "https://127.0.0.1.:{port}/",
+    "https://4294967295:{port}/", "https://134744072/", "https://0x08080808/", "https://8.8.2056/",
+    "https://0x:{port}/",
     "https://localhost:{port}/", "https://LOCALHOST:{port}/", "https://localhost.:{port}/",
     "https://hooks.localhost:{port}/", "https://localhost.localdomain:{port}/", "https://ip6-localhost:{port}/",
-    "https://[::1]:{port}/", "https://[0:0:0:0:0:0:0:1]:{port}/", "https://[0000::0001]:{port}/", "https://[::]:{port}/",
+    "https://[::1]:{port}/", "https://[0:0:0:0:0:0:0:1]:{port}/", "https://[0000::0001]:{port}/",
+    "https://[::]:{port}/",
     "https://[::127.0.0.1]:{port}/", "https://[::ffff:127.0.0.1]:{port}/", "https://[::ffff:7f00:1]:{port}/",
     "https://[::ffff:0:127.0.0.1]:{port}/", "https://[64:ff9b::127.0.0.1]:{port}/", "https://[64:ff9b::7f00:1]:{port}/",
     "https://[64:ff9b:1::7f00:1]:{port}/", "https://[2002:7f00:1::]:{port}/", "https://[2002:a9fe:a9fe::1]/",
-    "https://[2001:0:7f00:1::]:{port}/", "https://[2001:0:4136:e378:8000:63bf:80ff:fffe]/", "https://[::1%25lo]:{port}/",
+    "https://[2001:0:7f00:1::]:{port}/", "https://[2001:0:4136:e378:8000:63bf:80ff:fffe]/",
+    "https://[::1%25lo]:{port}/",
     "https://[::1%lo]:{port}/", "https://[fe80::1%25eth0]/", "https://[127.0.0.1]:{port}/", "https://[::1:{port}/",
     # this network, private, shared, link local, metadata
     "https://0.0.0.0:{port}/", "https://0:{port}/", "https://0.1.2.3/", "https://10.0.0.1/", "https://10.255.255.255/",
@@ -38,30 +42,43 @@ SPELLINGS = [
     "https://192.0.0.192/", "https://metadata.google.internal/", "https://metadata/", "https://router.lan/",
     "https://printer.local/", "https://db.corp/", "https://nas.home.arpa/",
     # ranges that are nobody's server
-    "https://192.0.2.1/", "https://198.51.100.1/", "https://203.0.113.9/", "https://198.18.0.1/", "https://192.88.99.1/",
+    "https://192.0.2.1/", "https://198.51.100.1/", "https://203.0.113.9/", "https://198.18.0.1/",
+    "https://192.88.99.1/",
     "https://224.0.0.1/", "https://239.255.255.250/", "https://240.0.0.1/", "https://255.255.255.255/",
     "https://[fc00::1]/", "https://[fd12:3456::1]/", "https://[fe80::1]/", "https://[fec0::1]/", "https://[ff02::1]/",
     "https://[2001:db8::1]/", "https://[3fff::1]/", "https://[100::1]/", "https://[5f00::1]/", "https://[4000::1]/",
     # other schemes, user names, odd ports
-    "http://8.8.8.8/", "http://hooks.example.com/", "ftp://hooks.example.com/", "file:///etc/passwd", "gopher://127.0.0.1:{port}/_x",
-    "//127.0.0.1:{port}/", "https:127.0.0.1:{port}", "https:/127.0.0.1:{port}/", "https:///127.0.0.1:{port}/", "hooks.example.com", "",
-    "https://8.8.8.8@127.0.0.1:{port}/", "https://hooks.example.com:x@127.0.0.1:{port}/", "https://127.0.0.1:{port}@8.8.8.8/",
-    "https://@127.0.0.1:{port}/", "https://8.8.8.8:22/", "https://8.8.8.8:25/", "https://8.8.8.8:53/", "https://8.8.8.8:80/",
-    "https://8.8.8.8:0/", "https://8.8.8.8:65536/", "https://8.8.8.8:-1/", "https://8.8.8.8:4 43/", "https://8.8.8.8:٤٤٣/",
+    "http://8.8.8.8/", "http://hooks.example.com/", "ftp://hooks.example.com/", "file:///etc/passwd",
+    "gopher://127.0.0.1:{port}/_x",
+    "//127.0.0.1:{port}/", "https:127.0.0.1:{port}", "https:/127.0.0.1:{port}/",
+    "https:///127.0.0.1:{port}/", "hooks.example.com", "",
+    "https://8.8.8.8@127.0.0.1:{port}/", "https://hooks.example.com:x@127.0.0.1:{port}/",
+    "https://127.0.0.1:{port}@8.8.8.8/",
+    "https://@127.0.0.1:{port}/", "https://8.8.8.8:22/", "https://8.8.8.8:25/", "https://8.8.8.8:53/",
+    "https://8.8.8.8:80/",
+    "https://8.8.8.8:0/", "https://8.8.8.8:65536/", "https://8.8.8.8:-1/", "https://8.8.8.8:4 43/",
+    "https://8.8.8.8:٤٤٣/",
     # characters that parsers read differently
     "https://127.0.0.1:{port}\\@8.8.8.8/", "https://8.8.8.8\\.127.0.0.1:{port}/", "https://127.0.0.1:{port}#@8.8.8.8/",
-    "https://hooks.example.com#.127.0.0.1/", "https://127。0。0。1:{port}/", "https://①②⑦.⓪.⓪.①:{port}/", "https://１２７.0.0.1:{port}/",
+    "https://hooks.example.com#.127.0.0.1/", "https://127。0。0。1:{port}/", "https://①②⑦.⓪.⓪.①:{port}/",
+    "https://１２７.0.0.1:{port}/",
     "https://ⓛocalhost:{port}/", "https://loc\u00adalhost:{port}/", "https://127.0.0.1%2f.example.com:{port}/",
-    "https://%31%32%37.0.0.1:{port}/", "https://127.0.0.1\t:{port}/", "\thttps://127.0.0.1:{port}/", "https://127.0.0.1:{port}/\r\nX-A: b",
-    "https://127.0.0.1\x00.example.com:{port}/", "https://.127.0.0.1:{port}/", "https://-.example.com/", "https://a..example.com/",
-    "https://" + "a" * 64 + ".example.com/", "https://" + "a." * 130 + "com/", "https://hooks.example.com/" + "a" * 2048,
+    "https://%31%32%37.0.0.1:{port}/", "https://127.0.0.1\t:{port}/", "\thttps://127.0.0.1:{port}/",
+    "https://127.0.0.1:{port}/\r\nX-A: b",
+    "https://127.0.0.1\x00.example.com:{port}/", "https://.127.0.0.1:{port}/", "https://-.example.com/",
+    "https://a..example.com/",
+    "https://" + "a" * 64 + ".example.com/", "https://" + "a." * 130 + "com/",
+    "https://hooks.example.com/" + "a" * 2048,
 ]  # fmt: skip
 
 # What a name may turn out to mean; every one of them hides among good addresses, too.
 MEANINGS = [
-    "127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "10.1.2.3", "172.20.0.1", "192.168.0.1", "100.64.0.1", "169.254.169.254",
-    "fe80::1", "fe80::1%eth0", "fd00::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "64:ff9b::8.8.8.8", "64:ff9b:1::1",
-    "2002:7f00:1::1", "2001::1", "2001:10::1", "2001:db8::1", "224.0.0.1", "ff02::1", "255.255.255.255", "168.63.129.16",
+    "127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "10.1.2.3", "172.20.0.1", "192.168.0.1", "100.64.0.1",
+    "169.254.169.254",
+    "fe80::1", "fe80::1%eth0", "fd00::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1",
+    "64:ff9b::8.8.8.8", "64:ff9b:1::1",
+    "2002:7f00:1::1", "2001::1", "2001:10::1", "2001:db8::1", "224.0.0.1", "ff02::1", "255.255.255.255",
+    "168.63.129.16",
     "fd00:ec2::254", "198.18.0.1", "203.0.113.1",
 ]  # fmt: skip
 
@@ -172,8 +189,10 @@ def test_a_redirect_inwards_is_not_followed(connections: ConnectionWatch, canary
 
 @pytest.mark.parametrize(
     "url",
-    ["https://hooks.example.com", "https://hooks.example.com/a?b=c", "https://HOOKS.example.com:8443/", "https://8.8.8.8/",
-     "https://[2606:4700::1111]/", "https://a-b.example.co.ug:443/x", "https://xn--bcher-kva.example/", "https://1and1.example/"],
+    ["https://hooks.example.com", "https://hooks.example.com/a?b=c", "https://HOOKS.example.com:8443/",
+    "https://8.8.8.8/",
+     "https://[2606:4700::1111]/", "https://a-b.example.co.ug:443/x", "https://xn--bcher-kva.example/",
+     "https://1and1.example/"],
 )  # fmt: skip
 def test_a_public_address_passes(url: str) -> None:
     AddressGuard().check_url(url)
@@ -205,7 +224,8 @@ def test_development_may_call_private_addresses(url: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://169.254.169.254/", "http://[fe80::1]/", "http://0.0.0.0:8000/", "http://[fd00:ec2::254]/", "http://2130706433/",
+    ["http://169.254.169.254/", "http://[fe80::1]/", "http://0.0.0.0:8000/", "http://[fd00:ec2::254]/",
+    "http://2130706433/",
      "http://224.0.0.1/", "http://a:b@127.0.0.1/", "ftp://127.0.0.1/", "http://127.0.0.1:22/"],
 )  # fmt: skip
 def test_development_may_not_call_metadata_services_nor_use_tricks(url: str) -> None:

@@ -92,7 +92,7 @@ class AirtelProvider:
         return not self._breaker.rests
 
     def ask(self, payment: Payment, timeout_seconds: float) -> Answer:
-        """Ask Airtel to move the money; an id that Airtel knows already is answered with what became of it."""
+        """Ask Airtel to move the money; an id that Airtel knows already is pending until an enquiry says more."""
         until = time.monotonic() + timeout_seconds
         refusal = amount_refusal(payment, self._access.least_shillings, self._access.most_shillings)
         if refusal is not None:
@@ -101,11 +101,7 @@ class AirtelProvider:
             return failed(FailureCode.PROVIDER_ERROR, "no airtel money id to refund")
         if payment.direction is Direction.DISBURSEMENT and not (self._access.pin or self._access.encrypted_pin):
             return failed(FailureCode.PROVIDER_CONFIG, "no PIN")
-        reply = self._post(payment, until)
-        if _meaning(reply, payment) is Standing.DUPLICATE:
-            answer = self.enquire(payment, until - time.monotonic())
-            return answer if answer.outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else Answer(Outcome.PENDING)
-        return _asked(reply, payment)
+        return _asked(self._post(payment, until), payment)
 
     def enquire(self, payment: Payment, timeout_seconds: float) -> Answer:
         """Ask Airtel what became of the payment. A refund has no id there, so nothing can be learnt of it."""
@@ -237,9 +233,10 @@ def _asked(reply: Reply, payment: Payment) -> Answer:
             return Answer(Outcome.PENDING)
         return _succeeded(reply)
     meaning = _meaning(reply, payment)
-    if isinstance(meaning, FailureCode):
+    # A gateway that breaks down behind an accepted request answers in the 500s: that proves nothing.
+    if isinstance(meaning, FailureCode) and reply.status < 500:
         return failed(meaning, _company_word(reply))
-    if meaning is Standing.PENDING:
+    if meaning in (Standing.PENDING, Standing.DUPLICATE):
         return Answer(Outcome.PENDING, word=_company_word(reply))
     return Answer(Outcome.UNKNOWN, word=_company_word(reply))
 
@@ -270,10 +267,8 @@ def _succeeded(reply: Reply) -> Answer:
 
 
 def _code(reply: Reply) -> Any:
-    """The more telling of the two codes in the envelope."""
-    codes = (reply.get("status", "response_code"), reply.get("status", "result_code"))
-    known = [code for code in codes if _REASONS.meaning(code, Direction.COLLECTION) is not None]
-    return known[0] if known else codes[0] or codes[1]
+    """The more telling of the two codes in the envelope: the other one is generic."""
+    return reply.get("status", "response_code") or reply.get("status", "result_code")
 
 
 def _meaning(reply: Reply, payment: Payment) -> Meaning | None:

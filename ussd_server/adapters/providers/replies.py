@@ -15,7 +15,7 @@ from ussd_server.messages.providers import Answer, FailureCode, Outcome, Payment
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
 _NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_ .-]+")
-_NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .,-]+")
+_NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
 _WORD_MAX_CHARACTERS = 80
 
 
