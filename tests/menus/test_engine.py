@@ -1,0 +1,463 @@
+"""Conversations with every kind of node, readable aloud."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ussd_server.menus.deeds import Failed, HandedOver, HandoverDeed, HttpDeed, LookupNameDeed, PayDeed
+from ussd_server.menus.document import parse
+from ussd_server.menus.engine import enter, resume, start
+from ussd_server.menus.guide import Channel
+from ussd_server.menus.state import MASK, State
+from ussd_server.menus.variables import SessionFacts
+
+Menu = dict[str, Any]
+Dial = Callable[..., Any]
+Make = Callable[..., Menu]
+
+FACTS = SessionFacts("+256772123456", "*384*123#", "64110", "s1")
+
+
+def test_a_person_pays_after_a_confirmation(shop: Menu, dial: Dial) -> None:
+    phone = dial(shop)
+    phone.shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
+    phone.types("1").shows("Enter amount (UGX)", "0 Back")
+    phone.types("5000").shows("Pay UGX 5,000 to ACME?", "1. Yes", "2. No", "0 Back")
+    phone.types("1").ends("Approve the prompt on your phone with your PIN.")
+    assert [(each["status"], each["amount"]) for each in phone.rehearsal.payments.values()] == [("pending", 5000)]
+
+
+def test_a_person_who_says_no_pays_nothing(shop: Menu, dial: Dial) -> None:
+    phone = dial(shop).types("1", "5000", "2")
+    phone.shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
+    assert phone.rehearsal.payments == {}
+
+
+def test_a_refused_payment_goes_where_the_menu_says(shop: Menu, dial: Dial) -> None:
+    dial(shop, accepts_payments=False).types("1", "5000", "1").ends("Goodbye")
+
+
+def test_a_balance_is_shown_in_whole_shillings(shop: Menu, dial: Dial) -> None:
+    dial(shop, balances={"+256772123456": 12345.5}).types("2").ends("Your balance is UGX 12,345")
+
+
+def test_a_balance_that_nobody_gives_ends_politely(shop: Menu) -> None:
+    document = parse(shop)
+    turn = enter(document, start(document, FACTS).state, "2")
+    ended = resume(document, turn.state, Failed())
+    assert ended.screen is not None
+    assert ended.screen.text == "Sorry, this did not work. Please try again later."
+    assert ended.screen.ends
+
+
+def test_a_language_is_chosen_and_remembered(shop: Menu, dial: Dial) -> None:
+    phone = dial(shop).types("3").shows("Choose a language", "1. English", "2. Luganda", "3. Kiswahili", "0 Back")
+    phone.types("2").shows("Tukusanyukidde", "1. Pay", "2. Balance", "3. Language")
+    phone.types("1").shows("Enter amount (UGX)", "0 Ddayo")
+    assert phone.rehearsal.language == "lg"
+
+
+def test_a_session_begins_in_the_remembered_language(shop: Menu, dial: Dial) -> None:
+    dial(shop, language="lg").shows("Tukusanyukidde", "1. Pay", "2. Balance", "3. Language")
+    dial(shop, language="fr").shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
+
+
+def test_three_wrong_choices_lead_where_the_menu_says(shop: Menu, dial: Dial) -> None:
+    phone = dial(shop).types("7").shows("Invalid choice", "Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
+    phone.types("x").types("").ends("Goodbye")
+
+
+def test_a_right_choice_forgives_the_wrong_ones(shop: Menu, dial: Dial) -> None:
+    dial(shop).types("7", "7", "1", "0", "7", "7").shows(
+        "Invalid choice", "Welcome to ACME", "1. Pay", "2. Balance", "3. Language"
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "notice"),
+    [
+        ("499", "Enter whole shillings, 500 to 999,999."),
+        ("1000000", "Enter whole shillings, 500 to 999,999."),
+        ("5000.5", "Enter whole shillings, 500 to 999,999."),
+        ("-5000", "Enter whole shillings, 500 to 999,999."),
+        ("٥٠٠٠", "Enter whole shillings, 500 to 999,999."),
+        ("", "Invalid entry."),
+        ("5" * 200, "Invalid entry."),
+        ("5050", "Use multiples of 100"),
+    ],
+)
+def test_an_amount_that_does_not_pass_is_asked_for_again(shop: Menu, dial: Dial, typed: str, notice: str) -> None:
+    dial(shop).types("1", typed).shows(notice, "Enter amount (UGX)", "0 Back")
+
+
+def test_an_amount_may_have_thousands_separators(shop: Menu, dial: Dial) -> None:
+    dial(shop).types("1", " 5,000 ").shows("Pay UGX 5,000 to ACME?", "1. Yes", "2. No", "0 Back")
+
+
+@pytest.mark.parametrize(
+    ("declared", "rules", "typed", "kept"),
+    [
+        ({"type": "phone"}, [], "0772123456", "+256772123456"),
+        ({"type": "phone"}, [], "256772123456", "+256772123456"),
+        ({"type": "phone"}, [], "+256 772 123456", "+256772123456"),
+        ({"type": "phone"}, [], "0312123456", None),
+        ({"type": "phone"}, [], "07721234567", None),
+        ({"type": "date"}, [], "31/12/2026", "2026-12-31"),
+        ({"type": "date"}, [], "31122026", "2026-12-31"),
+        ({"type": "date"}, [], "2026-12-31", "2026-12-31"),
+        ({"type": "date"}, [], "31/02/2026", None),
+        ({"type": "integer", "max_len": 3}, [{"rule": "integer", "min": -5, "max": 50}], "-5", -5),
+        ({"type": "integer", "max_len": 3}, [{"rule": "integer", "min": -5, "max": 50}], "51", None),
+        ({"type": "integer", "max_len": 3}, [], "1000", None),
+        ({"type": "text", "max_len": 8}, [{"rule": "length", "min": 3, "max": 5}], "abcd", "abcd"),
+        ({"type": "text", "max_len": 8}, [{"rule": "length", "min": 3, "max": 5}], "ab", None),
+        ({"type": "text", "max_len": 8}, [{"rule": "regex", "pattern": "[A-Z]{2}\\d{4}"}], "AB1234", "AB1234"),
+        ({"type": "text", "max_len": 8}, [{"rule": "regex", "pattern": "[A-Z]{2}\\d{4}"}], "AB12345", None),
+        ({"type": "text", "max_len": 8}, [{"rule": "regex", "pattern": "\\d+"}], "١٢٣", None),
+        ({"type": "text", "max_len": 8}, [{"rule": "one_of", "values": ["P7", "S1"]}], "S1", "S1"),
+        ({"type": "text", "max_len": 8}, [{"rule": "one_of", "values": ["P7", "S1"]}], "S2", None),
+        ({"type": "text", "max_len": 4}, [], "abcde", None),
+        ({"type": "text", "max_len": 4, "overflow": "truncate"}, [], "abcde", "abcd"),
+        ({"type": "text"}, [], "a\x07b", None),
+    ],
+)
+def test_an_input_keeps_what_its_rules_let_pass(
+    menu: Make, dial: Dial, declared: Menu, rules: list[Menu], typed: str, kept: Any
+) -> None:
+    raw = menu(
+        {"root": {"type": "input", "text": {"en": "Say"}, "var": "v", "validate": rules, "goto": "bye"}},
+        vars={"v": declared},
+    )
+    phone = dial(raw).types(typed)
+    assert phone.rehearsal.state.variables.get("v") == kept
+    assert phone.rehearsal.screen.ends == (kept is not None)
+
+
+def test_an_option_can_be_hidden_and_can_set_a_variable(menu: Make, dial: Dial) -> None:
+    raw = menu(
+        {
+            "root": {
+                "type": "menu",
+                "text": {"en": "Class"},
+                "options": [
+                    {"label": {"en": "One"}, "goto": "root", "set": {"level": "vars.level + 1"}, "when": "vars.level"},
+                    {"label": {"en": "Begin"}, "goto": "root", "set": {"level": "1"}, "when": "not vars.level"},
+                    {"label": {"en": "Level {{vars.level|default:none}}"}, "goto": "bye"},
+                ],
+            }
+        },
+        vars={"level": {"type": "integer", "max_len": 2}},
+    )
+    phone = dial(raw).shows("Class", "2. Begin", "3. Level none")
+    phone.types("1").shows("Invalid choice.", "Class", "2. Begin", "3. Level none")
+    phone.types("2").shows("Class", "1. One", "3. Level 1")
+    phone.types("1").shows("Class", "1. One", "3. Level 2")
+
+
+def test_a_long_menu_is_paged_without_splitting_an_option(menu: Make, dial: Dial) -> None:
+    options = [{"label": {"en": f"District number {number} of all"}, "goto": "bye"} for number in range(1, 12)]
+    raw = menu({"root": {"type": "menu", "text": {"en": "Where?"}, "options": options}})
+    phone = dial(raw)
+    first = [f"{number}. District number {number} of all" for number in range(1, 6)]
+    phone.shows("Where?", *first, "98 More")
+    phone.types("98").shows(
+        *[f"{number}. District number {number} of all" for number in range(6, 11)], "98 More", "99 Prev"
+    )
+    phone.types("98").shows("11. District number 11 of all", "99 Prev")
+    phone.types("98").shows("Invalid choice.", "Where?", *first[:4], "98 More")
+    phone.types("98", "99", "11").ends("Goodbye")
+
+
+def test_a_list_shows_what_a_variable_holds_and_keeps_what_is_chosen(menu: Make, dial: Dial) -> None:
+    raw = menu(
+        {
+            "root": {
+                "type": "list", "text": {"en": "Members"}, "items": "vars.members",
+                "label": {"en": "{{item.name}} {{item.phone|local}}"}, "value": "item.phone", "var": "to",
+                "goto": "show", "empty": {"end": {"en": "No members."}},
+            },
+            "show": {"type": "text", "text": {"en": "Chosen {{vars.to|mask}}"}, "goto": "bye"},
+        },
+        vars={
+            "to": {"type": "phone"},
+            "members": {"type": "list", "given": True, "max_items": 3,
+                        "fields": {"name": {"type": "text", "max_len": 10}, "phone": {"type": "phone"}}},
+        },
+    )  # fmt: skip
+    members = [{"name": "Achen", "phone": "+256772000001"}, {"name": "Okot", "phone": "+256772000002"}]
+    phone = dial(raw, given={"members": members}).shows("Members", "1. Achen 0772000001", "2. Okot 0772000002")
+    phone.types("3").shows("Invalid choice.", "Members", "1. Achen 0772000001", "2. Okot 0772000002")
+    phone.types("2").shows("Chosen **********002", "1. Continue", "0 Back")
+    dial(raw).ends("No members.")
+
+
+def test_a_list_may_stand_in_the_document(menu: Make, dial: Dial) -> None:
+    raw = menu(
+        {
+            "root": {
+                "type": "list", "text": {"en": "Town"}, "items": ["Gulu", "Lira"], "label": {"en": "{{item}}"},
+                "var": "town", "goto": "show",
+            },
+            "show": {"type": "end", "text": {"en": "{{vars.town|upper}}"}},
+        },
+        vars={"town": {"type": "text", "max_len": 10}},
+    )  # fmt: skip
+    dial(raw).shows("Town", "1. Gulu", "2. Lira").types("2").ends("LIRA")
+
+
+def test_a_long_text_is_paged_at_word_boundaries(menu: Make, dial: Dial) -> None:
+    words = " ".join(f"word{number}" for number in range(1, 46))
+    phone = dial(menu({"root": {"type": "text", "text": {"en": words}, "goto": "bye"}}))
+    read = []
+    for _ in range(9):
+        lines = phone.rehearsal.screen.text.split("\n")
+        assert phone.rehearsal.screen.size.units <= 160
+        read += lines[0].split()
+        if "98 More" not in lines:
+            break
+        phone.types("98")
+    assert " ".join(read) == words
+    phone.types("1").ends("Goodbye")
+
+
+def test_a_router_and_a_set_show_nothing_themselves(menu: Make, dial: Dial) -> None:
+    raw = menu(
+        {
+            "root": {"type": "input", "text": {"en": "Amount"}, "var": "amount", "goto": "fee"},
+            "fee": {"type": "set", "values": {"fee": "int(vars.amount / 100)", "lost": "1 / 0"}, "goto": "size"},
+            "size": {
+                "type": "router",
+                "cases": [{"when": "vars.lost > 0", "goto": "bye"}, {"when": "vars.fee >= 10", "goto": "large"}],
+                "else": {"end": {"en": "Fee {{vars.fee|ugx}}{{vars.lost}}"}},
+            },
+            "large": {"type": "end", "text": {"en": "Large fee {{vars.fee}}"}},
+        },
+        vars={"amount": {"type": "amount"}, "fee": {"type": "amount"}, "lost": {"type": "integer"}},
+    )
+    dial(raw).types("900").ends("Fee 9")
+    dial(raw).types("1000").ends("Large fee 10")
+
+
+def test_a_name_is_looked_up_and_cut_to_its_declared_length(menu: Make, dial: Dial) -> None:
+    raw = menu(
+        {
+            "root": {"type": "input", "text": {"en": "To"}, "var": "to", "goto": "who"},
+            "who": {"type": "lookup_name", "of": "vars.to", "var": "name", "goto": "show", "on_error": "unknown"},
+            "show": {"type": "end", "text": {"en": "To {{vars.name}}?"}},
+            "unknown": {"type": "end", "text": {"en": "Nobody at {{vars.to|local}}."}},
+        },
+        vars={"to": {"type": "phone"}, "name": {"type": "text", "max_len": 10, "overflow": "truncate"}},
+    )
+    dial(raw, names={"+256772000001": "NAKATO\nMARY JANE"}).types("0772000001").ends("To NAKATO MAR?")
+    dial(raw).types("0772000001").ends("Nobody at 0772000001.")
+
+
+HTTP_VARS = {"id": {"type": "text", "max_len": 10}, "due": {"type": "amount"}, "pin": {"type": "text", "max_len": 4}}
+
+
+def http_menu(menu: Make) -> Menu:
+    return menu(
+        {
+            "root": {"type": "input", "text": {"en": "Pupil"}, "var": "id", "goto": "pin"},
+            "pin": {"type": "input", "text": {"en": "Code"}, "var": "pin", "secret": True, "goto": "ask"},
+            "ask": {
+                "type": "http", "method": "POST", "url": "https://school.example/pupils/{{vars.id}}",
+                "headers": {"X-Network": "{{session.network}}"}, 
+                "body": {"code": "{{vars.pin}}", "n": 1, "ids": ["{{vars.id}}"]},
+                "timeout_ms": 1500, "map": {"due": "fees.0.due"}, "goto": "show",
+                "on_error": {"end": {"en": "Not found."}}, "on_timeout": {"end": {"en": "Too slow."}},
+            },
+            "show": {"type": "end", "text": {"en": "Due UGX {{vars.due|ugx}}"}},
+        },
+        vars=HTTP_VARS,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "screen"),
+    [
+        ({"fees": [{"due": 1200}]}, "Due UGX 1,200"),
+        ({"fees": [{"due": "1200"}]}, "Due UGX 1,200"),
+        ({"fees": [{"due": 12.5}]}, "Not found."),
+        ({"fees": []}, "Not found."),
+        ([1], "Not found."),
+        ({"fees": [{"due": 10**400}]}, "Not found."),
+        ("error", "Not found."),
+        ("timeout", "Too slow."),
+    ],
+)
+def test_the_clients_server_is_asked_and_its_answer_shown(menu: Make, dial: Dial, answer: Any, screen: str) -> None:
+    dial(http_menu(menu), answers={"ask": answer}).types("S 1", "1234").ends(screen)
+
+
+def test_a_secret_is_given_to_the_next_deed_and_forgotten(menu: Make) -> None:
+    document = parse(http_menu(menu))
+    turn = enter(document, start(document, FACTS).state, "S/1")
+    turn = enter(document, turn.state, "9876")
+    assert turn.deed == HttpDeed(
+        "ask", "POST", "https://school.example/pupils/S%2F1", (("X-Network", "64110"),),
+        {"code": "9876", "n": 1, "ids": ["S/1"]}, 1500,
+    )  # fmt: skip
+    assert (turn.entry_shown, turn.is_secret) == (MASK, True)
+    assert "9876" not in json.dumps(turn.state.to_dict())
+    assert "9876" not in repr(turn.state)
+
+
+def test_a_wrong_secret_is_masked_as_well(menu: Make) -> None:
+    document = parse(http_menu(menu))
+    turn = enter(document, start(document, FACTS).state, "S1")
+    turn = enter(document, turn.state, "98765")
+    assert turn.screen is not None
+    assert turn.screen.text == "Invalid entry.\nCode\n0 Back"
+    assert (turn.entry_shown, turn.is_secret) == (MASK, True)
+
+
+def test_the_clients_own_server_drives_after_a_handover(menu: Make) -> None:
+    nodes = {
+        "root": {"type": "menu", "text": {"en": "Hi"}, "options": [{"label": {"en": "Shop"}, "goto": "over"}]},
+        "over": {
+            "type": "handover",
+            "url": "https://shop.example/ussd",
+            "protocol": "africastalking",
+            "on_error": "bye",
+        },
+    }
+    document = parse(menu(nodes))
+    turn = enter(document, start(document, FACTS).state, "1")
+    assert turn.deed == HandoverDeed("over", "https://shop.example/ussd", "africastalking", "", "")
+    turn = resume(document, turn.state, HandedOver("CON Pick\r\n1. A\x07\n0. Back\n", ends=False))
+    assert turn.screen is not None
+    assert turn.screen.text == "CON Pick\n1. A\n0. Back"
+    for entry, text in [("0", "0"), ("00", "0*00"), ("a*b", "0*00*a*b")]:
+        turn = enter(document, turn.state, entry)
+        assert turn.deed == HandoverDeed("over", "https://shop.example/ussd", "africastalking", entry, text)
+        assert turn.is_secret
+        turn = resume(
+            document, State.from_dict(json.loads(json.dumps(turn.state.to_dict()))), HandedOver("Next", ends=False)
+        )
+    ended = resume(document, turn.state, HandedOver("x" * 300, ends=True))
+    assert ended.screen is not None
+    assert (ended.screen.text, ended.screen.ends) == ("x" * 160, True)
+    failed = resume(document, turn.state, Failed(timed_out=True))
+    assert failed.screen is not None
+    assert failed.screen.text == "Goodbye"
+
+
+def test_back_goes_back_through_places_and_pages(menu: Make, dial: Dial) -> None:
+    options = [{"label": {"en": f"District number {number} of all"}, "goto": "ask"} for number in range(1, 12)]
+    raw = menu(
+        {
+            "root": {"type": "menu", "text": {"en": "Where?"}, "options": options},
+            "ask": {"type": "input", "text": {"en": "Who?"}, "var": "who", "goto": "more"},
+            "more": {"type": "text", "text": {"en": "Thanks {{vars.who}}"}, "goto": "bye"},
+        },
+        vars={"who": {"type": "text"}},
+    )
+    phone = dial(raw).types("98", "98")
+    last = phone.rehearsal.screen.text
+    phone.types("11", "Okot").shows("Thanks Okot", "1. Continue", "0 Back")
+    phone.types("0").shows("Who?", "0 Back").types("0")
+    assert phone.rehearsal.screen.text == last
+    phone.types("0")
+    assert phone.rehearsal.screen.text == last
+
+
+def test_home_goes_to_the_first_screen_and_forgets_the_way(shop: Menu, dial: Dial) -> None:
+    phone = dial(shop).types("1", "5000", "00")
+    phone.shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
+    assert phone.rehearsal.state.back == ()
+    phone.types("0").shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
+
+
+def confirmations(document: Any, *entries: str) -> list[str]:
+    """Give the name of the payment that each Yes among the entries leads to."""
+    state, names = start(document, FACTS).state, []
+    for entry in entries:
+        turn = enter(document, state, entry)
+        if isinstance(turn.deed, PayDeed):
+            names.append(turn.deed.confirmation)
+            assert enter(document, state, entry).deed == turn.deed, "a repeated press names the same payment"
+        else:
+            state = turn.state
+    return names
+
+
+def test_a_repeated_yes_names_the_same_payment_and_a_new_visit_another(shop: Menu) -> None:
+    document = parse(shop)
+    assert confirmations(document, "1", "5000", "1") == ["ok#1"]
+    assert confirmations(document, "1", "5000", "9", "9", "1", "1") == ["ok#1", "ok#1"]
+    assert confirmations(document, "1", "5000", "0", "5000", "1") == ["ok#2"]
+    assert confirmations(document, "1", "5000", "2", "1", "5000", "1") == ["ok#2"]
+    assert confirmations(document, "1", "5000", "00", "1", "5000", "1") == ["ok#2"]
+
+
+def test_a_payment_without_a_confirmation_is_rejected_even_when_the_menu_asks_for_it(shop: Menu, dial: Dial) -> None:
+    shop["nodes"]["amount"]["goto"] = "pay"
+    dial(shop).types("1", "5000").ends("Goodbye")
+    shop["nodes"]["amount"]["goto"] = "ok"
+    shop["nodes"]["ok"]["no"] = "pay"
+    dial(shop).types("1", "5000", "2").ends("Goodbye")
+
+
+def test_a_confirmation_is_good_for_one_payment(shop: Menu, dial: Dial) -> None:
+    shop["nodes"]["again"] = {**shop["nodes"]["pay"], "accepted": "show"}
+    shop["nodes"]["pay"]["accepted"] = "again"
+    phone = dial(shop).types("1", "5000", "1").ends("Goodbye")
+    assert len(phone.rehearsal.payments) == 1
+
+
+def test_nobody_goes_back_behind_a_payment(shop: Menu, dial: Dial) -> None:
+    shop["nodes"]["pay"]["accepted"] = "thanks"
+    shop["nodes"]["thanks"] = {"type": "text", "text": {"en": "Thank you"}, "goto": "root"}
+    dial(shop).types("1", "5000", "1").shows("Thank you", "1. Continue").types("0").shows("Thank you", "1. Continue")
+
+
+@pytest.mark.parametrize("amount", ["0", "1000000", "2.5", "'5000'", "True", "vars.missing"])
+def test_a_payment_that_makes_no_sense_is_rejected(shop: Menu, dial: Dial, amount: str) -> None:
+    shop["nodes"]["pay"]["amount"] = amount
+    phone = dial(shop).types("1", "5000", "1").ends("Goodbye")
+    assert phone.rehearsal.payments == {}
+
+
+def test_an_unknown_end_of_a_payment_is_never_called_a_failure(shop: Menu) -> None:
+    document = parse(shop)
+    state = start(document, FACTS).state
+    for entry in ("1", "5000", "1"):
+        turn = enter(document, state, entry)
+        state = turn.state
+    ended = resume(document, state, Failed(timed_out=True))
+    assert ended.screen is not None
+    assert ended.screen.text == "Your payment is being processed."
+
+
+def test_a_circle_without_a_screen_ends_politely(menu: Make, dial: Dial) -> None:
+    nodes = {"root": {"type": "set", "values": {"n": "1"}, "goto": "root"}}
+    dial(menu(nodes, vars={"n": {"type": "integer"}})).ends("Sorry, this did not work. Please try again later.")
+
+
+def test_a_stored_state_is_read_back_as_it_was(shop: Menu) -> None:
+    document = parse(shop)
+    state = start(document, FACTS).state
+    for entry in ("1", "5000", "0", "x", "5000"):
+        state = enter(document, state, entry).state
+        assert State.from_dict(json.loads(json.dumps(state.to_dict()))) == state
+
+
+def test_a_channel_transliterates_or_leaves_the_letters(menu: Make, dial: Dial) -> None:
+    raw = menu({"root": {"type": "end", "text": {"en": "Ŋamba “yee” – {{session.network}}"}}})
+    dial(raw).ends('Ng\'amba "yee" - 64110')
+    dial(raw, channel=Channel(transliterates=False)).ends("Ŋamba “yee” – 64110")
+
+
+def test_a_lookup_of_nonsense_is_not_made(menu: Make) -> None:
+    nodes = {
+        "root": {"type": "lookup_name", "of": "session.phone_number", "var": "n", "goto": "bye"},
+    }
+    document = parse(menu(nodes, vars={"n": {"type": "text"}}))
+    assert start(document, FACTS).deed == LookupNameDeed("root", "+256772123456")
+    strange = SessionFacts("unknown", "*1#")
+    assert start(document, strange).deed is None

@@ -1,0 +1,1 @@
+"""The conversation: pure functions over menu documents."""

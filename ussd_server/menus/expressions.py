@@ -1,0 +1,236 @@
+"""The small safe language of conditions: a whitelisted subset of Python expressions, compiled once."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_CHARACTERS = 200
+MAX_DEPTH = 8
+MAX_MAGNITUDE = 10**15
+MAX_STRING = 500
+SCOPES = ("vars", "session", "item")
+
+Scope = Mapping[str, Any]  # "vars" and "session" hold mappings, "item" a mapping or a plain value
+Evaluate = Callable[[Scope], Any]
+
+
+class ExpressionError(ValueError):
+    """An expression or template that may not stand in a document; the message says why."""
+
+
+class NoValueError(ValueError):
+    """An expression met something it cannot work with, such as a variable that was never set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A variable as a document writes it: `vars.amount`, `session.network`, `item.name` or `item`."""
+
+    scope: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.scope}.{self.name}" if self.name else self.scope
+
+    def look_up(self, scope: Scope) -> Any:
+        """Give the present value, or None when there is none."""
+        holder = scope.get(self.scope)
+        if not self.name:
+            return holder
+        return holder.get(self.name) if isinstance(holder, Mapping) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression and the names it reads."""
+
+    source: str
+    names: frozenset[Name]
+    _evaluate: Evaluate = field(repr=False, compare=False)
+
+    def value(self, scope: Scope) -> Any:
+        """Give the value, or None when it has none: a missing variable, a division by zero, mixed types."""
+        try:
+            return self._evaluate(scope)
+        except NoValueError:
+            return None
+
+    def is_true(self, scope: Scope) -> bool:
+        """Say whether the condition holds; one that has no value does not."""
+        return bool(self.value(scope))
+
+
+def compile_expression(source: str) -> Expression:
+    """Compile `source`, or raise `ExpressionError` with a sentence for the author."""
+    if len(source) > MAX_CHARACTERS:
+        raise ExpressionError(f"the expression has {len(source)} characters; at most {MAX_CHARACTERS} are allowed")
+    try:
+        tree = ast.parse(source.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ExpressionError(f"`{source}` is not an expression; write for example `vars.amount >= 500`") from None
+    names: set[Name] = set()
+    evaluate = _build(tree, 1, names)
+    return Expression(source, frozenset(names), evaluate)
+
+
+def constant(value: Any) -> Expression:
+    """Give an expression that always has `value`."""
+    return Expression(repr(value), frozenset(), lambda _: value)
+
+
+def _build(node: ast.expr, depth: int, names: set[Name]) -> Evaluate:
+    if depth > MAX_DEPTH:
+        raise ExpressionError(f"the expression is nested deeper than {MAX_DEPTH} levels; move a part into a `set` node")
+
+    def part(child: ast.expr) -> Evaluate:
+        return _build(child, depth + 1, names)
+
+    match node:
+        case ast.Constant(value=value) if value is None or isinstance(value, bool | int | float | str):
+            return _constant(value)
+        case ast.Name(id="item"):
+            return _name(Name("item", ""), names)
+        case ast.Attribute(value=ast.Name(id=scope), attr=attribute) if scope in SCOPES and attribute[0] != "_":
+            return _name(Name(scope, attribute), names)
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            parts = [part(element) for element in elements]
+            return lambda scope: [evaluate(scope) for evaluate in parts]
+        case ast.BoolOp(op=op, values=values):
+            parts = [part(value) for value in values]
+            decide = all if isinstance(op, ast.And) else any
+            return lambda scope: decide(evaluate(scope) for evaluate in parts)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            denied = part(operand)
+            return lambda scope: not denied(scope)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            negated = part(operand)
+            return lambda scope: -_number(negated(scope))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            return _arithmetic(_ARITHMETIC[type(op)], part(left), part(right))
+        case ast.Compare(left=left, ops=ops, comparators=comparators) if all(type(op) in _COMPARISONS for op in ops):
+            return _comparison([_COMPARISONS[type(op)] for op in ops], [part(side) for side in (left, *comparators)])
+        case ast.Call(func=ast.Name(id=called), args=[argument], keywords=[]) if called in _FUNCTIONS:
+            function, argued = _FUNCTIONS[called], part(argument)
+            return lambda scope: _bounded(function(argued(scope)))
+    raise ExpressionError(
+        f"`{ast.unparse(node)}` is not allowed; use comparisons, and, or, not, + - * / %, "
+        "len int str lower, vars.x, session.x and constants"
+    )
+
+
+def _constant(value: Any) -> Evaluate:
+    try:
+        _bounded(value)
+    except NoValueError:
+        raise ExpressionError("a constant in the expression is too large") from None
+    return lambda _: value
+
+
+def _name(name: Name, names: set[Name]) -> Evaluate:
+    names.add(name)
+    return name.look_up
+
+
+def _arithmetic(operate: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:
+    def evaluate(scope: Scope) -> Any:
+        first, second = left(scope), right(scope)
+        if operate is operator.add and isinstance(first, str) and isinstance(second, str):
+            return _bounded(first + second)
+        try:
+            return _bounded(operate(_number(first), _number(second)))
+        except ZeroDivisionError:
+            raise NoValueError from None
+
+    return evaluate
+
+
+def _comparison(operators: list[Callable[[Any, Any], bool]], sides: list[Evaluate]) -> Evaluate:
+    def evaluate(scope: Scope) -> bool:
+        left = sides[0](scope)
+        for compare, side in zip(operators, sides[1:], strict=True):
+            right = side(scope)
+            try:
+                if not compare(left, right):
+                    return False
+            except TypeError:
+                raise NoValueError from None
+            left = right
+        return True
+
+    return evaluate
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise NoValueError
+    return value
+
+
+def _bounded(value: Any) -> Any:
+    """Refuse what could run away: large numbers and long texts."""
+    if isinstance(value, int | float) and not (math.isfinite(value) and abs(value) <= MAX_MAGNITUDE):
+        raise NoValueError
+    if isinstance(value, str) and len(value) > MAX_STRING:
+        raise NoValueError
+    return value
+
+
+def _divide(left: int | float, right: int | float) -> int | float:
+    """Divide, and stay whole where the division comes out even, so that an amount remains an amount."""
+    quotient = left / right
+    return int(quotient) if quotient.is_integer() else quotient
+
+
+def _length(value: Any) -> int:
+    if not isinstance(value, str | list | tuple):
+        raise NoValueError
+    return len(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, str):
+        digits = value.strip()
+        if not (digits.isascii() and digits.removeprefix("-").isdigit() and len(digits) <= 16):
+            raise NoValueError
+        return int(digits)
+    return int(_number(value))
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, list | tuple | Mapping):
+        raise NoValueError
+    return str(value)
+
+
+def _is_in(left: Any, right: Any) -> bool:
+    return left in right
+
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _divide,
+    ast.Mod: operator.mod,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: _is_in,
+    ast.NotIn: lambda left, right: left not in right,
+}
+_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "len": _length,
+    "int": _whole,
+    "str": _text,
+    "lower": lambda value: _text(value).lower(),
+}

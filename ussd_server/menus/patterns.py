@@ -1,0 +1,74 @@
+"""Regular expressions that cannot run away: a bound on the ways a pattern may try to match, worked out beforehand."""
+
+from __future__ import annotations
+
+import re
+from re import _constants as sre  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
+
+MAX_CHARACTERS = 64
+MAX_ENTRY = 160  # characters a phone can send in one step
+MAX_WAYS = 20_000
+
+_SINGLE = {sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.AT}
+_REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT}
+
+
+class PatternError(ValueError):
+    """A pattern that may not stand in a document; the message says why."""
+
+
+def compile_pattern(source: str) -> re.Pattern[str]:
+    """Compile a pattern for whole entries of at most 160 characters, or raise `PatternError`.
+
+    A backtracking matcher tries at worst every way of dividing the entry among the repetitions and alternatives.
+    That number is bounded from above by walking the parsed pattern, so nested quantifiers, alternatives under a
+    repetition and long rows of `.*` are refused, whether or not a given entry would set them off.
+    """
+    if len(source) > MAX_CHARACTERS:
+        raise PatternError(f"the pattern has {len(source)} characters; at most {MAX_CHARACTERS} are allowed")
+    try:
+        ways = _ways(_parser.parse(source, re.ASCII))
+        pattern = re.compile(source, re.ASCII)
+    except (re.error, ValueError, OverflowError, RecursionError):
+        raise PatternError(f"`{source}` is not a regular expression") from None
+    if ways > MAX_WAYS:
+        raise PatternError(
+            f"`{source}` can run away on a long entry; give repetitions a limit such as {{1,20}} and do not nest them"
+        )
+    return pattern
+
+
+def _ways(pattern: Any) -> int:
+    """Count, at most, the ways in which a sequence of parsed parts can be tried."""
+    ways = 1
+    for operation, argument in pattern:
+        ways = min(ways * _part_ways(operation, argument), MAX_WAYS + 1)
+    return ways
+
+
+def _part_ways(operation: Any, argument: Any) -> int:
+    if operation in _SINGLE:
+        return 1
+    if operation is sre.SUBPATTERN:
+        return _ways(argument[-1])
+    if operation is sre.BRANCH:
+        return sum(_ways(alternative) for alternative in argument[1])
+    if operation in _REPEATS:
+        low, high, body = argument
+        return _repeat_ways(low, min(int(high), MAX_ENTRY), _ways(body))
+    raise PatternError("look-around, back-references and conditions are not allowed in a pattern")
+
+
+def _repeat_ways(low: int, high: int, body_ways: int) -> int:
+    if low > high:
+        raise PatternError(f"the pattern asks for more than {MAX_ENTRY} characters")
+    if body_ways == 1:
+        return high - low + 1
+    ways = 0
+    for times in range(low, high + 1):
+        ways += body_ways**times
+        if ways > MAX_WAYS:
+            break
+    return min(ways, MAX_WAYS + 1)

@@ -1,0 +1,66 @@
+"""The few sentences the engine says by itself, in the languages it knows; other languages get English."""
+
+from __future__ import annotations
+
+LANGUAGE_NAMES = {"en": "English", "lg": "Luganda", "sw": "Kiswahili"}
+
+_PHRASES = {
+    "back": {"en": "Back", "lg": "Ddayo", "sw": "Rudi"},
+    "home": {"en": "Home", "lg": "Entandikwa", "sw": "Mwanzo"},
+    "more": {"en": "More", "lg": "Ebisingawo", "sw": "Zaidi"},
+    "prev": {"en": "Prev", "lg": "Emabega", "sw": "Nyuma"},
+    "yes": {"en": "Yes", "lg": "Yee", "sw": "Ndiyo"},
+    "no": {"en": "No", "lg": "Nedda", "sw": "Hapana"},
+    "continue": {"en": "Continue", "lg": "Genda mu maaso", "sw": "Endelea"},
+    "start_again": {"en": "Start again", "lg": "Tandika buto", "sw": "Anza upya"},
+    "choose_language": {"en": "Choose a language", "lg": "Londa olulimi", "sw": "Chagua lugha"},
+    "empty_list": {"en": "Nothing to show.", "lg": "Tewali kya kulaga.", "sw": "Hakuna cha kuonyesha."},
+    "invalid_choice": {"en": "Invalid choice.", "lg": "Okulonda si kutuufu.", "sw": "Chaguo si sahihi."},
+    "invalid_entry": {"en": "Invalid entry.", "lg": "Ky'owandiise si kituufu.", "sw": "Ingizo si sahihi."},
+    "invalid_amount": {
+        "en": "Enter whole shillings, {min} to {max}.",
+        "lg": "Wandiika ssente, {min} okutuuka ku {max}.",
+        "sw": "Andika kiasi, {min} hadi {max}.",
+    },
+    "invalid_phone": {
+        "en": "Enter a phone number like 0772123456.",
+        "lg": "Wandiika ennamba nga 0772123456.",
+        "sw": "Andika namba kama 0772123456.",
+    },
+    "invalid_date": {
+        "en": "Enter a date like 31/12/2026.",
+        "lg": "Wandiika olunaku nga 31/12/2026.",
+        "sw": "Andika tarehe kama 31/12/2026.",
+    },
+    "resume": {
+        "en": "Continue where you stopped?",
+        "lg": "Ogenda mu maaso we wakomye?",
+        "sw": "Endelea ulipoishia?",
+    },
+    "payment_succeeded": {
+        "en": "Your payment of UGX {amount} succeeded.",
+        "lg": "Okusasula kwo okwa UGX {amount} kuwedde.",
+        "sw": "Malipo yako ya UGX {amount} yamefaulu.",
+    },
+    "payment_failed": {
+        "en": "Your payment of UGX {amount} failed.",
+        "lg": "Okusasula kwo okwa UGX {amount} kulemye.",
+        "sw": "Malipo yako ya UGX {amount} yameshindwa.",
+    },
+    "payment_processing": {
+        "en": "Your payment is being processed.",
+        "lg": "Okusasula kwo kukolebwako.",
+        "sw": "Malipo yako yanashughulikiwa.",
+    },
+    "trouble": {
+        "en": "Sorry, this did not work. Please try again later.",
+        "lg": "Nsonyiwa, tekisobose. Gezaako nate oluvannyuma.",
+        "sw": "Samahani, imeshindikana. Jaribu tena baadaye.",
+    },
+}
+
+
+def phrase(key: str, language: str, **values: str) -> str:
+    """Give the sentence `key` in `language`, with its places filled from `values`."""
+    sentences = _PHRASES[key]
+    return sentences.get(language, sentences["en"]).format(**values)

@@ -1,0 +1,173 @@
+"""Scripts beside a menu: conversations written down beforehand, played against the engine and a small world."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ussd_server.menus.document import Document
+from ussd_server.menus.fields import Fields, Reading
+from ussd_server.menus.findings import Finding, error
+from ussd_server.menus.rehearsal import Rehearsal, World
+from ussd_server.menus.variables import SessionFacts
+
+MAX_SCRIPTS = 50
+MAX_STEPS = 100
+MAX_WAIT_SECONDS = 86_400
+
+_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of a script: at most one act, then what has to be true of the screen."""
+
+    send: str | None = None
+    retry: bool = False
+    redial: bool = False
+    wait_seconds: int = 0
+    expect: str | None = None
+    end: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A conversation and what has to be true after it."""
+
+    name: str
+    facts: SessionFacts
+    entries: tuple[str, ...]
+    language: str | None
+    world: World
+    steps: tuple[Step, ...]
+    after: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_scripts(document: Document) -> list[Finding]:
+    """Play every script of the document; a script that cannot be read or does not come out as written is an error."""
+    findings: list[Finding] = []
+    if len(document.scripts) > MAX_SCRIPTS:
+        return [error("script", f"a menu may have at most {MAX_SCRIPTS} scripts")]
+    for number, raw in enumerate(document.scripts, start=1):
+        script, problems = read_script(document, raw, number)
+        findings += problems
+        if script is not None:
+            findings += play(document, script)
+    return findings
+
+
+def read_script(document: Document, raw: Any, number: int) -> tuple[Script | None, list[Finding]]:
+    """Read one script; without one, the findings say why."""
+    reading = Reading(document.languages, document.default_language)
+    fields = Fields(raw, reading, place=f"scripts.{number}")
+    name = fields.string("name", f"script {number}")
+    dial = fields.within(fields.value("dial"), "dial")
+    phone_number = dial.string("phone")
+    if not _PHONE_NUMBER.fullmatch(phone_number):
+        dial.refuse("`dial.phone` has to be a number such as `+256772123456`")
+    facts = SessionFacts(phone_number, dial.string("code"), dial.string("network", "unknown"), f"script-{number}")
+    text = dial.value("text")
+    language = fields.string("language", document.default_language, document.languages)
+    world = _world(fields.within(fields.entries("world"), "world"))
+    steps = tuple(_step(fields.within(step, f"steps.{at}")) for at, step in enumerate(fields.items("steps"), start=1))
+    after = fields.within(fields.entries("after"), "after")
+    wanted = {each: after.value(each) for each in ("transaction", "node", "language", "vars") if after.value(each)}
+    if not 0 < len(steps) <= MAX_STEPS:
+        fields.refuse(f"a script has 1 to {MAX_STEPS} steps")
+    for part in (dial, after, fields):
+        part.refuse_others()
+    if reading.problems:
+        return None, [error("script", problem.message) for problem in reading.problems]
+    return Script(name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, wanted), []
+
+
+def play(document: Document, script: Script) -> Iterator[Finding]:
+    """Play a script and give what came out differently; the first difference ends it."""
+    rehearsal = Rehearsal(document, script.facts, script.world, script.language)
+    rehearsal.dial(script.entries)
+    for number, step in enumerate(script.steps, start=1):
+        trouble = _act(rehearsal, step) or _compare(rehearsal, step)
+        if trouble is not None:
+            yield error("script", f"script `{script.name}`, step {number}: {trouble}", rehearsal.state.node)
+            return
+    for trouble in _differences(rehearsal, script.after):
+        yield error("script", f"script `{script.name}`, after the last step: {trouble}", rehearsal.state.node)
+
+
+def _world(fields: Fields) -> World:
+    world = World(
+        balances=fields.entries("balances"),
+        names=fields.entries("names"),
+        answers=fields.entries("answers"),
+        given=fields.entries("given"),
+        accepts_payments=fields.value("payments") != "rejected",
+    )
+    fields.refuse_others()
+    return world
+
+
+def _step(fields: Fields) -> Step:
+    send = fields.value("send")
+    expect = fields.value("expect")
+    end = fields.value("end")
+    step = Step(
+        None if send is None else str(send),
+        fields.boolean("retry"),
+        fields.boolean("redial"),
+        fields.integer("wait", 0, 0, MAX_WAIT_SECONDS) or 0,
+        None if expect is None else str(expect),
+        end if isinstance(end, bool) else None,
+    )
+    acts = [step.send is not None, step.retry, step.redial, step.wait_seconds > 0]
+    if sum(acts) > 1:
+        fields.refuse(f"`{fields.place}` has more than one of send, retry, wait and redial; write one step for each")
+    fields.refuse_others()
+    return step
+
+
+def _act(rehearsal: Rehearsal, step: Step) -> str | None:
+    """Do what a step says; give what went wrong, if anything."""
+    if step.redial:
+        rehearsal.redial()
+    elif step.wait_seconds:
+        rehearsal.wait(step.wait_seconds)
+    elif step.send is not None:
+        if rehearsal.is_over:
+            return "the session has already ended"
+        rehearsal.send(step.send)
+    elif step.retry:
+        before = rehearsal.screen.text
+        rehearsal.repeat()
+        if rehearsal.screen.text != before:
+            return f"the repeated step showed something else:\n{rehearsal.screen.text}"
+    return None
+
+
+def _compare(rehearsal: Rehearsal, step: Step) -> str | None:
+    screen = rehearsal.screen
+    if step.expect is not None and step.expect not in screen.text:
+        return f"expected `{step.expect}`, and the screen is:\n{screen.text}"
+    if step.end is not None and step.end != screen.ends:
+        return "the session should have ended here" if step.end else "the session should not have ended here"
+    return None
+
+
+def _differences(rehearsal: Rehearsal, after: Mapping[str, Any]) -> Iterator[str]:
+    if "transaction" in after:
+        payments = list(rehearsal.payments.values())
+        have = payments[-1] if payments else None
+        wanted = after["transaction"]
+        if wanted == "none":
+            if have is not None:
+                yield f"expected no transaction, and there is {have}"
+        elif have is None or any(have.get(name) != value for name, value in wanted.items()):
+            yield f"expected the transaction {wanted}, and it is {have}"
+    if "node" in after and after["node"] != rehearsal.state.node:
+        yield f"expected to be at `{after['node']}`, and the session is at `{rehearsal.state.node}`"
+    if "language" in after and after["language"] != rehearsal.state.language:
+        yield f"expected the language `{after['language']}`, and it is `{rehearsal.state.language}`"
+    for name, value in after.get("vars", {}).items():
+        if rehearsal.state.variables.get(name) != value:
+            yield f"expected `vars.{name}` to be {value!r}, and it is {rehearsal.state.variables.get(name)!r}"
