@@ -89,7 +89,8 @@ class AirtelMoney(StandIn):
                 {"kind": PAYOUT},
             ),
             Route("GET", "/standard/v1/users/<msisdn>", "user", "account", self.user),
-            Route("GET", f"/standard/{version}/users/balance", "balance", "account", self.balance),
+            Route("GET", "/standard/v1/users/balance", "balance", "account", self.balance, {"version": "v1"}),
+            Route("GET", "/standard/v2/users/balance", "balance", "account", self.balance, {"version": "v2"}),
         ]
 
     def reference(self) -> str:
