@@ -51,7 +51,7 @@ def blueprint(stand_in: "StandIn") -> Blueprint:
         """Move the clock forward by `advance_seconds`."""
         wish = request.get_json(silent=True)
         seconds = wish.get("advance_seconds") if isinstance(wish, dict) else None
-        if not isinstance(seconds, int | float) or not math.isfinite(seconds) or seconds < 0:
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
             return jsonify(error="advance_seconds is a number of seconds, 0 or more."), 400
         stand_in.advance(float(seconds))
         return show_clock()

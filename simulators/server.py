@@ -22,7 +22,8 @@ class QuietHandler(WSGIRequestHandler):
         """The book counts requests; nothing is printed."""
 
     def connection_dropped(self, error: BaseException, environ: Any = None) -> None:
-        """A client that left, or a silence that ended, is nothing to report."""
+        """Hang up without a word; the next request would otherwise be awaited on a connection that was cut short."""
+        self.close_connection = True
 
     def version_string(self) -> str:
         """What the `Server` header says."""

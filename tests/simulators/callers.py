@@ -26,7 +26,7 @@ class Controls:
     """The controls every stand-in has, over HTTP."""
 
     def __init__(self, base_url: str) -> None:
-        self.http = httpx2.Client(base_url=base_url, timeout=PATIENCE_SECONDS, trust_env=False)
+        self.http = httpx2.Client(base_url=base_url, timeout=PATIENCE_SECONDS, trust_env=False, verify=False)
 
     def __enter__(self) -> Self:
         return self
