@@ -123,6 +123,25 @@ def test_one_reference_asked_for_at_once_by_many_is_accepted_once(mtn: MtnCaller
     assert mtn.counted("requesttopay", reference) == 16
 
 
+def test_a_killed_company_still_knows_what_it_accepted(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "simulators.mtn", "--port", "0", "--book", str(tmp_path / "book")]
+    reference, user, key, tokens = "", "", "", {}
+    for _ in range(2):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                with MtnCaller(process.stdout.readline().split()[-1]) as caller:
+                    if reference:
+                        caller.user, caller.key, caller.tokens = user, key, tokens
+                        assert caller.outcome(reference) == ("SUCCESSFUL", "")
+                        assert caller.counted("requesttopay", reference) == 1
+                    else:
+                        reference = caller.provision().pay()
+                        user, key, tokens = caller.user, caller.key, caller.tokens
+            finally:
+                process.kill()
+
+
 @pytest.mark.parametrize(
     ("module", "options", "path"),
     [
