@@ -125,7 +125,8 @@ def test_one_reference_asked_for_at_once_by_many_is_accepted_once(mtn: MtnCaller
 
 def test_a_killed_company_still_knows_what_it_accepted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "simulators.mtn", "--port", "0", "--book", str(tmp_path / "book")]
-    reference, user, key, tokens = "", "", "", {}
+    reference, user, key = "", "", ""
+    tokens: dict[str, str] = {}
     for _ in range(2):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
