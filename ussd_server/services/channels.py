@@ -1,0 +1,136 @@
+"""Channels of phone companies and the codes that phones dial: made by the operator, looked up at every call."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+from ussd_server.adapters.gateways import ADAPTERS
+from ussd_server.messages.channels import AssignCode, ChannelOfCall, ChannelView, CodeView, CreateChannel
+from ussd_server.models.base import new_id
+from ussd_server.models.clients import Client
+from ussd_server.models.ussd import Channel, Menu, ServiceCode
+from ussd_server.rpc.clock import Clock
+from ussd_server.rpc.context import CallContext, CallerKind
+from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.services.credentials import Vault
+
+# The proof that a screen fits counts twenty characters for a service code.
+_SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
+_LONGEST_SECRET = 128
+_OPTIONS = ("cumulative", "transliterates", "septets", "ucs2")
+
+
+class ChannelService:
+    """Lets phone companies in, each by a path of its own, and gives codes to clients."""
+
+    def __init__(self, vault: Vault, clock: Clock) -> None:
+        self._vault = vault
+        self._clock = clock
+
+    def create(self, wish: CreateChannel, call: CallContext) -> ChannelView:
+        """Make a channel; its path is in the answer.
+
+        INVALID_REQUEST for an adapter or a code that cannot be, NOT_FOUND for a client that does not exist.
+        """
+        _require_operator(call)
+        adapter = ADAPTERS.get(wish.adapter)
+        if adapter is None:
+            raise ServiceError(Code.INVALID_REQUEST, f"adapter: Must be one of {', '.join(ADAPTERS)}.")
+        codes = [service_code(code) for code in wish.codes]
+        if wish.client_id is not None:
+            _require_client(wish.client_id)
+        channel_id, secret = new_id(self._clock.now()), secrets.token_urlsafe(32)
+        row = Channel.create(
+            id=channel_id,
+            client_id=wish.client_id,
+            name=wish.name or adapter.name,
+            adapter=adapter.name,
+            secret_digest=self._vault.path_digests(secret)[-1],
+            secret_sealed=self._vault.seal(secret, wish.client_id or "", channel_id),
+            codes=codes or None,
+            settings={option: getattr(wish, option) for option in _OPTIONS},
+            is_active=True,
+            created_at=self._clock.now(),
+        )
+        return self._view(row)
+
+    def list(self, call: CallContext) -> tuple[ChannelView, ...]:
+        """Every channel with its path, oldest first."""
+        _require_operator(call)
+        return tuple(self._view(row) for row in Channel.select().order_by(Channel.id))
+
+    def set_active(self, channel_id: str, is_active: bool, call: CallContext) -> None:
+        """Open or close a channel; a closed one answers like one that does not exist. NOT_FOUND for an unknown id."""
+        _require_operator(call)
+        if not Channel.update(is_active=is_active).where(Channel.id == channel_id).execute():
+            raise ServiceError(Code.NOT_FOUND, "Channel not found")
+
+    def identify(self, adapter: str, secret: str) -> ChannelOfCall:
+        """The channel whose path a call came by. NOT_FOUND for a wrong secret, a closed channel or another adapter.
+
+        The secret is looked up by its keyed digest, so that the time it takes says nothing about the secret.
+        """
+        gateway = ADAPTERS.get(adapter)
+        row = (
+            Channel.select()
+            .where(Channel.secret_digest.in_(self._vault.path_digests(secret)), Channel.is_active)
+            .first()
+            if gateway is not None and len(secret) <= _LONGEST_SECRET
+            else None
+        )
+        if row is None or gateway is None or row.adapter != gateway.name:
+            raise ServiceError(Code.NOT_FOUND, "Not found")
+        return ChannelOfCall(row.id, row.client_id, row.adapter, tuple(row.codes or ()), **row.settings)
+
+    def assign_code(self, wish: AssignCode, call: CallContext) -> CodeView:
+        """Give a code to a client; again for the same client changes nothing.
+
+        INVALID_REQUEST when it is somebody else's or not a code, NOT_FOUND for a client that does not exist.
+        """
+        _require_operator(call)
+        code = service_code(wish.service_code)
+        _require_client(wish.client_id)
+        given = {"code": code, "client_id": wish.client_id, "menu_id": None, "created_at": self._clock.now()}
+        ServiceCode.insert(given).on_conflict_ignore().execute()
+        row = ServiceCode.get(ServiceCode.code == code)
+        if row.client_id != wish.client_id:
+            raise ServiceError(Code.INVALID_REQUEST, "service_code: Belongs to another client.")
+        return view_of_code(row)
+
+    def _view(self, row: Channel) -> ChannelView:
+        secret = self._vault.open(row.secret_sealed, row.client_id or "", row.id)
+        return ChannelView(
+            channel_id=row.id,
+            client_id=row.client_id,
+            name=row.name,
+            adapter=row.adapter,
+            codes=tuple(row.codes or ()),
+            is_active=row.is_active,
+            gateway_path=f"/ussd/{row.adapter}/{secret}",
+            created_at=row.created_at,
+        )
+
+
+def service_code(text: str) -> str:
+    """A service code as it is kept, `*384*123#`; the closing hash may be left out. INVALID_REQUEST for what is none."""
+    code = text if text.endswith("#") else f"{text}#"
+    if not _SERVICE_CODE.fullmatch(code):
+        raise ServiceError(Code.INVALID_REQUEST, "service_code: Must be a code such as *384*123#.")
+    return code
+
+
+def view_of_code(row: ServiceCode) -> CodeView:
+    """A service code with the name of the menu that answers."""
+    menu = Menu.get_or_none(Menu.id == row.menu_id) if row.menu_id else None
+    return CodeView(row.code, row.client_id, menu.name if menu else None, row.created_at)
+
+
+def _require_operator(call: CallContext) -> None:
+    if call.caller.kind is not CallerKind.OPERATOR:
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, "Only the operator may do this")
+
+
+def _require_client(client_id: str) -> None:
+    if not Client.select(Client.id).where(Client.id == client_id).exists():
+        raise ServiceError(Code.NOT_FOUND, "Client not found")
