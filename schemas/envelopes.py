@@ -16,7 +16,7 @@ class Body(Schema):
     """A JSON object that a caller sends; a field that is not declared is refused by name."""
 
     is_query: ClassVar[bool] = False
-    error_messages: ClassVar[dict[str, str]] = {"unknown": "Unknown field."}
+    error_messages = {"unknown": "Unknown field."}  # noqa: RUF012
 
     class Meta:
         unknown = RAISE
@@ -27,7 +27,7 @@ class Query(Body):
     """The parameters behind the question mark; each at most once, and none that is not declared."""
 
     is_query: ClassVar[bool] = True
-    error_messages: ClassVar[dict[str, str]] = {"unknown": "Unknown query parameter."}
+    error_messages = {"unknown": "Unknown query parameter."}  # noqa: RUF012
 
 
 class Record(Schema):

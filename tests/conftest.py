@@ -15,9 +15,10 @@ from flask.testing import FlaskClient
 from tests.postgres_server import PostgresServer, create_database, drop_database
 from tests.rpc.redis_server import Server
 from ussd_server.app import Services, build_services, create_app
-from ussd_server.models.base import forget_connections, open_database, release_connection
+from ussd_server.models.base import close_connections, open_database
 from ussd_server.models.schema import migrate
 from ussd_server.rpc.clock import Clock
+from ussd_server.rpc.redis_link import connect
 from ussd_server.settings import Settings
 
 
@@ -47,7 +48,8 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real Redis: the pipeline's, or a Valkey started here."""
     if given := os.environ.get("USSD_TEST_REDIS_URL"):
-        yield given
+        # Tests that run side by side empty their own database only.
+        yield f"{given.rstrip('/')}/{1 + int(os.environ.get('PYTEST_XDIST_WORKER', 'gw0')[2:])}"
         return
     server = Server(tmp_path_factory.mktemp("redis"))
     yield server.url
@@ -60,7 +62,7 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sqlite") / "template.db"
     open_database(f"sqlite:///{path}", 2)
     migrate()
-    forget_connections()
+    close_connections()
     return path
 
 
@@ -70,7 +72,7 @@ def migrated_postgres(postgres_url: str) -> Iterator[str]:
     url = create_database(postgres_url)
     open_database(url, 2)
     migrate()
-    forget_connections()
+    close_connections()
     yield url
     drop_database(postgres_url, url)
 
@@ -120,11 +122,12 @@ def clock() -> MovableClock:
 @pytest.fixture
 def house(settings: Settings, clock: MovableClock) -> Iterator[Services]:
     """Every service, on this test's own database."""
+    with connect(settings.redis_url, timeout_seconds=5) as redis:
+        redis.flushdb()
     services = build_services(settings, clock)
     yield services
     services.limiter.close()
-    release_connection()
-    forget_connections()
+    close_connections()
 
 
 @pytest.fixture

@@ -10,23 +10,36 @@ from typing import Any
 import orjson
 from flask import Flask, Response, g, request
 from flask.json.provider import JSONProvider
-from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute
-from peewee import InterfaceError, OperationalError
-from playhouse.pool import MaxConnectionsExceeded
+from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from ussd_server.adapters.addresses import AddressGuard
+from ussd_server.adapters.providers.prediction import predict
+from ussd_server.adapters.providers.sandbox import SandboxProvider
+from ussd_server.blueprints.balances import balances
+from ussd_server.blueprints.collection import collection
 from ussd_server.blueprints.doors import refuse
-from ussd_server.models.base import database_now, forget_connections, open_database, release_connection
+from ussd_server.blueprints.ops import ops
+from ussd_server.blueprints.transactions import transactions
+from ussd_server.models.base import DATABASE_TROUBLE, close_connections, database_now, open_database, release_connection
+from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import request_id_from
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
-from ussd_server.rpc.observe import begin_call, end_call
+from ussd_server.rpc.observe import begin_call, end_call, trace_of
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.auth import AuthService
+from ussd_server.services.balances import BalanceService
+from ussd_server.services.channels import ChannelService
 from ussd_server.services.credentials import Vault
+from ussd_server.services.health import HealthService
+from ussd_server.services.menus import MenuService
+from ussd_server.services.providers import Providers
+from ussd_server.services.settlement import Settlement
+from ussd_server.services.transactions import TransactionService
 from ussd_server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -52,6 +65,13 @@ class Services:
     clock: Clock
     limiter: Limiter
     auth: AuthService
+    channels: ChannelService
+    menus: MenuService
+    health: HealthService
+    bell: Bell
+    transactions: TransactionService
+    balances: BalanceService
+    settlement: Settlement
 
 
 class _Json(JSONProvider):
@@ -74,14 +94,29 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     open_database(settings.database_url, max_connections=settings.threads + settings.worker_threads + 4)
     keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
     storage = SlidingLogStorage(settings.redis_url)
-    limiter = Limiter(storage, [Policy(name, items) for name, items in _WINDOWS.items()], settings.workers)
+    companies = [SandboxProvider(clock.now)] if settings.is_sandbox else []
+    policies = [Policy(name, items) for name, items in _WINDOWS.items()]
+    policies += [
+        Policy(f"provider:{company.name}", (RateLimitItemPerSecond(int(company.pace.per_second)),)) for company in companies
+    ]
+    limiter = Limiter(storage, policies, settings.workers)
     tokens = Tokens(keyring)
     vault = Vault(keyring)
+    bell = Bell(settings.redis_url, lambda: limiter.away)
+    providers = Providers(companies, predict)
+    guard = AddressGuard(allow_private=settings.allow_private_addresses)
     return Services(
         settings=settings,
         clock=clock,
         limiter=limiter,
         auth=AuthService(vault, tokens, limiter, clock),
+        channels=ChannelService(vault, clock),
+        menus=MenuService(guard, clock, settings.session_life_seconds),
+        health=HealthService(limiter),
+        bell=bell,
+        transactions=TransactionService(providers, tokens, clock, bell.ring, waiting_calls=settings.threads // 2),
+        balances=BalanceService(clock),
+        settlement=Settlement(providers, clock, lambda name: limiter.hit(f"provider:{name}", "all").accepted),
     )
 
 
@@ -89,7 +124,7 @@ def anchor_clock(clock: Clock) -> None:
     """Set the service's clock by the database's; without a database it keeps the machine's time until the next try."""
     try:
         clock.anchor(database_now())
-    except (OperationalError, InterfaceError, MaxConnectionsExceeded):
+    except DATABASE_TROUBLE:
         log.warning("the clock could not be set by the database")
     finally:
         release_connection()
@@ -110,7 +145,7 @@ def create_app(services: Services) -> Flask:
 
 
 def _register_doors(app: Flask) -> None:
-    for room in ():
+    for room in (ops, transactions, collection, balances,):
         app.register_blueprint(room)
 
 
@@ -154,21 +189,13 @@ def _register_refusals(app: Flask) -> None:
             return refuse(ServiceError(Code.NOT_FOUND, "Not found"))
         return refuse(ServiceError(Code.INVALID_REQUEST, "The request could not be understood"))
 
-    @app.errorhandler(OperationalError)
-    @app.errorhandler(InterfaceError)
-    @app.errorhandler(MaxConnectionsExceeded)
-    def refuse_without_database(error: Exception) -> Response:
-        # The text of the error may quote the statement, so only its kind is logged.
-        log.error("the database is away: %s", type(error).__name__)
-        forget_connections()
-        return refuse(ServiceError(Code.SERVICE_UNAVAILABLE, "Service temporarily unavailable", retry_after_seconds=1))
-
     @app.errorhandler(Exception)
-    def refuse_after_mistake(error: Exception) -> Response:
-        log.error("a call failed by a mistake of ours", exc_info=_without_values(error))
+    def refuse_after_trouble(error: Exception) -> Response:
+        if isinstance(error, DATABASE_TROUBLE):
+            log.error("the database is away: %s", type(error).__name__)
+            close_connections()
+            return refuse(
+                ServiceError(Code.SERVICE_UNAVAILABLE, "Service temporarily unavailable", retry_after_seconds=1)
+            )
+        log.error("a call failed by a mistake of ours: %s", trace_of(error))
         return refuse(ServiceError(Code.INTERNAL_ERROR, "Internal error"))
-
-
-def _without_values(error: BaseException) -> Any:
-    """A trace that shows where, but not what: the text of an exception may quote what a caller sent."""
-    return (type(error), type(error)(), error.__traceback__) if not error.args else (Exception, Exception(type(error).__name__), error.__traceback__)

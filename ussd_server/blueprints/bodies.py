@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 from flask import Request
-from werkzeug.exceptions import ClientDisconnected
 
 from ussd_server.rpc.status import Code, ServiceError
 
@@ -27,8 +26,9 @@ def read_body(request: Request) -> bytes:
         raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
     try:
         body = request.stream.read(MAX_BODY_BYTES + 1)
-    except (ClientDisconnected, OSError):
-        raise ServiceError(Code.INVALID_REQUEST, "The request body ended early") from None
+    except Exception:
+        # Each web server has errors of its own for a body that ends early or is cut into chunks wrongly.
+        raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read") from None
     if len(body) > MAX_BODY_BYTES:
         raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
     return body

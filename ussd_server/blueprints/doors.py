@@ -7,6 +7,7 @@ document is made from the same statements.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from ussd_server.rpc.status import Code, ServiceError
 if TYPE_CHECKING:
     from ussd_server.app import Services
 
+_IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 _RATE_LIMITED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
 
 
@@ -57,6 +59,7 @@ class Route:
     status: int
     message: str
     summary: str
+    idempotent: bool
 
 
 class Doorway(Blueprint):
@@ -79,11 +82,13 @@ class Doorway(Blueprint):
         refusal: str = "Insufficient permissions",
         status: int = 200,
         message: str = "OK",
+        idempotent: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`.
 
         The view receives one message, made by `makes` from the path's variables, the checked query and the checked body,
         and the call context; without `makes` only the context. What it returns is dumped by `gives`, or sent as it is.
+        An `idempotent` route takes an `Idempotency-Key` header.
         """
 
         def register(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,6 +103,7 @@ class Doorway(Blueprint):
                 status,
                 message,
                 (view.__doc__ or "").strip().partition("\n")[0],
+                idempotent,
             )
 
             def serve(**variables: str) -> Response:
@@ -170,13 +176,22 @@ def _serve(route: Route, view: Callable[..., Any], variables: Mapping[str, str])
 
 def _parse(route: Route, body: bytes, variables: Mapping[str, str]) -> Any:
     """The message that a call stands for, None for a route that takes nothing."""
-    parts = dict(variables)
+    parts: dict[str, Any] = dict(variables)
     with _one_sentence("Invalid query parameters"):
         parts.update(_load_query(route.query))
     if route.takes is not None:
         with _one_sentence("Invalid request body"):
             parts.update(_load(route.takes, parse_object(request, body)))
+    if route.idempotent:
+        parts["idempotency_key"] = _idempotency_key()
     return None if route.makes is None else route.makes(**parts)
+
+
+def _idempotency_key() -> str | None:
+    given = request.headers.get("Idempotency-Key")
+    if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
+        raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
+    return given
 
 
 @contextmanager
@@ -201,7 +216,7 @@ def _load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
     try:
         loaded: dict[str, Any] = schema.load(document)
     except ValidationError as error:
-        raise _refusal(schema, error.normalized_messages(), document) from None
+        raise _refusal(schema, error.messages_dict, document) from None
     return loaded
 
 

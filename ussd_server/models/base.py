@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 import uuid_utils
-from peewee import BigIntegerField, DatabaseProxy, Field, Model, OperationalError, PostgresqlDatabase, TextField
-from playhouse.pool import PooledPostgresqlDatabase, PooledSqliteDatabase
+from peewee import (
+    BigIntegerField,
+    DatabaseProxy,
+    Field,
+    InterfaceError,
+    Model,
+    OperationalError,
+    PostgresqlDatabase,
+    TextField,
+)
+from playhouse.pool import MaxConnectionsExceeded, PooledPostgresqlDatabase, PooledSqliteDatabase
 
 database = DatabaseProxy()
+
+DATABASE_TROUBLE = (OperationalError, InterfaceError, MaxConnectionsExceeded)
+"""What is raised when the database is away, overloaded or full: the call may be tried again later."""
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 # A statement of ours takes milliseconds; one that waits longer than this waits for something that is stuck.
 _STATEMENT_TIMEOUT_MS = 5000
@@ -78,8 +93,14 @@ def release_connection() -> None:
         database.close()
 
 
+def close_connections() -> None:
+    """Close this thread's connection and every idle one, because the server went away or the work is over."""
+    release_connection()
+    database.close_idle()
+
+
 def forget_connections() -> None:
-    """Drop every pooled connection: they may belong to a parent process or to a server that went away."""
+    """Let go of every connection without closing it: after a fork they belong to the parent process."""
     database.dispose()
 
 
@@ -104,6 +125,25 @@ def database_now() -> datetime:
 def new_id(moment: datetime) -> str:
     """A version 7 UUID made at `moment` (UTC): rows made later sort later, which keeps pages and indexes cheap."""
     return str(uuid_utils.uuid7(nanoseconds=int(moment.timestamp() * 1_000_000) * 1000))
+
+
+def new_id_floor(moment: datetime) -> str:
+    """The smallest id that a row made at `moment` can have: comparing ids with it compares times."""
+    milliseconds = f"{max(0, int(moment.timestamp() * 1000)):012x}"[-12:]
+    return f"{milliseconds[:8]}-{milliseconds[8:]}-7000-8000-000000000000"
+
+
+def is_id(text: str) -> bool:
+    """Whether `text` is an id in its one form: lower-case hexadecimal with dashes."""
+    return bool(_ID.fullmatch(text))
+
+
+def for_update(rows: Any) -> Any:
+    """Lock the rows of a query until the unit of work ends; SQLite's writer has locked everything already.
+
+    `FOR NO KEY UPDATE`, because the stronger lock deadlocks with the foreign keys that point at these rows.
+    """
+    return rows.for_update("FOR NO KEY UPDATE") if is_postgres() else rows
 
 
 class IdField(Field):  # type: ignore[misc]

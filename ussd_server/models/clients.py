@@ -57,10 +57,13 @@ class Login(Table):
 
 
 class AuditEvent(Table):
-    """Who did what to which object, and when: `action` is a word such as `api_key.deleted` or `login.succeeded`."""
+    """Who did what to which object, and when: `action` is a word such as `api_key.deleted` or `login.succeeded`.
+
+    `client_id` is empty for a login that failed under an e-mail address that nobody has.
+    """
 
     id = IdField(primary_key=True)
-    client_id = IdField()
+    client_id = IdField(null=True)
     user_id = IdField(null=True)
     actor = TextField()
     action = TextField()

@@ -12,8 +12,8 @@ class Transaction(Table):
 
     `reference` is the client's own name for it, `idempotency_key` an optional second one; both are unique for the client
     for ever. `request_digest` tells a repeat from a reuse. `provider_reference` is our name for it at the company, stored
-    before the first byte leaves. `due_at` is when the worker must look again (null: nothing left to do), `leased_until`
-    is set while a worker has it. `confirmation` names the place of a USSD conversation that ordered it.
+    before the first byte leaves. `asked_at` is null while it is certain that nothing was sent. `due_at` is when the worker must look
+    again (null: nothing left to do) and `due_source` what brought that forward; `leased_until` is set while a worker has it. `confirmation` names the place of a USSD conversation that ordered it.
     """
 
     id = IdField(primary_key=True)
@@ -47,6 +47,7 @@ class Transaction(Table):
     checks = IntegerField()
     completed_at = MomentField(null=True)
     due_at = MomentField(null=True)
+    due_source = TextField()
     leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
     review_reason = TextField(null=True)

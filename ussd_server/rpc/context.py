@@ -66,6 +66,11 @@ class CallContext:
         if not self.may(grant):
             raise ServiceError(Code.INSUFFICIENT_SCOPE, refusal)
 
+    def require_operator(self) -> None:
+        """Refuse with INSUFFICIENT_SCOPE (403) whoever is not at the operator's keyboard."""
+        if self.caller.kind is not CallerKind.OPERATOR:
+            raise ServiceError(Code.INSUFFICIENT_SCOPE, "Only the operator may do this")
+
 
 def new_request_id() -> str:
     """A fresh request id: 32 hexadecimal digits."""

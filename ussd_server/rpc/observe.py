@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import structlog
 
 _log = structlog.get_logger("ussd_server.calls")
@@ -29,3 +31,10 @@ def begin_call(request_id: str) -> None:
 def end_call(*, endpoint: str, status: int, code: str, client_id: str | None, took_ms: float) -> None:
     """Log how a call ended: `endpoint` is the route's name, never the path, which may carry a credential."""
     _log.info("call", endpoint=endpoint, status=status, code=code, client_id=client_id, took_ms=round(took_ms, 1))
+
+
+def trace_of(error: BaseException) -> str:
+    """Where an error came from, without its text, which may quote what a caller sent or a statement."""
+    places = traceback.extract_tb(error.__traceback__)[-6:]
+    where = " < ".join(f"{place.name}:{place.lineno}" for place in reversed(places))
+    return f"{type(error).__name__} at {where}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 from peewee import JOIN
 
 from ussd_server.models.clients import Client, Login, User
@@ -45,7 +47,7 @@ class AuthService:
         """
         row = self._find_key(apikey or "", secret or "")
         if row is None:
-            verdict = self._limiter.hit("wrong-secret", address)
+            verdict = self._limiter.hit("wrong-secret", network_of(address))
             if not verdict.accepted:
                 raise ServiceError(
                     Code.RATE_LIMIT_EXCEEDED,
@@ -110,3 +112,14 @@ class AuthService:
             if self._vault.matches(secret, row.id, bytes(row.previous_secret_digest), row.digest_key_id):
                 return row  # type: ignore[no-any-return]
         return None
+
+
+def network_of(address: str) -> str:
+    """Whose guesses are counted together: an IPv4 address, or the /64 of an IPv6 address, which one holder has whole."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ipaddress.ip_network((int(parsed), 64), strict=False))

@@ -9,6 +9,7 @@ import re
 import secrets
 import string
 import zlib
+from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -66,10 +67,20 @@ class Vault:
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
 
-    def digest(self, secret: str, key_id: str) -> tuple[bytes, str]:
-        """The keyed digest by which the door knows the secret of the key `key_id`, and the name of the house's key."""
+    def keep(self, secret: str, previous_secret: str | None, client_id: str, key_id: str) -> dict[str, Any]:
+        """The columns that keep the secrets of one key in its row: sealed, and digested under one key of the house."""
         house_key = self._keyring.newest(Ring.DIGESTS)
-        return _digest(house_key, secret, key_id), house_key.id
+        columns = {
+            "secret_sealed": self.seal(secret, client_id, key_id),
+            "secret_digest": _digest(house_key, secret, key_id),
+            "digest_key_id": house_key.id,
+            "previous_secret_sealed": None,
+            "previous_secret_digest": None,
+        }
+        if previous_secret is not None:
+            columns["previous_secret_sealed"] = self.seal(previous_secret, client_id, key_id)
+            columns["previous_secret_digest"] = _digest(house_key, previous_secret, key_id)
+        return columns
 
     def matches(self, secret: str, key_id: str, digest: bytes, digest_key_id: str) -> bool:
         """Whether `secret` is the one that was digested; compares bytes in constant time."""

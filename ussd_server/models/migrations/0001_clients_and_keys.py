@@ -39,7 +39,7 @@ def up(migrator, db):
         CREATE INDEX logins_user ON logins (user_id) WHERE ended_at IS NULL;;
         CREATE TABLE audit_events (
             id {id} PRIMARY KEY,
-            client_id {id} NOT NULL REFERENCES clients (id),
+            client_id {id} REFERENCES clients (id),
             user_id {id},
             actor text NOT NULL,
             action text NOT NULL,

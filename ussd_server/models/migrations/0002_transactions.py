@@ -37,6 +37,7 @@ CREATE TABLE transactions (
     checks integer NOT NULL,
     completed_at {moment},
     due_at {moment},
+    due_source text NOT NULL CHECK (due_source IN ('poll', 'callback')),
     leased_until {moment},
     lease_token text,
     review_reason text,

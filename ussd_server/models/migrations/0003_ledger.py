@@ -15,7 +15,7 @@ CREATE TABLE ledger_accounts (
     created_at {moment} NOT NULL,
     {last_transfer}
     UNIQUE (client_id, name),
-    CHECK (balance_cents - reserved_cents >= 0 OR kind IN ('provider', 'deposits', 'shortfall'))
+    CONSTRAINT no_overdraft CHECK (balance_cents - reserved_cents >= 0 OR kind IN ('provider', 'deposits', 'shortfall'))
 ) {strict};;
 CREATE TABLE ledger_transfers (
     id {id} PRIMARY KEY,

@@ -1,0 +1,114 @@
+"""Transactions on the wire (wire contract 3.1 and 3.2)."""
+
+from __future__ import annotations
+
+from marshmallow import fields, validate
+
+from schemas.envelopes import Body, Query, Record
+from schemas.fields import Amount, JsonObject, PhoneNumber, Text, Timestamp, Whole
+
+_LONGEST_REFERENCE = 64
+_STATUSES = ("created", "submitted", "pending", "ambiguous", "succeeded", "failed", "reversed")
+_TYPES = ("collection", "disbursement", "transfer", "refund", "deposit")
+
+
+class TransactionRequest(Body):
+    """A wish to move money."""
+
+    type = fields.String(required=True, validate=validate.OneOf(("collection", "disbursement", "transfer")))
+    phone_number = PhoneNumber(required=True)
+    to_phone_number = PhoneNumber(allow_none=True)
+    amount_cents = Amount(required=True, data_key="amount")
+    currency = fields.String(validate=validate.OneOf(("UGX",)))
+    reference = Text(required=True, longest=_LONGEST_REFERENCE)
+    provider = fields.String(allow_none=True, validate=validate.OneOf(("mtn", "airtel", "sandbox")))
+    account = Text(longest=13, pattern=r"main|\+256[0-9]{9}")
+    description = Text(longest=200, allow_none=True)
+    metadata = JsonObject(longest=4096, allow_none=True)
+    callback_url = Text(longest=2048, pattern=r"https?://[!-~]+", allow_none=True)
+
+
+class RefundRequest(Body):
+    """A wish to give a succeeded collection back; all of it when no amount is named."""
+
+    amount_cents = Amount(data_key="amount", allow_none=True)
+    reference = Text(required=True, longest=_LONGEST_REFERENCE)
+
+
+class WaitQuery(Query):
+    """How long the answer may be held."""
+
+    wait = Whole(lowest=1, highest=25)
+
+
+class TransactionQuery(Query):
+    """Which transactions, newest first."""
+
+    status = fields.String(validate=validate.OneOf(_STATUSES))
+    type = fields.String(validate=validate.OneOf(_TYPES))
+    phone_number = PhoneNumber()
+    reference = Text(longest=_LONGEST_REFERENCE)
+    from_at = Timestamp(data_key="from")
+    to_at = Timestamp(data_key="to")
+    limit = Whole(lowest=1, highest=100)
+    cursor = Text(longest=512)
+
+
+class FailureRecord(Record):
+    """Why a transaction failed."""
+
+    code = fields.String()
+    message = fields.String()
+    fault = fields.String()
+    retry = fields.String()
+
+
+class TransactionRecord(Record):
+    """A transaction, the same in every answer that shows one."""
+
+    transaction_id = fields.String()
+    reference = fields.String()
+    type = fields.String()
+    phone_number = fields.String()
+    to_phone_number = fields.String()
+    amount_cents = Amount(data_key="amount")
+    fee_cents = Amount(data_key="fee")
+    currency = fields.String()
+    account = fields.String()
+    provider = fields.String()
+    provider_reference = fields.String()
+    provider_transaction_id = fields.String()
+    status = fields.String()
+    failure = fields.Nested(FailureRecord)
+    late = fields.Boolean()
+    session_id = fields.String()
+    description = fields.String()
+    metadata = fields.Raw()
+    created_at = Timestamp()
+    updated_at = Timestamp()
+    completed_at = Timestamp()
+    next_check_at = Timestamp()
+
+
+class TransactionChangeRecord(Record):
+    """One step of a transaction's story."""
+
+    status = fields.String()
+    source = fields.String()
+    detail = fields.String()
+    created_at = Timestamp()
+
+
+class TransactionStoryRecord(TransactionRecord):
+    """A transaction with everything that happened to it."""
+
+    events = fields.List(fields.Nested(TransactionChangeRecord))
+
+
+class TransactionPageRecord(Record):
+    """A page of transactions."""
+
+    items = fields.List(fields.Nested(TransactionRecord))
+    next_cursor = fields.String()
+
+

@@ -1,0 +1,190 @@
+"""Transactions never lie: what is recorded, what is refused, and what each answer of a company does."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.money import a_client, balances, deposit, wish, work
+from ussd_server.app import Services
+from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionView
+from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.status import Code, ServiceError
+
+
+def seen(house: Services, call: CallContext, transaction_id: str) -> TransactionView:
+    return house.transactions.get(GetTransaction(transaction_id), call)
+
+
+def made(house: Services, call: CallContext, *args: object, **kwargs: object) -> str:
+    return house.transactions.create(wish(*args, **kwargs), call).transaction.transaction_id  # type: ignore[arg-type]
+
+
+def story(view: TransactionView) -> list[tuple[str, str]]:
+    return [(change.status.value, change.source.value) for change in view.events]
+
+
+def test_a_collection_is_recorded_then_asked_then_paid_into_the_main_account(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    recorded = house.transactions.create(wish(shillings=5000), call)
+    assert (recorded.replayed, recorded.transaction.status) == (False, "created")
+    assert balances(call.client_id) == {}
+    work(house, clock)
+    view = seen(house, call, recorded.transaction.transaction_id)
+    assert story(view) == [("created", "submit"), ("submitted", "submit"), ("succeeded", "submit")]
+    assert view.completed_at is not None
+    assert view.next_check_at is None
+    assert balances(call.client_id) == {"main": (500_000, 0), "provider:sandbox": (-500_000, 0)}
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "status", "failure", "late", "statuses"),
+    [
+        ("00", 0, "succeeded", None, False, ["created", "submitted", "succeeded"]),
+        ("01", 0, "failed", "INSUFFICIENT_BALANCE", False, ["created", "submitted", "failed"]),
+        ("02", 0, "failed", "PAYER_DECLINED", False, ["created", "submitted", "failed"]),
+        ("03", 8, "failed", "PAYER_TIMEOUT", False, ["created", "submitted", "pending", "failed"]),
+        ("04", 5, "succeeded", None, False, ["created", "submitted", "pending", "succeeded"]),
+        ("05", 5, "failed", "PROVIDER_ERROR", False, ["created", "submitted", "pending", "failed"]),
+        ("06", 5, "succeeded", None, False, ["created", "submitted", "ambiguous", "succeeded"]),
+        ("07", 40, "ambiguous", None, False, ["created", "submitted", "ambiguous"]),
+        ("09", 12, "succeeded", None, True, ["created", "submitted", "pending", "failed", "succeeded"]),
+        ("42", 3, "succeeded", None, False, ["created", "submitted", "pending", "succeeded"]),
+    ],
+)
+def test_every_number_of_the_sandbox_tells_its_story(
+    house: Services,
+    clock: MovableClock,
+    number: str,
+    seconds: int,
+    status: str,
+    failure: str | None,
+    late: bool,
+    statuses: list[str],
+) -> None:
+    call = a_client()
+    transaction_id = made(house, call, number=f"+2567700000{number}")
+    work(house, clock, seconds)
+    view = seen(house, call, transaction_id)
+    assert [status for status, _ in story(view)] == statuses
+    assert (view.status, view.failure and view.failure.code, view.late) == (status, failure, late)
+    arrived = 500_000 if status == "succeeded" else 0
+    assert balances(call.client_id).get("main", (0, 0)) == (arrived, 0)
+
+
+def test_a_disbursement_reserves_when_it_is_created_and_pays_when_it_succeeds(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    deposit(house, call, 10_000)
+    made(house, call, "disbursement", shillings=4000)
+    assert balances(call.client_id)["main"] == (1_000_000, 400_000)
+    work(house, clock)
+    assert balances(call.client_id)["main"] == (600_000, 0)
+
+
+def test_a_failed_disbursement_releases_its_reservation(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    deposit(house, call, 10_000)
+    made(house, call, "disbursement", "+256770000001", 4000)
+    work(house, clock)
+    assert balances(call.client_id)["main"] == (1_000_000, 0)
+
+
+def test_an_ambiguous_disbursement_keeps_its_reservation(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    deposit(house, call, 10_000)
+    transaction_id = made(house, call, "disbursement", "+256770000007", 4000)
+    work(house, clock, 60)
+    assert seen(house, call, transaction_id).status == "ambiguous"
+    assert balances(call.client_id)["main"] == (1_000_000, 400_000)
+
+
+def test_a_disbursement_beyond_the_balance_is_refused_and_leaves_no_trace(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    deposit(house, call, 3999)
+    with pytest.raises(ServiceError) as refusal:
+        house.transactions.create(wish("disbursement", shillings=4000, reference="r"), call)
+    assert refusal.value.code is Code.INSUFFICIENT_BALANCE
+    deposit(house, call, 1, "more")
+    assert not house.transactions.create(wish("disbursement", shillings=4000, reference="r"), call).replayed
+
+
+def test_a_late_success_of_a_released_disbursement_is_booked_as_a_shortfall(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    deposit(house, call, 4000)
+    transaction_id = made(house, call, "disbursement", "+256770000009", 4000)
+    work(house, clock, 2)
+    assert seen(house, call, transaction_id).status == "failed"
+    made(house, call, "disbursement", "+256770000000", 4000, reference="spent meanwhile")
+    work(house, clock, 10)
+    assert seen(house, call, transaction_id).late
+    assert balances(call.client_id)["main"] == (0, 0)
+    assert balances(call.client_id)["shortfall"] == (-400_000, 0)
+
+
+def test_a_transfer_moves_at_once_between_two_subscribers(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    made(house, call, account="+256770000000", shillings=900)
+    work(house, clock)
+    view = house.transactions.create(
+        wish("transfer", "+256770000000", 300, to_phone_number="+256770000004"), call
+    ).transaction
+    assert view.status == "succeeded"
+    assert balances(call.client_id)["+256770000000"] == (60_000, 0)
+    assert balances(call.client_id)["+256770000004"] == (30_000, 0)
+
+
+def test_a_repeated_collection_takes_money_once(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    first = house.transactions.create(wish(), call)
+    work(house, clock)
+    again = house.transactions.create(wish(), call)
+    assert (again.replayed, again.transaction.transaction_id) == (True, first.transaction.transaction_id)
+    assert again.transaction.status == "succeeded"
+    work(house, clock, 5)
+    assert balances(call.client_id)["main"] == (500_000, 0)
+
+
+def test_a_reference_or_key_used_for_something_else_is_refused(house: Services) -> None:
+    call = a_client()
+    house.transactions.create(wish(reference="r", idempotency_key="k"), call)
+    for other in (
+        wish(reference="r", shillings=1),
+        wish(reference="other", idempotency_key="k"),
+    ):
+        with pytest.raises(ServiceError) as refusal:
+            house.transactions.create(other, call)
+        assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
+
+
+def test_the_same_reference_of_another_client_is_another_transaction(house: Services) -> None:
+    one, other = a_client(), a_client("Other")
+    assert made(house, one, reference="r") != made(house, other, reference="r")
+    with pytest.raises(ServiceError) as refusal:
+        seen(house, other, made(house, one, reference="r"))
+    assert refusal.value.code is Code.TRANSACTION_NOT_FOUND
+
+
+def test_a_collection_given_back_wholly_is_reversed(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    original = made(house, call, shillings=5000)
+    work(house, clock)
+    house.transactions.refund(CreateRefund(original, "part", 200_000), call)
+    work(house, clock)
+    assert seen(house, call, original).status == "succeeded"
+    house.transactions.refund(CreateRefund(original, "rest"), call)
+    work(house, clock)
+    assert seen(house, call, original).status == "reversed"
+    assert balances(call.client_id) == {"main": (0, 0), "provider:sandbox": (0, 0)}
+    with pytest.raises(ServiceError):
+        house.transactions.refund(CreateRefund(original, "once more"), call)
+
+
+def test_refunds_never_give_back_more_than_was_collected(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    original = made(house, call, shillings=5000)
+    work(house, clock)
+    deposit(house, call, 100_000)
+    house.transactions.refund(CreateRefund(original, "one", 300_000), call)
+    with pytest.raises(ServiceError) as refusal:
+        house.transactions.refund(CreateRefund(original, "two", 300_000), call)
+    assert refusal.value.code is Code.INVALID_AMOUNT

@@ -1,0 +1,41 @@
+"""Doors for machines that watch over the service: is it alive, is it ready, what has it counted."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from flask import Response
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from ussd_server.blueprints.doors import Doorway, by_anybody, services
+from ussd_server.rpc.context import CallContext
+
+ops = Doorway("ops", by_anybody)
+
+
+@ops.call("GET", "/health/live", message="Alive")
+def show_liveness(_: CallContext) -> dict[str, str]:
+    """Whether this process answers at all."""
+    return {"status": "alive"}
+
+
+@ops.call("GET", "/health/ready", message="Ready")
+def show_readiness(_: CallContext) -> dict[str, str]:
+    """Whether the service can answer calls; 503 names the part that is away."""
+    return {"status": "ready", **asdict(services().health.check())}
+
+
+@ops.get("/metrics", provide_automatic_options=False)
+def show_metrics() -> Response:
+    """What all processes counted since they were started, in the text format of Prometheus."""
+    return Response(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
+
+
+def _registry() -> CollectorRegistry:
+    folder = services().settings.metrics_dir
+    if not folder.is_dir():
+        return REGISTRY
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(folder))  # type: ignore[no-untyped-call]
+    return registry

@@ -1,0 +1,136 @@
+"""API keys as the inside speaks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks")
+ACTIONS = ("read", "write", "*")
+LONGEST_GRACE_SECONDS = 604_800
+DEFAULT_GRACE_SECONDS = 86_400
+
+_SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS)
+
+
+def canonical_scopes(scopes: Iterable[str]) -> str:
+    """Scopes as they are kept: each once, sorted, with single spaces. ValueError for none, or for one that does not exist."""
+    wanted = set(scopes)
+    if not wanted or not wanted <= _SCOPES:
+        raise ValueError("scopes must be resource:action")
+    return " ".join(sorted(wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class CreateApiKey:
+    """A wish for a new key. `scopes` None: everything the client may do; `expires_at` None: no expiration."""
+
+    scopes: tuple[str, ...] | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RotateApiKey:
+    """A wish for a new secret; the present one stays good for 0 to 604800 seconds more."""
+
+    api_key_id: str
+    grace_period_seconds: int = DEFAULT_GRACE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteApiKey:
+    """A wish to remove a key for ever."""
+
+    api_key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteApiKeys:
+    """A wish to remove 1 to 100 keys; `atomic`: all of them or none."""
+
+    api_key_ids: tuple[str, ...]
+    atomic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImportApiKey:
+    """An operator's wish to take over a key and a secret that exist already."""
+
+    client_id: str
+    apikey: str
+    apisecret: str = field(repr=False)
+    scopes: tuple[str, ...] | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyView:
+    """The API key record: the ten fields of the API document, in its order."""
+
+    id: str
+    client_id: str
+    apikey: str
+    apisecret: str = field(repr=False)
+    scopes: str | None
+    is_active: int  # 1 or 0
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RotatedApiKeyView(ApiKeyView):
+    """A key with its new secret, and until when the old one is good."""
+
+    previous_secret_expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedApiKey:
+    """What an import came to: `outcome` is `created`, `updated` or `unchanged`."""
+
+    api_key_id: str
+    apikey: str
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionResult:
+    """A key that was removed, and when."""
+
+    deleted_id: str
+    deleted_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FailedDeletion:
+    """A key that a bulk deletion did not find."""
+
+    id: str
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class BulkDeletion:
+    """What became of every key of a bulk deletion, in the order in which they were named first."""
+
+    deleted: tuple[DeletionResult, ...]
+    failed: tuple[FailedDeletion, ...]
+
+    @property
+    def requested(self) -> int:
+        """How many different keys were named."""
+        return len(self.deleted) + len(self.failed)
+
+    @property
+    def deleted_count(self) -> int:
+        """How many were removed."""
+        return len(self.deleted)
+
+    @property
+    def failed_count(self) -> int:
+        """How many were not found."""
+        return len(self.failed)

@@ -1,0 +1,186 @@
+"""Transactions as the inside speaks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from ussd_server.messages.providers import Fault, Retry
+
+
+class TransactionType(StrEnum):
+    """What a transaction is. Clients make the first three; refunds and deposits have ways of their own."""
+
+    COLLECTION = "collection"
+    DISBURSEMENT = "disbursement"
+    TRANSFER = "transfer"
+    REFUND = "refund"
+    DEPOSIT = "deposit"
+
+
+class TransactionStatus(StrEnum):
+    """Where a transaction stands (wire contract 3.1)."""
+
+    CREATED = "created"
+    SUBMITTED = "submitted"
+    PENDING = "pending"
+    AMBIGUOUS = "ambiguous"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REVERSED = "reversed"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more is expected."""
+        return self in _FINAL
+
+
+_FINAL = frozenset({TransactionStatus.SUCCEEDED, TransactionStatus.FAILED, TransactionStatus.REVERSED})
+
+
+class Source(StrEnum):
+    """Where a change of a transaction came from."""
+
+    SUBMIT = "submit"
+    CALLBACK = "callback"
+    POLL = "poll"
+    OPERATOR = "operator"
+
+
+MAIN_ACCOUNT = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTransaction:
+    """A wish to move money.
+
+    `phone_number` is the subscriber (for a transfer: whose account is debited), `amount_cents` 1 to 99_999_999,
+    `reference` the client's own name for it (1 to 64 characters, unique for the client for ever), `account` is `main` or a
+    subscriber's phone number. `session_id` and `confirmation` name the place of a conversation that orders it.
+    `wait` holds the answer up to that many seconds (0 to 25) until the transaction is final.
+    """
+
+    type: TransactionType
+    phone_number: str
+    amount_cents: int
+    reference: str
+    currency: str = "UGX"
+    to_phone_number: str | None = None
+    provider: str | None = None
+    account: str = MAIN_ACCOUNT
+    description: str | None = None
+    metadata: dict[str, Any] | None = None
+    callback_url: str | None = None
+    idempotency_key: str | None = None
+    session_id: str | None = None
+    confirmation: str | None = None
+    wait: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRefund:
+    """A wish to give a succeeded collection back, wholly when `amount_cents` is None."""
+
+    transaction_id: str
+    reference: str
+    amount_cents: int | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDeposit:
+    """An operator's deposit to a client's main account."""
+
+    client_id: str
+    amount_cents: int
+    reference: str
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GetTransaction:
+    """A wish to see one transaction with its story; `wait` holds the answer up to that many seconds for a change."""
+
+    transaction_id: str
+    wait: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ListTransactions:
+    """A wish to see a page of transactions, newest first. `from_at` is included, `to_at` is not."""
+
+    limit: int = 50
+    cursor: str | None = None
+    status: TransactionStatus | None = None
+    type: TransactionType | None = None
+    phone_number: str | None = None
+    reference: str | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a transaction failed, whose fault it was and what helps."""
+
+    code: str
+    message: str
+    fault: Fault
+    retry: Retry
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionChange:
+    """One step of a transaction's story."""
+
+    status: TransactionStatus
+    source: Source
+    detail: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionView:
+    """A transaction as its client sees it; `events` only where one transaction is asked for."""
+
+    transaction_id: str
+    reference: str
+    type: TransactionType
+    phone_number: str | None
+    to_phone_number: str | None
+    amount_cents: int
+    fee_cents: int
+    currency: str
+    account: str
+    provider: str | None
+    provider_reference: str | None
+    provider_transaction_id: str | None
+    status: TransactionStatus
+    failure: Failure | None
+    late: bool
+    session_id: str | None
+    description: str | None
+    metadata: dict[str, Any] | None
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+    next_check_at: datetime | None
+    events: tuple[TransactionChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What became of a wish to move money: the transaction, and whether it had been recorded before."""
+
+    transaction: TransactionView
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionPage:
+    """A page of transactions and where the next one begins."""
+
+    items: tuple[TransactionView, ...]
+    next_cursor: str | None

@@ -1,0 +1,268 @@
+"""API keys: listed, created, rotated and deleted by their clients; imported, disabled and enabled by the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from peewee import IntegrityError
+
+from ussd_server.messages.api_keys import (
+    ApiKeyView,
+    BulkDeletion,
+    CreateApiKey,
+    DeleteApiKey,
+    DeleteApiKeys,
+    DeletionResult,
+    FailedDeletion,
+    ImportApiKey,
+    ImportedApiKey,
+    RotateApiKey,
+    RotatedApiKeyView,
+    canonical_scopes,
+)
+from ussd_server.models.base import for_update, is_id, iso_milliseconds, new_id, unit_of_work
+from ussd_server.models.clients import Client
+from ussd_server.models.events import Event
+from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.models.ussd import UssdSession
+from ussd_server.rpc.clock import Clock
+from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
+
+MOST_KEYS_OF_A_CLIENT = 50
+
+_MAY_NOT = "Insufficient permissions"
+_MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
+_NOT_FOUND = "API Key not found"
+
+
+class ApiKeyService:
+    """Keeps the keys of clients. Every change of a client's keys begins by locking the client's row, so none can cross."""
+
+    def __init__(self, vault: Vault, clock: Clock) -> None:
+        self._vault = vault
+        self._clock = clock
+
+    def list(self, call: CallContext) -> tuple[ApiKeyView, ...]:
+        """All keys of the client with their secrets, oldest first."""
+        call.require("api_keys:list", _MAY_NOT)
+        write_audit_event("api_key.listed", call, self._clock.now(), client_id=call.client_id)
+        rows = ApiKey.select().where(ApiKey.client_id == call.client_id).order_by(ApiKey.id)
+        return tuple(self._view(row) for row in rows)
+
+    def create(self, wish: CreateApiKey, call: CallContext) -> ApiKeyView:
+        """Make a key with a fresh secret. INVALID_REQUEST for bad scopes, a past expiry, or a client with 50 keys."""
+        call.require("api_keys:create", _MAY_NOT)
+        now = self._clock.now()
+        scopes = _scopes(wish.scopes)
+        if wish.expires_at is not None and wish.expires_at <= now:
+            raise ServiceError(Code.INVALID_REQUEST, "Invalid request body")
+        with unit_of_work():
+            row = self._insert(call.client_id, new_apikey(), new_apisecret(), scopes, wish.expires_at, now)
+            write_audit_event("api_key.created", call, now, client_id=row.client_id, object_id=row.id)
+        return self._view(row)
+
+    def rotate(self, wish: RotateApiKey, call: CallContext) -> RotatedApiKeyView:
+        """Give a key another secret; the present one stays good for the grace period, the one before it ends now.
+
+        INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
+        """
+        call.require("api_keys:rotate", _MAY_NOT)
+        _require_well_formed([wish.api_key_id])
+        now = self._clock.now()
+        grace_ends_at = now + timedelta(seconds=wish.grace_period_seconds)
+        with unit_of_work():
+            _lock_client(call.client_id)
+            row = ApiKey.get_or_none(ApiKey.id == wish.api_key_id, ApiKey.client_id == call.client_id)
+            if row is None:
+                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+            previous_secret = self._open(row) if wish.grace_period_seconds else None
+            ApiKey.update(
+                **self._vault.keep(new_apisecret(), previous_secret, row.client_id, row.id),
+                previous_secret_expires_at=grace_ends_at if previous_secret else None,
+                updated_at=now,
+            ).where(ApiKey.id == row.id).execute()
+            write_audit_event("api_key.rotated", call, now, client_id=row.client_id, object_id=row.id)
+            row = ApiKey.get_by_id(row.id)
+        return RotatedApiKeyView(**self._record(row), previous_secret_expires_at=grace_ends_at)
+
+    def delete(self, wish: DeleteApiKey, call: CallContext) -> DeletionResult:
+        """Remove a key for ever; its open USSD sessions end, its transactions stay.
+
+        INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
+        """
+        call.require("api_keys:delete", _MAY_NOT_DELETE)
+        outcome = self._delete([wish.api_key_id], True, call)
+        return outcome.deleted[0]
+
+    def delete_many(self, wish: DeleteApiKeys, call: CallContext) -> BulkDeletion:
+        """Remove up to 100 keys, each once however often it is named; those that are not the client's are reported.
+
+        INVALID_REQUEST when one id is malformed. With `atomic`, NOT_FOUND when one is not the client's. Both change nothing.
+        """
+        call.require("api_keys:delete", _MAY_NOT_DELETE)
+        return self._delete(list(dict.fromkeys(wish.api_key_ids)), wish.atomic, call)
+
+    def set_active(self, id_or_apikey: str, is_active: bool, call: CallContext) -> ApiKeyView:
+        """Enable a key, or disable it: it is refused from now on. NOT_FOUND for an unknown one."""
+        call.require_operator()
+        now = self._clock.now()
+        with unit_of_work():
+            column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
+            row = for_update(ApiKey.select().where(column == id_or_apikey)).first()
+            if row is None:
+                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+            row.is_active, row.updated_at = is_active, now
+            row.save(only=[ApiKey.is_active, ApiKey.updated_at])
+            action = "api_key.enabled" if is_active else "api_key.disabled"
+            write_audit_event(action, call, now, client_id=row.client_id, object_id=row.id)
+        return self._view(row)
+
+    def import_key(self, wish: ImportApiKey, call: CallContext) -> ImportedApiKey:
+        """Take over a key and its secret; again with the same secret, only scopes and expiry are brought up to date.
+
+        INVALID_REQUEST for a malformed key, secret or scope, for a key that was deleted, that belongs to another client
+        or has another secret here, and for a client with 50 keys. NOT_FOUND for an unknown client.
+        """
+        call.require_operator()
+        if not may_be_apikey(wish.apikey):
+            raise ServiceError(
+                Code.INVALID_REQUEST, "apikey: Must be 8 to 64 letters and digits, with the right checksum if made here."
+            )
+        if not may_be_apisecret(wish.apisecret):
+            raise ServiceError(
+                Code.INVALID_REQUEST, "apisecret: Must be 16 to 128 printable ASCII characters without spaces."
+            )
+        scopes = _scopes(wish.scopes)
+        now = self._clock.now()
+        try:
+            with unit_of_work():
+                present = for_update(ApiKey.select().where(ApiKey.apikey == wish.apikey)).first()
+                if present is not None:
+                    return self._reimport(present, wish, scopes, call, now)
+                row = self._insert(wish.client_id, wish.apikey, wish.apisecret, scopes, wish.expires_at, now)
+                # Looked for after the insert, which has waited for a deletion of the same key to end.
+                if DeletedApiKey.select().where(DeletedApiKey.apikey == wish.apikey).exists():
+                    raise ServiceError(Code.INVALID_REQUEST, "apikey: Was deleted and can never be used again.")
+                write_audit_event("api_key.imported", call, now, client_id=row.client_id, object_id=row.id)
+        except IntegrityError:
+            raise ServiceError(Code.INVALID_REQUEST, "apikey: Is being imported by somebody else.") from None
+        return ImportedApiKey(row.id, row.apikey, "created")
+
+    def _insert(
+        self, client_id: str, apikey: str, secret: str, scopes: str | None, expires_at: datetime | None, now: datetime
+    ) -> ApiKey:
+        _lock_client(client_id)
+        if ApiKey.select().where(ApiKey.client_id == client_id).count() >= MOST_KEYS_OF_A_CLIENT:
+            raise ServiceError(Code.INVALID_REQUEST, "API Key limit reached")
+        key_id = new_id(now)
+        return ApiKey.create(  # type: ignore[no-any-return]
+            id=key_id,
+            client_id=client_id,
+            apikey=apikey,
+            **self._vault.keep(secret, None, client_id, key_id),
+            scopes=scopes,
+            is_active=True,
+            created_at=now,
+            updated_at=now,
+            expires_at=expires_at,
+        )
+
+    def _reimport(
+        self, row: ApiKey, wish: ImportApiKey, scopes: str | None, call: CallContext, now: datetime
+    ) -> ImportedApiKey:
+        if row.client_id != wish.client_id:
+            raise ServiceError(Code.INVALID_REQUEST, "apikey: Belongs to another client.")
+        if not self._vault.matches(wish.apisecret, row.id, row.secret_digest, row.digest_key_id):
+            raise ServiceError(Code.INVALID_REQUEST, "apisecret: Is not the one this key has; rotate the key instead.")
+        if (row.scopes, row.expires_at) == (scopes, wish.expires_at):
+            return ImportedApiKey(row.id, row.apikey, "unchanged")
+        row.scopes, row.expires_at, row.updated_at = scopes, wish.expires_at, now
+        row.save(only=[ApiKey.scopes, ApiKey.expires_at, ApiKey.updated_at])
+        write_audit_event("api_key.updated", call, now, client_id=row.client_id, object_id=row.id)
+        return ImportedApiKey(row.id, row.apikey, "updated")
+
+    def _delete(self, key_ids: list[str], all_or_none: bool, call: CallContext) -> BulkDeletion:
+        _require_well_formed(key_ids)
+        now = self._clock.now()
+        with unit_of_work():
+            _lock_client(call.client_id)
+            rows = {
+                row.id: row
+                for row in ApiKey.select(ApiKey.id, ApiKey.client_id, ApiKey.apikey).where(
+                    ApiKey.id.in_(key_ids), ApiKey.client_id == call.client_id
+                )
+            }
+            if all_or_none and len(rows) < len(key_ids):
+                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+            for row in rows.values():
+                _remove(row, call, now)
+        return BulkDeletion(
+            deleted=tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows),
+            failed=tuple(
+                FailedDeletion(key_id, Code.NOT_FOUND.http_status, _NOT_FOUND)
+                for key_id in key_ids
+                if key_id not in rows
+            ),
+        )
+
+    def _view(self, row: ApiKey) -> ApiKeyView:
+        return ApiKeyView(**self._record(row))
+
+    def _record(self, row: ApiKey) -> dict[str, Any]:
+        return {
+            "id": row.id,
+            "client_id": row.client_id,
+            "apikey": row.apikey,
+            "apisecret": self._open(row),
+            "scopes": row.scopes,
+            "is_active": int(row.is_active),
+            "created_at": row.created_at,
+            "updated_at": row.updated_at,
+            "expires_at": row.expires_at,
+            "last_used_at": row.last_used_at,
+        }
+
+    def _open(self, row: ApiKey) -> str:
+        return self._vault.open(row.secret_sealed, row.client_id, row.id)
+
+
+def _lock_client(client_id: str) -> None:
+    """Hold the client's row until the unit of work ends. NOT_FOUND for a client that does not exist."""
+    if for_update(Client.select(Client.id).where(Client.id == client_id)).first() is None:
+        raise ServiceError(Code.NOT_FOUND, "Client not found")
+
+
+def _remove(row: ApiKey, call: CallContext, now: datetime) -> None:
+    """Remove a key's row and write down everything that follows from it."""
+    ApiKey.delete().where(ApiKey.id == row.id).execute()
+    DeletedApiKey.create(apikey=row.apikey, id=row.id, client_id=row.client_id, deleted_at=now)
+    UssdSession.update(status="invalidated", end_reason="api_key_deleted", ended_at=now).where(
+        UssdSession.key_id == row.id, UssdSession.status == "active"
+    ).execute()
+    Event.create(
+        id=new_id(now),
+        client_id=row.client_id,
+        type="api_key.deleted",
+        object_id=row.id,
+        sequence=1,
+        payload={"id": row.id, "apikey": row.apikey, "deleted_at": iso_milliseconds(now)},
+        created_at=now,
+    )
+    write_audit_event("api_key.deleted", call, now, client_id=row.client_id, object_id=row.id)
+
+
+def _require_well_formed(key_ids: Iterable[str]) -> None:
+    if not all(is_id(key_id) for key_id in key_ids):
+        raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
+
+
+def _scopes(scopes: tuple[str, ...] | None) -> str | None:
+    try:
+        return None if scopes is None else canonical_scopes(scopes)
+    except ValueError:
+        raise ServiceError(Code.INVALID_REQUEST, "Invalid request body") from None

@@ -1,0 +1,90 @@
+"""The audit trail: who did what to which object, kept for the client's owners."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ussd_server.messages.clients import AuditEventPage, AuditEventView, ListAuditEvents
+from ussd_server.models.base import is_id, new_id
+from ussd_server.models.clients import AuditEvent, User
+from ussd_server.rpc.context import CallContext, CallerKind
+from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.rpc.tokens import Tokens
+
+_CURSOR = "audit"
+
+
+def write_audit_event(
+    action: str,
+    call: CallContext,
+    now: datetime,
+    *,
+    client_id: str | None,
+    user_id: str | None = None,
+    object_id: str | None = None,
+) -> None:
+    """Add to the trail of `client_id`, in the unit of work of what happened.
+
+    `user_id` names the person where the call does not. `client_id` is None only for a login under an e-mail address that
+    nobody has.
+    """
+    AuditEvent.insert(
+        id=new_id(now),
+        client_id=client_id,
+        user_id=user_id or call.caller.user_id,
+        actor="operator" if call.caller.kind is CallerKind.OPERATOR else "user",
+        action=action,
+        object_id=object_id,
+        address=call.address,
+        request_id=call.request_id,
+        created_at=now,
+    ).execute()
+
+
+class AuditService:
+    """Shows a client's audit trail."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def list(self, wish: ListAuditEvents, call: CallContext) -> AuditEventPage:
+        """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
+        call.require("audit_events:read", "Insufficient permissions")
+        rows = (
+            AuditEvent.select(AuditEvent, User.email)
+            .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
+            .where(AuditEvent.client_id == call.client_id)
+            .order_by(AuditEvent.id.desc())
+            .limit(wish.limit + 1)
+        )
+        if wish.cursor is not None:
+            rows = rows.where(AuditEvent.id < self._position(wish.cursor))
+        found = list(rows)
+        shown = found[: wish.limit]
+        more = len(found) > wish.limit
+        return AuditEventPage(
+            items=tuple(_view(row) for row in shown),
+            next_cursor=self._tokens.cursor(_CURSOR, shown[-1].id) if more else None,
+        )
+
+    def _position(self, cursor: str) -> str:
+        try:
+            position = self._tokens.read_cursor(_CURSOR, cursor)
+        except ServiceError:
+            raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
+        assert is_id(position)
+        return position
+
+
+def _view(row: AuditEvent) -> AuditEventView:
+    return AuditEventView(
+        id=row.id,
+        action=row.action,
+        actor=row.actor,
+        user_id=row.user_id,
+        email=row.user.email if row.user_id else None,
+        object_id=row.object_id,
+        address=row.address,
+        request_id=row.request_id,
+        created_at=row.created_at,
+    )

@@ -1,0 +1,24 @@
+"""Balances of the accounts that a client keeps here."""
+
+from __future__ import annotations
+
+from ussd_server.messages.balances import Balance, GetBalance
+from ussd_server.messages.transactions import MAIN_ACCOUNT
+from ussd_server.rpc.clock import Clock
+from ussd_server.rpc.context import CallContext
+from ussd_server.services.ledger import find_account
+
+
+class BalanceService:
+    """Reads balances."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def get(self, wish: GetBalance, call: CallContext) -> Balance:
+        """The balance of the main account or of a subscriber's; one that was never used shows zeros."""
+        call.require("balance:read")
+        name = wish.phone_number or MAIN_ACCOUNT
+        account = find_account(call.client_id, name)
+        current, reserved = (account.balance_cents, account.reserved_cents) if account else (0, 0)
+        return Balance(name, "UGX", current, current - reserved, reserved, self._clock.now())

@@ -1,0 +1,128 @@
+"""The ledger: writes entries of transfers; the database moves the balances, and refuses what may not be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from peewee import IntegrityError
+
+from ussd_server.models.base import database, for_update, is_postgres, iso_milliseconds, new_id
+from ussd_server.models.ledger import Account, Transfer
+
+PROVIDER_ACCOUNT = "provider:{}"
+FEES_ACCOUNT = "fees"
+DEPOSITS_ACCOUNT = "deposits"
+SHORTFALL_ACCOUNT = "shortfall"
+
+AMOUNT, FEE, FEE_RETURN = "amount", "fee", "fee_return"
+
+
+class OverdraftError(Exception):
+    """The debited account does not have that much available."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One transfer to be written: from one account to another, by the accounts' ids."""
+
+    kind: str
+    purpose: str
+    debit_account_id: str
+    credit_account_id: str
+    amount_cents: int
+    hold_id: str | None = None
+
+
+def account_kind(name: str) -> str:
+    """The kind of the account of that name: a client's subscribers are named by their phone numbers."""
+    if name.startswith("+"):
+        return "subscriber"
+    return name.partition(":")[0]
+
+
+def open_account(client_id: str, name: str, now: datetime) -> str:
+    """The id of a client's account, which is opened empty when it was never used. Call inside a unit of work."""
+    found = find_account(client_id, name)
+    if found is not None:
+        return found.id  # type: ignore[no-any-return]
+    Account.insert(
+        id=new_id(now), client_id=client_id, name=name, kind=account_kind(name), currency="UGX",
+        balance_cents=0, reserved_cents=0, created_at=now,
+    ).on_conflict_ignore().execute()  # fmt: skip
+    opened = find_account(client_id, name)
+    assert opened is not None
+    return opened.id  # type: ignore[no-any-return]
+
+
+def find_account(client_id: str, name: str) -> Account | None:
+    """A client's account, None when it was never used."""
+    return Account.get_or_none(Account.client_id == client_id, Account.name == name)  # type: ignore[no-any-return]
+
+
+def available_cents(account_id: str) -> int:
+    """What an account has beyond its reservations. The account stays as it is until the unit of work ends."""
+    account = for_update(Account.select().where(Account.id == account_id)).get()
+    return account.balance_cents - account.reserved_cents  # type: ignore[no-any-return]
+
+
+def write_entry(client_id: str, transaction_id: str, legs: Iterable[Leg], now: datetime) -> None:
+    """Write the transfers of one transaction, all or none, in one round trip. Call inside a unit of work.
+
+    Raises OverdraftError when a debited account has too little available; the unit of work must then end.
+    """
+    rows = [
+        {
+            "id": new_id(now),
+            "client_id": client_id,
+            "transaction_id": transaction_id,
+            "kind": leg.kind,
+            "purpose": leg.purpose,
+            "debit_account_id": leg.debit_account_id,
+            "credit_account_id": leg.credit_account_id,
+            "amount_cents": leg.amount_cents,
+            "hold_id": leg.hold_id,
+            "created_at": iso_milliseconds(now),
+        }
+        for leg in legs
+    ]
+    try:
+        if is_postgres():
+            database.execute_sql("SELECT ledger_write(%s::jsonb)", (json.dumps(rows),))
+        else:
+            Transfer.insert_many([row | {"created_at": now} for row in rows]).execute()
+    except IntegrityError as error:
+        if _is_overdraft(error):
+            raise OverdraftError from None
+        raise
+
+
+def holds_of(transaction_id: str) -> list[Transfer]:
+    """The open holds of a transaction."""
+    ended = Transfer.alias()
+    return list(
+        Transfer.select()
+        .where(
+            Transfer.transaction_id == transaction_id,
+            Transfer.kind == "hold",
+            Transfer.id.not_in(
+                ended.select(ended.hold_id).where(ended.transaction_id == transaction_id, ended.hold_id.is_null(False))
+            ),
+        )
+        .order_by(Transfer.id)
+    )
+
+
+def end_holds(holds: Iterable[Transfer], kind: str) -> list[Leg]:
+    """The legs that end holds: `post` moves what they reserved, `void` releases it."""
+    return [
+        Leg(kind, hold.purpose, hold.debit_account_id, hold.credit_account_id, hold.amount_cents, hold_id=hold.id)
+        for hold in holds
+    ]
+
+
+def _is_overdraft(error: IntegrityError) -> bool:
+    """Whether the refusal came from the rule that nothing available goes below zero."""
+    return "no_overdraft" in str(error)

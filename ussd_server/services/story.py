@@ -1,0 +1,121 @@
+"""A transaction's story: every change of state with its event, in the unit of work that makes the change."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from peewee import fn
+
+from ussd_server.messages.providers import FAILURES, FailureCode
+from ussd_server.messages.transactions import (
+    Failure,
+    Source,
+    TransactionChange,
+    TransactionStatus,
+    TransactionType,
+    TransactionView,
+)
+from ussd_server.models.base import iso_milliseconds, new_id
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction, TransactionEvent
+
+
+def tell(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
+    """Write down that `row` has taken the status it has now, for the story and for the client's webhooks."""
+    sequence = 1 + (
+        TransactionEvent.select(fn.COALESCE(fn.MAX(TransactionEvent.sequence), 0))
+        .where(TransactionEvent.transaction_id == row.id)
+        .scalar()
+    )
+    TransactionEvent.insert(
+        transaction_id=row.id, sequence=sequence, client_id=row.client_id,
+        status=row.status, source=source, detail=detail, created_at=now,
+    ).execute()  # fmt: skip
+    announce(row, f"transaction.{row.status}", now)
+
+
+def announce(row: Transaction, event_type: str, now: datetime) -> None:
+    """Write an event about a transaction, with the transaction as it is now."""
+    sequence = 1 + Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0)).where(Event.object_id == row.id).scalar()
+    Event.insert(
+        id=new_id(now), client_id=row.client_id, type=event_type, object_id=row.id, sequence=sequence,
+        payload=snapshot(row), created_at=now,
+    ).execute()  # fmt: skip
+
+
+def view_of(row: Transaction, *, with_story: bool = False) -> TransactionView:
+    """A transaction as its client sees it."""
+    return TransactionView(
+        transaction_id=row.id,
+        reference=row.reference,
+        type=TransactionType(row.type),
+        phone_number=row.phone_number,
+        to_phone_number=row.to_phone_number,
+        amount_cents=row.amount_cents,
+        fee_cents=row.fee_cents,
+        currency=row.currency,
+        account=row.account,
+        provider=row.provider,
+        provider_reference=row.provider_reference,
+        provider_transaction_id=row.provider_transaction_id,
+        status=TransactionStatus(row.status),
+        failure=failure_of(row),
+        late=row.late,
+        session_id=row.session_id,
+        description=row.description,
+        metadata=row.metadata,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        completed_at=row.completed_at,
+        next_check_at=row.due_at,
+        events=_story_of(row) if with_story else (),
+    )
+
+
+def failure_of(row: Transaction) -> Failure | None:
+    """Why a transaction failed, None while it has not."""
+    if row.failure_code is None:
+        return None
+    kind = FAILURES[FailureCode(row.failure_code)]
+    return Failure(row.failure_code, kind.message, kind.fault, kind.retry)
+
+
+def snapshot(row: Transaction) -> dict[str, Any]:
+    """A transaction as an event keeps it: plain JSON values, inner units."""
+    failure = failure_of(row)
+    return {
+        "transaction_id": row.id,
+        "reference": row.reference,
+        "type": row.type,
+        "phone_number": row.phone_number,
+        "to_phone_number": row.to_phone_number,
+        "amount_cents": row.amount_cents,
+        "fee_cents": row.fee_cents,
+        "currency": row.currency,
+        "account": row.account,
+        "provider": row.provider,
+        "provider_reference": row.provider_reference,
+        "provider_transaction_id": row.provider_transaction_id,
+        "status": str(row.status),
+        "failure": failure
+        and {"code": failure.code, "message": failure.message, "fault": failure.fault, "retry": failure.retry},
+        "late": row.late,
+        "session_id": row.session_id,
+        "description": row.description,
+        "metadata": row.metadata,
+        "created_at": iso_milliseconds(row.created_at),
+        "updated_at": iso_milliseconds(row.updated_at),
+        "completed_at": row.completed_at and iso_milliseconds(row.completed_at),
+        "next_check_at": row.due_at and iso_milliseconds(row.due_at),
+    }
+
+
+def _story_of(row: Transaction) -> tuple[TransactionChange, ...]:
+    changes = (
+        TransactionEvent.select().where(TransactionEvent.transaction_id == row.id).order_by(TransactionEvent.sequence)
+    )
+    return tuple(
+        TransactionChange(TransactionStatus(change.status), Source(change.source), change.detail, change.created_at)
+        for change in changes
+    )
