@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from environs import Env, EnvValidationError, validate
 
 _ENVIRONMENTS = ("sandbox", "production")
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+# The kernel keeps 107 bytes for the address of a unix socket (unix(7)).
+_LONGEST_SOCKET_PATH = 107
 _LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
 
 
@@ -46,7 +49,17 @@ class Settings:
     @property
     def embeds_redis(self) -> bool:
         """Whether `run` starts a Valkey of its own."""
-        return self.redis_url == f"unix://{self.data_dir}/valkey.sock"
+        return self.redis_url == _embedded_redis_url(self.data_dir)
+
+    @property
+    def valkey_socket(self) -> Path:
+        """Where the Valkey that `run` starts listens."""
+        return _valkey_socket(self.data_dir)
+
+    @property
+    def metrics_dir(self) -> Path:
+        """Where the web processes keep their counts while they run."""
+        return self.data_dir / "metrics"
 
 
 def read_settings() -> Settings:
@@ -60,7 +73,7 @@ def read_settings() -> Settings:
         data_dir=data_dir,
         bind=env.str("BIND", "127.0.0.1:8000"),
         database_url=env.str("DATABASE_URL", f"sqlite:///{data_dir}/ussd.db"),
-        redis_url=env.str("REDIS_URL", f"unix://{data_dir}/valkey.sock"),
+        redis_url=env.str("REDIS_URL", _embedded_redis_url(data_dir)),
         environment=env.str("ENV", "sandbox", validate=validate.OneOf(_ENVIRONMENTS)),
         workers=env.int("WORKERS", 2, validate=validate.Range(1, 256)),
         threads=env.int("THREADS", 16, validate=validate.Range(2, 256)),
@@ -75,9 +88,8 @@ def read_settings() -> Settings:
     try:
         env.seal()
     except EnvValidationError as error:
-        raise SettingsError(
-            "\n".join(f"{name}: {' '.join(map(str, said))}" for name, said in error.error_messages.items())
-        ) from None
+        said = dict(error.error_messages)
+        raise SettingsError("\n".join(f"{name}: {' '.join(map(str, lines))}" for name, lines in said.items())) from None
     problems = [*_malformed(settings), *(() if settings.is_sandbox else _unsafe(settings))]
     if problems:
         raise SettingsError("\n".join(problems))
@@ -88,6 +100,18 @@ def configure_logging(settings: Settings) -> None:
     """Send one JSON line for each call to standard error, and nothing of the libraries below a warning."""
     logging.basicConfig(level="WARNING", format="%(message)s", force=True)
     logging.getLogger("ussd_server").setLevel(settings.log_level)
+
+
+def _valkey_socket(data_dir: Path) -> Path:
+    inside = data_dir / "valkey.sock"
+    if len(os.fsencode(inside)) <= _LONGEST_SOCKET_PATH:
+        return inside
+    digest = hashlib.sha256(os.fsencode(data_dir)).hexdigest()[:16]
+    return Path(f"/tmp/ussd-server-{os.getuid()}-{digest}/valkey.sock")  # noqa: S108 - `run` makes sure of its owner
+
+
+def _embedded_redis_url(data_dir: Path) -> str:
+    return f"unix://{quote(os.fsencode(_valkey_socket(data_dir)))}"
 
 
 def _malformed(settings: Settings) -> list[str]:

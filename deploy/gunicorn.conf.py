@@ -1,0 +1,54 @@
+"""How gunicorn serves the application, the same under `ussd-server run` and under systemd."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ussd_server.settings import read_settings
+
+_settings = read_settings()
+# The workers' counts meet in this folder; the library reads its name from the environment when it is first imported.
+os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_settings.metrics_dir)
+
+wsgi_app = "wsgi:app"
+bind = _settings.bind
+workers = _settings.workers
+# Each worker opens its own connections after it was forked; a preloaded application would share them.
+preload_app = False
+threads = _settings.threads
+worker_class = "ussd_server.web_worker.WebWorker"
+worker_connections = 1000
+backlog = 2048
+
+# A request may wait 25 s for its payment; a stop lets it finish.
+graceful_timeout = 30
+# This bounds a worker that hangs as a whole, never a single request.
+timeout = 60
+# Longer than a proxy keeps its side open, so that it is never this side that closes under a request.
+keepalive = 75
+
+limit_request_line = 4094
+limit_request_fields = 64
+limit_request_field_size = 8190
+
+# A heartbeat that waits for a busy disk would get a healthy worker killed.
+worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+control_socket_disable = True
+proc_name = "ussd-server"
+loglevel = "warning"
+
+
+def on_starting(_: Any) -> None:
+    """Begin with counts at zero: files of earlier processes would be added up for ever."""
+    shutil.rmtree(_settings.metrics_dir, ignore_errors=True)
+    _settings.metrics_dir.mkdir(mode=0o700, parents=True)
+
+
+def child_exit(_server: Any, worker: Any) -> None:
+    """Take a dead worker's gauges out of the sums."""
+    from prometheus_client import multiprocess
+
+    multiprocess.mark_process_dead(worker.pid)

@@ -1,0 +1,81 @@
+"""The `ussd-server` command: the operator's hands."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from ussd_server.app import Services, anchor_clock, build_services
+from ussd_server.models.base import DATABASE_TROUBLE, close_connections
+from ussd_server.rpc.context import CallContext, Caller, CallerKind
+from ussd_server.rpc.status import ServiceError
+from ussd_server.settings import Settings, SettingsError, configure_logging, read_settings
+
+_COMMANDS = {
+    "doctor": "ussd_server.cli.doctor",
+    "migrate": "ussd_server.cli.run",
+    "run": "ussd_server.cli.run",
+    "worker": "ussd_server.cli.run",
+}
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Commands(click.Group):
+    """Subcommands, each imported when it is asked for, whose refusals are one sentence and exit code 1."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (SettingsError, ServiceError) as refusal:
+            raise click.ClickException(str(refusal)) from None
+        except DATABASE_TROUBLE:
+            raise click.ClickException("The database cannot be reached; `ussd-server doctor` says more.") from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """USSD menus and mobile money behind one HTTPS API."""
+
+
+def with_json(command: Command) -> Command:
+    """Give a command the option `--json`, passed on as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(command)
+
+
+def show(result: Any, sentence: str, *, as_json: bool) -> None:
+    """Print what a command did: `result` as JSON, or the `sentence` for people."""
+    click.echo(orjson.dumps(result, option=orjson.OPT_INDENT_2, default=str) if as_json else sentence)
+
+
+@contextmanager
+def open_house(settings: Settings | None = None) -> Iterator[Services]:
+    """Every service, for the length of one command."""
+    settings = settings or read_settings()
+    configure_logging(settings)
+    services = build_services(settings)
+    try:
+        anchor_clock(services.clock)
+        yield services
+    finally:
+        services.limiter.close()
+        close_connections()
+
+
+def operator_call(client_id: str | None = None) -> CallContext:
+    """The call of somebody at the command line: they may do everything, for `client_id` where a client is needed."""
+    return CallContext(Caller(CallerKind.OPERATOR, client_id=client_id, grants=None))

@@ -1,0 +1,5 @@
+"""The command without its installed script: `python -m ussd_server.cli`."""
+
+from ussd_server.cli import main
+
+main(prog_name="ussd-server")

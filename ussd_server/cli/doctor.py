@@ -1,0 +1,1 @@
+"""`doctor`: what is wrong with this installation, and how to mend it."""

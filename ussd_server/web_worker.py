@@ -1,0 +1,65 @@
+"""The gunicorn worker of the service: what is not even HTTP gets the API's own envelope for an answer."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from gunicorn import util
+from gunicorn.http.errors import (
+    ConfigurationProblem,
+    InvalidResponseHeader,
+    InvalidResponseHeaderName,
+    LimitRequestHeaders,
+    LimitRequestLine,
+    ParseException,
+)
+from gunicorn.workers.gthread import ThreadWorker
+
+from schemas.envelopes import error_envelope
+from ussd_server.rpc.context import new_request_id
+from ussd_server.rpc.status import Code
+
+_OURS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
+_REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
+
+log = logging.getLogger(__name__)
+
+
+class WebWorker(ThreadWorker):  # type: ignore[misc]
+    """gunicorn's threaded worker, whose own refusals are JSON and whose log repeats nothing that a stranger sent."""
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """Answer a request that could not be read (400 or 413) or that the application failed to answer (500)."""
+        request_id = new_request_id()
+        code, message = _refusal(exc)
+        if code is Code.INTERNAL_ERROR:
+            log.error("request %s failed outside the application: %s", request_id, type(exc).__name__)
+        else:
+            log.info("request %s could not be read: %s", request_id, type(exc).__name__)
+        try:
+            util.write_nonblock(client, _reply(code, message, request_id))
+        except OSError:
+            log.info("request %s was given up by its caller", request_id)
+
+
+def _refusal(error: BaseException) -> tuple[Code, str]:
+    if isinstance(error, LimitRequestLine | LimitRequestHeaders):
+        return Code.REQUEST_TOO_LARGE, "The request line or the headers are too large"
+    if isinstance(error, ParseException) and not isinstance(error, _OURS):
+        return Code.INVALID_REQUEST, "The request is not valid HTTP"
+    return Code.INTERNAL_ERROR, "Internal error"
+
+
+def _reply(code: Code, message: str, request_id: str) -> bytes:
+    body = orjson.dumps(error_envelope(code.error, message, datetime.now(UTC)))
+    head = (
+        f"HTTP/1.1 {code.http_status} {_REASONS[code.http_status]}\r\n"
+        "Connection: close\r\n"
+        "Content-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n"
+        f"X-Request-Id: {request_id}\r\n\r\n"
+    )
+    return head.encode("ascii") + body
