@@ -18,6 +18,7 @@ from ussd_server.adapters.addresses import AddressGuard
 from ussd_server.adapters.providers.prediction import predict
 from ussd_server.adapters.providers.sandbox import SandboxProvider
 from ussd_server.blueprints.balances import balances
+from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
 from ussd_server.blueprints.doors import refuse
 from ussd_server.blueprints.ops import ops
@@ -31,11 +32,15 @@ from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
 from ussd_server.rpc.observe import begin_call, end_call, trace_of
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
+from ussd_server.services.api_keys import ApiKeyService
+from ussd_server.services.audit import AuditService
 from ussd_server.services.auth import AuthService
 from ussd_server.services.balances import BalanceService
 from ussd_server.services.channels import ChannelService
+from ussd_server.services.clients import ClientService
 from ussd_server.services.credentials import Vault
 from ussd_server.services.health import HealthService
+from ussd_server.services.logins import LoginService
 from ussd_server.services.menus import MenuService
 from ussd_server.services.providers import Providers
 from ussd_server.services.settlement import Settlement
@@ -65,6 +70,10 @@ class Services:
     clock: Clock
     limiter: Limiter
     auth: AuthService
+    logins: LoginService
+    clients: ClientService
+    api_keys: ApiKeyService
+    audit: AuditService
     channels: ChannelService
     menus: MenuService
     health: HealthService
@@ -110,6 +119,10 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         clock=clock,
         limiter=limiter,
         auth=AuthService(vault, tokens, limiter, clock),
+        logins=LoginService(tokens, limiter, clock),
+        clients=ClientService(tokens, clock),
+        api_keys=ApiKeyService(vault, clock),
+        audit=AuditService(tokens),
         channels=ChannelService(vault, clock),
         menus=MenuService(guard, clock, settings.session_life_seconds),
         health=HealthService(limiter),
@@ -145,7 +158,7 @@ def create_app(services: Services) -> Flask:
 
 
 def _register_doors(app: Flask) -> None:
-    for room in (ops, transactions, collection, balances,):
+    for room in (ops, transactions, collection, balances, logins, clients):
         app.register_blueprint(room)
 
 

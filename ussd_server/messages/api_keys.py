@@ -15,7 +15,7 @@ _SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action 
 
 
 def canonical_scopes(scopes: Iterable[str]) -> str:
-    """Scopes as they are kept: each once, sorted, with single spaces. ValueError for none, or for one that does not exist."""
+    """Scopes as they are kept: each once, sorted, with single spaces. ValueError for none and for an unknown one."""
     wanted = set(scopes)
     if not wanted or not wanted <= _SCOPES:
         raise ValueError("scopes must be resource:action")

@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class CreateClient:
-    """An operator's wish for a new client; its name (1 to 100 characters) is nobody else's. `client_id` None: a new one."""
+    """An operator's wish for a client whose name (1 to 100 characters) nobody else has; `client_id` None: a fresh one."""
 
     name: str
     client_id: str | None = None

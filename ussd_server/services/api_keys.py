@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -41,7 +41,7 @@ _NOT_FOUND = "API Key not found"
 
 
 class ApiKeyService:
-    """Keeps the keys of clients. Every change of a client's keys begins by locking the client's row, so none can cross."""
+    """Keeps the keys of clients. What a client does to its keys begins by locking its row, so that no two can cross."""
 
     def __init__(self, vault: Vault, clock: Clock) -> None:
         self._vault = vault
@@ -58,7 +58,7 @@ class ApiKeyService:
         """Make a key with a fresh secret. INVALID_REQUEST for bad scopes, a past expiry, or a client with 50 keys."""
         call.require("api_keys:create", _MAY_NOT)
         now = self._clock.now()
-        scopes = _scopes(wish.scopes)
+        scopes = _scopes(wish.scopes, "Invalid request body")
         if wish.expires_at is not None and wish.expires_at <= now:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid request body")
         with unit_of_work():
@@ -102,10 +102,11 @@ class ApiKeyService:
     def delete_many(self, wish: DeleteApiKeys, call: CallContext) -> BulkDeletion:
         """Remove up to 100 keys, each once however often it is named; those that are not the client's are reported.
 
-        INVALID_REQUEST when one id is malformed. With `atomic`, NOT_FOUND when one is not the client's. Both change nothing.
+        INVALID_REQUEST when one id is malformed; with `atomic`, NOT_FOUND when one is not the client's. Both change
+        nothing.
         """
         call.require("api_keys:delete", _MAY_NOT_DELETE)
-        return self._delete(list(dict.fromkeys(wish.api_key_ids)), wish.atomic, call)
+        return self._delete([*dict.fromkeys(wish.api_key_ids)], wish.atomic, call)
 
     def set_active(self, id_or_apikey: str, is_active: bool, call: CallContext) -> ApiKeyView:
         """Enable a key, or disable it: it is refused from now on. NOT_FOUND for an unknown one."""
@@ -131,13 +132,13 @@ class ApiKeyService:
         call.require_operator()
         if not may_be_apikey(wish.apikey):
             raise ServiceError(
-                Code.INVALID_REQUEST, "apikey: Must be 8 to 64 letters and digits, with the right checksum if made here."
+                Code.INVALID_REQUEST, "apikey: Must be 8 to 64 letters and digits; one made here has a checksum."
             )
         if not may_be_apisecret(wish.apisecret):
             raise ServiceError(
                 Code.INVALID_REQUEST, "apisecret: Must be 16 to 128 printable ASCII characters without spaces."
             )
-        scopes = _scopes(wish.scopes)
+        scopes = _scopes(wish.scopes, "scopes: Must be resource:action, as the API document lists them.")
         now = self._clock.now()
         try:
             with unit_of_work():
@@ -160,7 +161,7 @@ class ApiKeyService:
         if ApiKey.select().where(ApiKey.client_id == client_id).count() >= MOST_KEYS_OF_A_CLIENT:
             raise ServiceError(Code.INVALID_REQUEST, "API Key limit reached")
         key_id = new_id(now)
-        return ApiKey.create(  # type: ignore[no-any-return]
+        return ApiKey.create(
             id=key_id,
             client_id=client_id,
             apikey=apikey,
@@ -186,7 +187,7 @@ class ApiKeyService:
         write_audit_event("api_key.updated", call, now, client_id=row.client_id, object_id=row.id)
         return ImportedApiKey(row.id, row.apikey, "updated")
 
-    def _delete(self, key_ids: list[str], all_or_none: bool, call: CallContext) -> BulkDeletion:
+    def _delete(self, key_ids: Sequence[str], all_or_none: bool, call: CallContext) -> BulkDeletion:
         _require_well_formed(key_ids)
         now = self._clock.now()
         with unit_of_work():
@@ -261,8 +262,8 @@ def _require_well_formed(key_ids: Iterable[str]) -> None:
         raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
 
 
-def _scopes(scopes: tuple[str, ...] | None) -> str | None:
+def _scopes(scopes: tuple[str, ...] | None, refusal: str) -> str | None:
     try:
         return None if scopes is None else canonical_scopes(scopes)
     except ValueError:
-        raise ServiceError(Code.INVALID_REQUEST, "Invalid request body") from None
+        raise ServiceError(Code.INVALID_REQUEST, refusal) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from ussd_server.messages.clients import AuditEventPage, AuditEventView, ListAuditEvents
 from ussd_server.models.base import is_id, new_id
@@ -25,8 +26,8 @@ def write_audit_event(
 ) -> None:
     """Add to the trail of `client_id`, in the unit of work of what happened.
 
-    `user_id` names the person where the call does not. `client_id` is None only for a login under an e-mail address that
-    nobody has.
+    `user_id` names the person where the call does not. `client_id` is None only for a login under an e-mail address
+    that nobody has.
     """
     AuditEvent.insert(
         id=new_id(now),
@@ -76,7 +77,7 @@ class AuditService:
         return position
 
 
-def _view(row: AuditEvent) -> AuditEventView:
+def _view(row: Any) -> AuditEventView:
     return AuditEventView(
         id=row.id,
         action=row.action,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
+from datetime import timedelta
+from typing import Any
 
-from peewee import JOIN
+from peewee import JOIN, OperationalError
 
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.keys import ApiKey
@@ -15,15 +18,17 @@ from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.credentials import Vault, may_be_apikey
 
-_LONGEST_HEADER = 256
+log = logging.getLogger(__name__)
 
-_EVERYTHING = frozenset(
-    f"api_keys:{action}" for action in ("list", "create", "rotate", "delete")
-) | {"audit_events:read", "service_identifier:read"}
+_LONGEST_HEADER = 256
+_NOTE_SECONDS = 60
+
+_DEVELOPING = frozenset({"api_keys:list", "api_keys:create", "api_keys:rotate", "service_identifier:read"})
+_EVERYTHING = _DEVELOPING | {"api_keys:delete", "audit_events:read"}
 PERMISSIONS: dict[str, frozenset[str]] = {
     "owner": _EVERYTHING,
     "admin": _EVERYTHING,
-    "developer": frozenset({"api_keys:list", "api_keys:create", "api_keys:rotate", "service_identifier:read"}),
+    "developer": _DEVELOPING,
     "viewer": frozenset({"service_identifier:read"}),
 }
 """What each role may do (wire contract 2)."""
@@ -58,6 +63,7 @@ class AuthService:
         expired = row.expires_at is not None and row.expires_at <= self._clock.now()
         if not row.is_active or not row.client.is_active or expired:
             raise ServiceError(Code.API_KEY_DISABLED, "The API key is disabled or expired")
+        self._note_use(row)
         return Caller(
             CallerKind.KEY,
             client_id=row.client_id,
@@ -92,8 +98,21 @@ class AuthService:
             grants=PERMISSIONS[row.user.role],
         )
 
-    def _find_key(self, apikey: str, secret: str) -> ApiKey | None:
-        """The row of a key whose secret, or whose secret before a rotation, is the one given."""
+    def _note_use(self, row: ApiKey) -> None:
+        """Keep `last_used_at` true to the minute. A note that cannot be written now is left to the next call."""
+        now = self._clock.now()
+        a_minute_ago = now - timedelta(seconds=_NOTE_SECONDS)
+        if row.last_used_at is not None and row.last_used_at > a_minute_ago:
+            return
+        try:
+            ApiKey.update(last_used_at=now).where(
+                ApiKey.id == row.id, ApiKey.last_used_at.is_null() | (ApiKey.last_used_at <= a_minute_ago)
+            ).execute()
+        except OperationalError:
+            log.info("the last use of a key could not be noted")
+
+    def _find_key(self, apikey: str, secret: str) -> Any:
+        """The row of a key and its client, if the secret is its present one or the one before a rotation."""
         plausible = may_be_apikey(apikey) and 0 < len(secret) <= _LONGEST_HEADER
         row = (
             ApiKey.select(ApiKey, Client.is_active)
@@ -106,16 +125,16 @@ class AuthService:
         if row is None:
             self._vault.pretend_to_match(secret[:_LONGEST_HEADER])
             return None
-        if self._vault.matches(secret, row.id, bytes(row.secret_digest), row.digest_key_id):
-            return row  # type: ignore[no-any-return]
-        if row.previous_secret_digest is not None and row.previous_secret_expires_at > self._clock.now():
-            if self._vault.matches(secret, row.id, bytes(row.previous_secret_digest), row.digest_key_id):
-                return row  # type: ignore[no-any-return]
+        if self._vault.matches(secret, row.id, row.secret_digest, row.digest_key_id):
+            return row
+        in_grace = row.previous_secret_expires_at is not None and row.previous_secret_expires_at > self._clock.now()
+        if in_grace and self._vault.matches(secret, row.id, row.previous_secret_digest, row.digest_key_id):
+            return row
         return None
 
 
 def network_of(address: str) -> str:
-    """Whose guesses are counted together: an IPv4 address, or the /64 of an IPv6 address, which one holder has whole."""
+    """Whose failures are counted together: an IPv4 address, or the /64 of an IPv6 address, which has one holder."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

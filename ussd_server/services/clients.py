@@ -70,7 +70,7 @@ class ClientService:
         return _client_view(_find_client(name_or_id))
 
     def set_active(self, name_or_id: str, is_active: bool, call: CallContext) -> ClientView:
-        """Enable a client, or disable it: its logins end and its keys are refused from now on. NOT_FOUND for an unknown one."""
+        """Enable a client, or disable it, which ends its logins and stops its keys. NOT_FOUND for an unknown one."""
         call.require_operator()
         now = self._clock.now()
         with unit_of_work():
@@ -84,7 +84,10 @@ class ClientService:
         return _client_view(row)
 
     def create_user(self, wish: CreateUser, call: CallContext) -> UserView:
-        """Make a person. INVALID_REQUEST for an e-mail address, role or password that cannot be, NOT_FOUND for no client."""
+        """Make a person.
+
+        INVALID_REQUEST for an e-mail address, role or password that cannot be, NOT_FOUND for an unknown client.
+        """
         call.require_operator()
         email = wish.email.lower()
         if len(email) > _LONGEST_EMAIL or not email.isprintable() or not _EMAIL.fullmatch(email):
@@ -161,14 +164,14 @@ def _hash(password: str) -> str:
 
 def _find_client(name_or_id: str) -> Client:
     column = Client.id if is_id(name_or_id) else Client.name
-    row = Client.select().where(column == name_or_id).first()
+    row: Client | None = Client.select().where(column == name_or_id).first()
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Client not found")
     return row
 
 
 def _find_user(email: str) -> User:
-    row = User.select().where(User.email == email.lower()).first()
+    row: User | None = User.select().where(User.email == email.lower()).first()
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "User not found")
     return row

@@ -20,7 +20,7 @@ _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _KEY_PREFIX = "uk"
 _KEY_RANDOM = 16
 _KEY_CHECKSUM = 4
-SECRET_PREFIX = "ussdsk_"
+SECRET_PREFIX = "ussdsk_"  # noqa: S105 - how every secret begins
 # 43 digits of base 62 carry 256 bits.
 _SECRET_RANDOM = 43
 _SECRET_CHECKSUM = 6
@@ -94,7 +94,7 @@ class Vault:
         self.matches(secret, "", b"\0" * 32, self._keyring.newest(Ring.DIGESTS).id)
 
     def path_digests(self, secret: str) -> list[bytes]:
-        """The digests under which the secret of a gateway path may stand: one for each key of the house, newest last."""
+        """The digests under which the secret of a gateway path may stand: one for each key, newest last."""
         text = b"path\0" + secret.encode("utf-8", "surrogatepass")
         return [hmac.digest(material, text, "sha256") for material in self._keyring.all_materials(Ring.DIGESTS)]
 
@@ -106,7 +106,7 @@ class Vault:
         return house_key.id.encode() + b":" + nonce + sealed
 
     def open(self, sealed: bytes, client_id: str, key_id: str) -> str:
-        """Decrypt a sealed secret. Raises SealBrokenError when it was moved from another row, altered, or its key is gone."""
+        """Decrypt a sealed secret. Raises SealBrokenError when it was altered or moved here, or its key is gone."""
         name, _, rest = bytes(sealed).partition(b":")
         house_key = self._keyring.find(Ring.SEALING, name.decode("ascii", "replace"))
         if house_key is None:

@@ -63,7 +63,7 @@ class LoginService:
         login = None if claims is None else self._continue(claims, call)
         if login is None:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid refresh token")
-        return self._view(login, login.user.role)
+        return self._view(login, User.get_by_id(login.user_id).role)
 
     def end(self, wish: LogOut, call: CallContext) -> None:
         """End this login, or every login of the person who calls."""
@@ -109,11 +109,11 @@ class LoginService:
             login = for_update(Login.select().where(Login.id == claims.login_id)).first()
             if login is None or login.ended_at is not None or login.expires_at <= now:
                 return None
-            login.user = User.get_by_id(login.user_id)
+            user = User.get_by_id(login.user_id)
             trouble = None
             if login.refresh_number != claims.number:
                 trouble = "refresh_token_reused"
-            elif not login.user.is_active or not _is_active(login.client_id):
+            elif not user.is_active or not _is_active(login.client_id):
                 trouble = "disabled"
             if trouble:
                 _end(Login.id == login.id, trouble, now)

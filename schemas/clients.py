@@ -1,0 +1,153 @@
+"""The wire of key management: logins, API keys and the audit trail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marshmallow import ValidationError, fields, validate
+
+from schemas.envelopes import Body, Query, Record
+from schemas.fields import Flag, Text, Timestamp, Whole
+
+
+class Scopes(fields.Field[tuple[str, ...]]):
+    """`resource:action` pairs: one string with single spaces between them, or an array of strings."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> tuple[str, ...]:
+        scopes = value.split(" ") if isinstance(value, str) else value
+        if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
+            raise ValidationError("Must be a string or an array of strings.")
+        return tuple(scopes)
+
+
+class LogInBody(Body):
+    """What a person signs in with."""
+
+    email = Text(longest=254, required=True)
+    password = Text(longest=256, required=True)
+
+
+class RefreshLoginBody(Body):
+    """The refresh token of a login."""
+
+    refresh_token = Text(longest=1024, required=True)
+
+
+class LogOutBody(Body):
+    """Nothing, or `{"all": true}`."""
+
+    everywhere = Flag(data_key="all", load_default=False)
+
+
+class CreateApiKeyBody(Body):
+    """What a new key may do, and until when."""
+
+    scopes = Scopes(load_default=None, allow_none=True)
+    expires_at = Timestamp(load_default=None, allow_none=True)
+
+
+class RotateApiKeyBody(Body):
+    """How long the present secret stays good."""
+
+    grace_period_seconds = Whole(lowest=0, highest=604_800, load_default=86_400)
+
+
+class DeleteApiKeysBody(Body):
+    """Which keys are to go, and whether all or none."""
+
+    api_key_ids = fields.List(Text(longest=1024, shortest=0), required=True, validate=validate.Length(1, 100))
+    atomic = Flag(load_default=False)
+
+
+class ListAuditEventsQuery(Query):
+    """Which page of the audit trail."""
+
+    cursor = Text(longest=512)
+    limit = Whole(lowest=1, highest=100)
+
+
+class LoginRecord(Record):
+    """What a login gives."""
+
+    access_token = fields.String()
+    token_type = fields.String()
+    expires_in = fields.Integer()
+    refresh_token = fields.String()
+    refresh_expires_in = fields.Integer()
+    client_id = fields.String()
+    permissions = fields.List(fields.String())
+
+
+class ServiceIdentifierRecord(Record):
+    """The name by which a client asks for support."""
+
+    service_identifier = fields.String()
+    client_id = fields.String()
+    issued_at = Timestamp()
+
+
+class ApiKeyRecord(Record):
+    """The API key record: ten fields, in the order of the API document."""
+
+    id = fields.String()
+    client_id = fields.String()
+    apikey = fields.String()
+    apisecret = fields.String()
+    scopes = fields.String(allow_none=True)
+    is_active = fields.Integer()
+    created_at = Timestamp()
+    updated_at = Timestamp()
+    expires_at = Timestamp(allow_none=True)
+    last_used_at = Timestamp(allow_none=True)
+
+
+class RotatedApiKeyRecord(ApiKeyRecord):
+    """A key with its new secret, and until when the old one is good."""
+
+    previous_secret_expires_at = Timestamp()
+
+
+class DeletionResultRecord(Record):
+    """A key that was deleted, and when."""
+
+    deleted_id = fields.String()
+    deleted_at = Timestamp()
+
+
+class FailedDeletionRecord(Record):
+    """A key that a bulk deletion did not find."""
+
+    id = fields.String()
+    status = fields.Integer()
+    message = fields.String()
+
+
+class BulkDeletionRecord(Record):
+    """What became of every key of a bulk deletion."""
+
+    deleted = fields.List(fields.Nested(DeletionResultRecord))
+    failed = fields.List(fields.Nested(FailedDeletionRecord))
+    requested = fields.Integer()
+    deleted_count = fields.Integer()
+    failed_count = fields.Integer()
+
+
+class AuditEventRecord(Record):
+    """Who did what, when and from where."""
+
+    id = fields.String()
+    action = fields.String()
+    actor = fields.String()
+    user_id = fields.String(allow_none=True)
+    email = fields.String(allow_none=True)
+    object_id = fields.String(allow_none=True)
+    address = fields.String()
+    request_id = fields.String()
+    created_at = Timestamp()
+
+
+class AuditEventPageRecord(Record):
+    """One page of the audit trail."""
+
+    items: Any = fields.List(fields.Nested(AuditEventRecord))
+    next_cursor = fields.String(allow_none=True)

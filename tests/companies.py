@@ -1,0 +1,64 @@
+"""A client company with its people, made through the real services, for tests that need somebody to call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from ussd_server.app import Services
+from ussd_server.messages.api_keys import ApiKeyView, CreateApiKey
+from ussd_server.messages.clients import CreateClient, CreateUser, LogIn
+from ussd_server.rpc.context import CallContext, Caller, CallerKind
+from ussd_server.services.auth import PERMISSIONS
+
+PASSWORD = "correct horse battery"  # noqa: S105
+OPERATOR = CallContext(Caller(CallerKind.OPERATOR, grants=None))
+
+
+class Company:
+    """A client with one person of each role: `owner@NAME.example` and so on, all with the same password."""
+
+    def __init__(self, house: Services, name: str = "acme") -> None:
+        self.house = house
+        self.name = name
+        self.id = house.clients.create(CreateClient(name), OPERATOR).client_id
+        for role in PERMISSIONS:
+            house.clients.create_user(CreateUser(self.id, self.email(role), role, PASSWORD), OPERATOR)
+
+    def email(self, role: str = "owner") -> str:
+        """The e-mail address of the person with this role."""
+        return f"{role}@{self.name}.example"
+
+    def log_in(self, role: str = "owner") -> str:
+        """A fresh access token of the person with this role."""
+        return self.house.logins.begin(
+            LogIn(self.email(role), PASSWORD), CallContext(Caller(CallerKind.NOBODY))
+        ).access_token
+
+    def call(self, role: str = "owner") -> CallContext:
+        """A call by the person with this role, as the door would have made it."""
+        return CallContext(self.house.auth.identify_token(self.log_in(role)), address="192.0.2.1")
+
+    def create_key(self, *scopes: str) -> ApiKeyView:
+        """A fresh key; without `scopes` it may do everything."""
+        return self.house.api_keys.create(CreateApiKey(scopes or None), self.call())
+
+    def browser(self, web: FlaskClient, role: str = "owner") -> Browser:
+        """A caller of the management paths, signed in as the person with this role."""
+        return Browser(web, self.log_in(role))
+
+
+class Browser:
+    """Calls management paths with one access token."""
+
+    def __init__(self, web: FlaskClient, token: str) -> None:
+        self._web = web
+        self.headers = {"Authorization": f"Bearer {token}"}
+
+    def ask(self, method: str, path: str, body: Any = None, **options: Any) -> TestResponse:
+        """Send one request below `/api/clients/`; `body` is sent as JSON."""
+        if body is not None:
+            options["json"] = body
+        return self._web.open(f"/api/clients/{path}", method=method, headers=self.headers, **options)

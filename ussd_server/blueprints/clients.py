@@ -1,0 +1,155 @@
+"""Key management: logins by anybody, and everything else by an access token."""
+
+from __future__ import annotations
+
+from schemas.clients import (
+    ApiKeyRecord,
+    AuditEventPageRecord,
+    BulkDeletionRecord,
+    CreateApiKeyBody,
+    DeleteApiKeysBody,
+    DeletionResultRecord,
+    ListAuditEventsQuery,
+    LogInBody,
+    LoginRecord,
+    LogOutBody,
+    RefreshLoginBody,
+    RotateApiKeyBody,
+    RotatedApiKeyRecord,
+    ServiceIdentifierRecord,
+)
+from ussd_server.blueprints.doors import Doorway, Reply, by_anybody, by_token, services
+from ussd_server.messages.api_keys import (
+    ApiKeyView,
+    BulkDeletion,
+    CreateApiKey,
+    DeleteApiKey,
+    DeleteApiKeys,
+    DeletionResult,
+    RotateApiKey,
+    RotatedApiKeyView,
+)
+from ussd_server.messages.clients import (
+    AuditEventPage,
+    ListAuditEvents,
+    LogIn,
+    LoginView,
+    LogOut,
+    RefreshLogin,
+    ServiceIdentifier,
+)
+from ussd_server.rpc.context import CallContext
+
+_MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
+
+logins = Doorway("logins", by_anybody)
+clients = Doorway("clients", by_token)
+
+
+@logins.call(
+    "POST", "/api/clients/login",
+    makes=LogIn, takes=LogInBody, gives=LoginRecord(), message="Login successful",
+)  # fmt: skip
+def log_in(wish: LogIn, call: CallContext) -> LoginView:
+    """Sign in."""
+    return services().logins.begin(wish, call)
+
+
+@logins.call(
+    "POST", "/api/clients/token/refresh",
+    makes=RefreshLogin, takes=RefreshLoginBody, gives=LoginRecord(), message="Token refreshed",
+)  # fmt: skip
+def refresh_login(wish: RefreshLogin, call: CallContext) -> LoginView:
+    """Trade a refresh token for new tokens; it works once."""
+    return services().logins.refresh(wish, call)
+
+
+@clients.call("POST", "/api/clients/logout", makes=LogOut, takes=LogOutBody, message="Logged out")
+def log_out(wish: LogOut, call: CallContext) -> None:
+    """End this login, or every login of the same person."""
+    services().logins.end(wish, call)
+
+
+@clients.call(
+    "GET", "/api/clients/service-identifier",
+    gives=ServiceIdentifierRecord(), needs="service_identifier:read", message="Service identifier",
+)  # fmt: skip
+def show_service_identifier(call: CallContext) -> ServiceIdentifier:
+    """Name the client to the provider's support."""
+    return services().clients.service_identifier(call)
+
+
+@clients.call(
+    "GET", "/api/clients/api-keys",
+    gives=ApiKeyRecord(many=True), needs="api_keys:list", message="API keys list",
+)  # fmt: skip
+def list_api_keys(call: CallContext) -> tuple[ApiKeyView, ...]:
+    """List all API keys of the client."""
+    return services().api_keys.list(call)
+
+
+@clients.call(
+    "POST", "/api/clients/api-keys",
+    makes=CreateApiKey, takes=CreateApiKeyBody, gives=ApiKeyRecord(), needs="api_keys:create",
+    status=201, message="API Key created successfully",
+)  # fmt: skip
+def create_api_key(wish: CreateApiKey, call: CallContext) -> Reply:
+    """Create an API key."""
+    key = services().api_keys.create(wish, call)
+    return Reply(key, headers={"Location": f"/api/clients/api-keys/{key.id}"})
+
+
+@clients.call(
+    "POST", "/api/clients/api-keys/<api_key_id>/rotate",
+    makes=RotateApiKey, takes=RotateApiKeyBody, gives=RotatedApiKeyRecord(), needs="api_keys:rotate",
+    message="API Key rotated successfully",
+)  # fmt: skip
+def rotate_api_key(wish: RotateApiKey, call: CallContext) -> RotatedApiKeyView:
+    """Give an API key a new secret."""
+    return services().api_keys.rotate(wish, call)
+
+
+@clients.call(
+    "DELETE", "/api/clients/api-keys/<api_key_id>",
+    makes=DeleteApiKey, gives=DeletionResultRecord(), needs="api_keys:delete", refusal=_MAY_NOT_DELETE,
+    message="API Key deleted successfully",
+)  # fmt: skip
+def delete_api_key(wish: DeleteApiKey, call: CallContext) -> DeletionResult:
+    """Delete an API key for ever."""
+    return services().api_keys.delete(wish, call)
+
+
+@clients.call(
+    "DELETE", "/api/clients/api-keys/bulk",
+    makes=DeleteApiKeys, takes=DeleteApiKeysBody, gives=BulkDeletionRecord(),
+    needs="api_keys:delete", refusal=_MAY_NOT_DELETE, message="API Keys deleted successfully",
+)  # fmt: skip
+def delete_api_keys(wish: DeleteApiKeys, call: CallContext) -> Reply:
+    """Delete many API keys for ever."""
+    return _bulk_reply(services().api_keys.delete_many(wish, call))
+
+
+@clients.call(
+    "POST", "/api/clients/api-keys/bulk-delete",
+    makes=DeleteApiKeys, takes=DeleteApiKeysBody, gives=BulkDeletionRecord(),
+    needs="api_keys:delete", refusal=_MAY_NOT_DELETE, message="API Keys deleted successfully",
+)  # fmt: skip
+def delete_api_keys_by_post(wish: DeleteApiKeys, call: CallContext) -> Reply:
+    """Delete many API keys for ever, for clients that cannot send a body with DELETE."""
+    return _bulk_reply(services().api_keys.delete_many(wish, call))
+
+
+@clients.call(
+    "GET", "/api/clients/audit-events",
+    makes=ListAuditEvents, query=ListAuditEventsQuery, gives=AuditEventPageRecord(),
+    needs="audit_events:read", message="Audit events",
+)  # fmt: skip
+def list_audit_events(wish: ListAuditEvents, call: CallContext) -> AuditEventPage:
+    """Show who did what to which key, and every login."""
+    return services().audit.list(wish, call)
+
+
+def _bulk_reply(outcome: BulkDeletion) -> Reply:
+    if not outcome.failed:
+        return Reply(outcome)
+    return Reply(outcome, message=f"{outcome.deleted_count} of {outcome.requested} API Keys deleted")
