@@ -266,7 +266,7 @@ def http_menu(menu: Make) -> Menu:
             "pin": {"type": "input", "text": {"en": "Code"}, "var": "pin", "secret": True, "goto": "ask"},
             "ask": {
                 "type": "http", "method": "POST", "url": "https://school.example/pupils/{{vars.id}}",
-                "headers": {"X-Network": "{{session.network}}"}, 
+                "headers": {"X-Network": "{{session.network}}"},
                 "body": {"code": "{{vars.pin}}", "n": 1, "ids": ["{{vars.id}}"]},
                 "timeout_ms": 1500, "map": {"due": "fees.0.due"}, "goto": "show",
                 "on_error": {"end": {"en": "Not found."}}, "on_timeout": {"end": {"en": "Too slow."}},

@@ -20,6 +20,7 @@ from ussd_server.menus.deeds import (
 )  # fmt: skip
 from ussd_server.menus.document import Document
 from ussd_server.menus.entries import CheckedNode, EntryError, notice, read_entry
+from ussd_server.menus.gsm7 import drop_controls
 from ussd_server.menus.guide import MAX_HANDOVER_ENTRIES, STANDARD, Channel, Guide, failure_target, handover_deed
 from ussd_server.menus.nodes import (
     BalanceNode,
@@ -73,7 +74,9 @@ def enter(document: Document, state: State, entry: str, channel: Channel = STAND
     guide = Guide(document, channel)
     node = document.nodes[state.node]
     secret = isinstance(node, HandoverNode) or (isinstance(node, InputNode) and node.secret)
-    return replace(_entered(guide, state, entry), entry_shown=MASK if secret else entry[:160], is_secret=secret)
+    return replace(
+        _entered(guide, state, entry), entry_shown=MASK if secret else drop_controls(entry)[:160], is_secret=secret
+    )
 
 
 def resume(document: Document, state: State, outcome: Outcome, channel: Channel = STANDARD) -> Turn:
@@ -127,7 +130,7 @@ def _entered(guide: Guide, state: State, entry: str) -> Turn:
     if state.interlude is not None:
         return leave_interlude(guide, state, entry.strip())
     if isinstance(node, HandoverNode):
-        entries = (*(state.handover_entries or ()), entry)[-MAX_HANDOVER_ENTRIES:]
+        entries = (*(state.handover_entries or ()), drop_controls(entry))[-MAX_HANDOVER_ENTRIES:]
         return Turn(replace(state, handover_entries=entries), deed=handover_deed(node, entries))
     typed = entry.strip()
     return _navigated(guide, state, typed) or _answered(guide, state, typed)

@@ -41,7 +41,7 @@ class Fields:
         self._raw: Mapping[str, Any] = {}
         self._asked: set[str] = set()
         if isinstance(raw, Mapping):
-            self._raw = raw
+            self._raw = _named(raw)
         else:
             self.refuse(f"{place or 'this'} has to be an object")
 
@@ -110,10 +110,10 @@ class Fields:
         value = self.value(name)
         if value is None:
             return {}
-        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        if not isinstance(value, Mapping):
             self.refuse(f"`{self._path(name)}` has to be an object")
             return {}
-        return dict(value)
+        return _named(value)
 
     def identifier(self, name: str) -> str:
         """Give a required name of a node or variable."""
@@ -189,3 +189,8 @@ class Fields:
 
     def _path(self, name: str) -> str:
         return f"{self.place}.{name}" if self.place else name
+
+
+def _named(raw: Mapping[Any, Any]) -> dict[str, Any]:
+    """Give an object its names as texts: YAML makes true of `yes` and a number of a network's code."""
+    return {"yes" if key is True else "no" if key is False else str(key): value for key, value in raw.items()}

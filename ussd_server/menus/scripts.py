@@ -110,6 +110,8 @@ def _world(fields: Fields) -> World:
 
 def _step(fields: Fields) -> Step:
     send = fields.value("send")
+    if send is not None and not isinstance(send, str):
+        fields.refuse(f"`{fields.place}.send` has to be a text; write it in quotes")
     expect = fields.value("expect")
     end = fields.value("end")
     step = Step(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ussd_server.menus.expressions import MAX_MAGNITUDE, Name
+from ussd_server.menus.gsm7 import drop_controls
 
 TYPES = ("amount", "integer", "phone", "date", "text", "list")
 MAX_TEXT = 160
@@ -74,7 +75,7 @@ class Variable:
             return None
         if isinstance(value, int) and abs(value) > MAX_MAGNITUDE:
             return None
-        text = str(value)
+        text = drop_controls(str(value))
         if len(text) > self.max_len:
             return text[: self.max_len] if self.truncate else None
         return text

@@ -1,0 +1,88 @@
+"""Every row of the table of turns: a repeated step repeats nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+import pytest
+
+from ussd_server.menus.turns import (
+    AnsweredText,
+    Arrival,
+    Entry,
+    NumberedArrival,
+    OutOfSequence,
+    Repeat,
+    Restart,
+    Start,
+    classify_number,
+    classify_text,
+)
+
+
+def digest(text: str) -> str:
+    """A keyed hash as the service would use."""
+    return hmac.new(b"key of this installation", text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("answered", "arriving", "arrival"),
+    [
+        # no session
+        ([], "", Start()),
+        ([], "1*2", Start(("1", "2"))),
+        ([], "*1*2", Start(("1", "2"))),
+        ([], "*", Start()),
+        ([], "1*", Start(("1", ""))),
+        # the session of `1*5`
+        (["", "1", "1*5"], "1*5", Repeat(2)),
+        (["", "1", "1*5"], "1*5*077", Entry("077")),
+        (["", "1", "1*5"], "1*5*a*b", Entry("a*b")),
+        (["", "1", "1*5"], "1*5*", Entry("")),
+        (["", "1", "1*5"], "1*5**", Entry("*")),
+        (["", "1", "1*5"], "1", Repeat(1, is_late=True)),
+        (["", "1", "1*5"], "", Repeat(0, is_late=True)),
+        (["", "1", "1*5"], "2", Restart()),
+        (["", "1", "1*5"], "1*55", Restart()),
+        (["", "1", "1*5"], "1*6", Restart()),
+        (["", "1", "1*5"], "1*", Restart()),
+        # the first entry follows an empty text without a star
+        ([""], "", Repeat(0)),
+        ([""], "1", Entry("1")),
+        ([""], "1*2", Entry("1*2")),
+        ([""], "*1", Entry("1")),
+        (["", "*1"], "*1*5", Entry("5")),
+        # a session that began by fast-forward was never asked the earlier texts
+        (["1*5"], "1", Restart()),
+        (["1*5"], "", Restart()),
+        (["1*5"], "1*5*1", Entry("1")),
+        # an empty entry, and what follows it
+        (["", "1", "1*", "1**2"], "1*", Repeat(2, is_late=True)),
+        (["", "1", "1*"], "1**2", Entry("2")),
+    ],
+)
+def test_a_growing_history_tells_what_a_step_is(answered: list[str], arriving: str, arrival: Arrival) -> None:
+    assert classify_text([AnsweredText.of(text, digest) for text in answered], arriving, digest) == arrival
+
+
+def test_what_is_stored_of_a_text_holds_no_entry() -> None:
+    stored = AnsweredText.of("1*5000*98765", digest)
+    assert stored.length == 12
+    assert "98765" not in repr(stored)
+
+
+@pytest.mark.parametrize(
+    ("last", "number", "arrival"),
+    [
+        (None, 1, Start()),
+        (None, 7, Start()),
+        (3, 3, Repeat(-1)),
+        (3, 4, Entry("5000")),
+        (3, 5, OutOfSequence()),
+        (3, 2, OutOfSequence()),
+        (3, 0, OutOfSequence()),
+    ],
+)
+def test_a_number_tells_what_a_step_is(last: int | None, number: int, arrival: NumberedArrival) -> None:
+    assert classify_number(last, number, "5000") == arrival
