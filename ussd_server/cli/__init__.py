@@ -12,14 +12,20 @@ import orjson
 
 from ussd_server.app import Services, anchor_clock, build_services
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections
-from ussd_server.rpc.context import CallContext, Caller, CallerKind
+from ussd_server.rpc.context import operator_call
 from ussd_server.rpc.status import ServiceError
 from ussd_server.settings import Settings, SettingsError, configure_logging, read_settings
 
+__all__ = ["main", "open_house", "operator_call", "show", "with_json"]
+
 _COMMANDS = {
+    "clients": "ussd_server.cli.clients",
     "doctor": "ussd_server.cli.doctor",
+    "keys": "ussd_server.cli.keys",
     "migrate": "ussd_server.cli.run",
     "run": "ussd_server.cli.run",
+    "secrets": "ussd_server.cli.secrets",
+    "users": "ussd_server.cli.users",
     "worker": "ussd_server.cli.run",
 }
 
@@ -74,8 +80,3 @@ def open_house(settings: Settings | None = None) -> Iterator[Services]:
     finally:
         services.limiter.close()
         close_connections()
-
-
-def operator_call(client_id: str | None = None) -> CallContext:
-    """The call of somebody at the command line: they may do everything, for `client_id` where a client is needed."""
-    return CallContext(Caller(CallerKind.OPERATOR, client_id=client_id, grants=None))

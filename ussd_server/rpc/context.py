@@ -72,6 +72,11 @@ class CallContext:
             raise ServiceError(Code.INSUFFICIENT_SCOPE, "Only the operator may do this")
 
 
+def operator_call(client_id: str | None = None) -> CallContext:
+    """The call of somebody at the machine itself: they may do everything, for `client_id` where a client is needed."""
+    return CallContext(Caller(CallerKind.OPERATOR, client_id=client_id, grants=None))
+
+
 def new_request_id() -> str:
     """A fresh request id: 32 hexadecimal digits."""
     return secrets.token_hex(16)
