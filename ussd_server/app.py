@@ -40,6 +40,7 @@ from ussd_server.services.channels import ChannelService
 from ussd_server.services.clients import ClientService
 from ussd_server.services.credentials import Vault
 from ussd_server.services.health import HealthService
+from ussd_server.services.house_keys import HouseKeyService
 from ussd_server.services.logins import LoginService
 from ussd_server.services.menus import MenuService
 from ussd_server.services.providers import Providers
@@ -74,6 +75,7 @@ class Services:
     clients: ClientService
     api_keys: ApiKeyService
     audit: AuditService
+    house_keys: HouseKeyService
     channels: ChannelService
     menus: MenuService
     health: HealthService
@@ -123,6 +125,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         clients=ClientService(tokens, clock),
         api_keys=ApiKeyService(vault, clock),
         audit=AuditService(tokens),
+        house_keys=HouseKeyService(keyring, vault),
         channels=ChannelService(vault, clock),
         menus=MenuService(guard, clock, settings.session_life_seconds),
         health=HealthService(limiter),

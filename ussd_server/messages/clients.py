@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class CreateClient:
-    """An operator's wish for a client whose name (1 to 100 characters) nobody else has; `client_id` None: a fresh one."""
+    """An operator's wish for a client, whose name (1 to 100 characters) is its own; `client_id` None: a fresh one."""
 
     name: str
     client_id: str | None = None
@@ -29,7 +29,7 @@ class ClientView:
 class CreateUser:
     """An operator's wish for a person who signs in for a client. `role` is owner, admin, developer or viewer."""
 
-    client_id: str
+    client_id: str  # or the client's name
     email: str
     role: str
     password: str = field(repr=False)  # 12 to 256 characters

@@ -194,9 +194,9 @@ class ApiKeyService:
             _lock_client(call.client_id)
             rows = {
                 row.id: row
-                for row in ApiKey.select(ApiKey.id, ApiKey.client_id, ApiKey.apikey).where(
-                    ApiKey.id.in_(key_ids), ApiKey.client_id == call.client_id
-                )
+                for row in ApiKey.select(ApiKey.id, ApiKey.client_id, ApiKey.apikey)
+                .where(ApiKey.id.in_(key_ids), ApiKey.client_id == call.client_id)
+                .order_by(ApiKey.id)
             }
             if all_or_none and len(rows) < len(key_ids):
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)

@@ -103,7 +103,14 @@ class Vault:
         house_key = self._keyring.newest(Ring.SEALING)
         nonce = os.urandom(_NONCE_BYTES)
         sealed = AESGCM(house_key.material).encrypt(nonce, secret.encode(), _bound_to(client_id, key_id))
-        return house_key.id.encode() + b":" + nonce + sealed
+        return _sealed_by(house_key) + nonce + sealed
+
+    def is_current(self, sealed: bytes, digest_key_id: str | None = None) -> bool:
+        """Whether the newest keys of the house sealed this secret and, where the digest's key is named, digested it."""
+        newest_digest_id = self._keyring.newest(Ring.DIGESTS).id
+        return bytes(sealed).startswith(_sealed_by(self._keyring.newest(Ring.SEALING))) and (
+            digest_key_id in (None, newest_digest_id)
+        )
 
     def open(self, sealed: bytes, client_id: str, key_id: str) -> str:
         """Decrypt a sealed secret. Raises SealBrokenError when it was altered or moved here, or its key is gone."""
@@ -127,6 +134,10 @@ class SealBrokenError(Exception):
 def _digest(house_key: HouseKey, secret: str, key_id: str) -> bytes:
     # A header may carry half a surrogate; it must be refused as a wrong secret, not fail.
     return hmac.digest(house_key.material, f"apisecret\0{key_id}\0{secret}".encode("utf-8", "surrogatepass"), "sha256")
+
+
+def _sealed_by(house_key: HouseKey) -> bytes:
+    return house_key.id.encode() + b":"
 
 
 def _bound_to(client_id: str, key_id: str) -> bytes:

@@ -1,0 +1,95 @@
+"""`keys`: the API keys of clients."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from ussd_server.cli import open_house, show, with_json
+from ussd_server.messages.api_keys import ACTIONS, RESOURCES, ApiKeyView, CreateApiKey, canonical_scopes
+from ussd_server.rpc.context import operator_call
+
+_client = click.option("--client", required=True, help="Name or id of the client.")
+
+
+def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
+    try:
+        return None if given is None else tuple(canonical_scopes(given.split()).split())
+    except ValueError:
+        raise click.BadParameter(
+            f"each must be one of {', '.join(RESOURCES)}, a colon, and one of {', '.join(ACTIONS)}."
+        ) from None
+
+
+@click.group()
+def keys() -> None:
+    """API keys of clients."""
+
+
+@keys.command()
+@_client
+@click.option(
+    "--scopes", metavar="LIST", callback=_read_scopes, help="Such as 'ussd:* balance:read'; without it, everything."
+)
+@click.option("--expires-at", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]), help="UTC; without it, never.")
+@with_json
+def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | None, as_json: bool) -> None:
+    """Make a key and show its secret."""
+    wish = CreateApiKey(
+        scopes=scopes,
+        expires_at=None if expires_at is None else expires_at.replace(tzinfo=UTC),
+    )
+    with open_house() as house:
+        owner = house.clients.find(client, operator_call())
+        key = house.api_keys.create(wish, operator_call(owner.client_id))
+    show(asdict(key), f"{_line(key)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}", as_json=as_json)
+
+
+@keys.command(name="list")
+@_client
+@click.option("--show-secrets", is_flag=True, help="Print the secrets too.")
+@with_json
+def list_(client: str, show_secrets: bool, as_json: bool) -> None:
+    """Show the keys of a client."""
+    with open_house() as house:
+        owner = house.clients.find(client, operator_call())
+        found = house.api_keys.list(operator_call(owner.client_id))
+    lines = [f"{_line(key)}  {key.apisecret}" if show_secrets else _line(key) for key in found]
+    show(
+        [asdict(key) if show_secrets else _without_secret(key) for key in found],
+        "\n".join(lines) or "There are no keys.",
+        as_json=as_json,
+    )
+
+
+@keys.command()
+@click.argument("key")
+@with_json
+def disable(key: str, as_json: bool) -> None:
+    """Refuse KEY (its id or apikey) from now on."""
+    _set_active(key, False, as_json)
+
+
+@keys.command()
+@click.argument("key")
+@with_json
+def enable(key: str, as_json: bool) -> None:
+    """Accept KEY (its id or apikey) again."""
+    _set_active(key, True, as_json)
+
+
+def _set_active(key: str, is_active: bool, as_json: bool) -> None:
+    with open_house() as house:
+        changed = house.api_keys.set_active(key, is_active, operator_call())
+    show(_without_secret(changed), _line(changed), as_json=as_json)
+
+
+def _without_secret(key: ApiKeyView) -> dict[str, Any]:
+    return {name: value for name, value in asdict(key).items() if name != "apisecret"}
+
+
+def _line(key: ApiKeyView) -> str:
+    return f"{key.id}  {'active  ' if key.is_active else 'disabled'}  {key.apikey}  {key.scopes or 'everything'}"
