@@ -9,7 +9,7 @@ from typing import Any
 
 MAX_CHARACTERS = 64
 MAX_ENTRY = 160  # characters a phone can send in one step
-MAX_WAYS = 20_000
+MAX_WAYS = 30_000  # two repetitions without a limit, side by side
 
 _SINGLE = {sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.AT}
 _REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -158,4 +159,6 @@ class Rehearsal:
 
 
 def _cents(shillings: Any) -> int:
-    return round(shillings * 100) if isinstance(shillings, int | float) and not isinstance(shillings, bool) else 0
+    if isinstance(shillings, bool) or not isinstance(shillings, int | float) or not math.isfinite(shillings):
+        return 0
+    return round(shillings * 100)

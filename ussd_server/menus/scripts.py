@@ -73,7 +73,7 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
     world = _world(fields.within(fields.entries("world"), "world"))
     steps = tuple(_step(fields.within(step, f"steps.{at}")) for at, step in enumerate(fields.items("steps"), start=1))
     after = fields.within(fields.entries("after"), "after")
-    wanted = {each: after.value(each) for each in ("transaction", "node", "language", "vars") if after.value(each)}
+    wanted = _after(after)
     if not 0 < len(steps) <= MAX_STEPS:
         fields.refuse(f"a script has 1 to {MAX_STEPS} steps")
     for part in (dial, after, fields):
@@ -94,6 +94,16 @@ def play(document: Document, script: Script) -> Iterator[Finding]:
             return
     for trouble in _differences(rehearsal, script.after):
         yield error("script", f"script `{script.name}`, after the last step: {trouble}", rehearsal.state.node)
+
+
+def _after(fields: Fields) -> dict[str, Any]:
+    """Read what has to be true after a script; a transaction is `none`, or some fields of the last one."""
+    transaction = fields.value("transaction")
+    wanted: dict[str, Any] = {} if transaction is None else {"transaction": transaction}
+    if transaction is not None and transaction != "none":
+        wanted["transaction"] = fields.entries("transaction")
+    wanted |= {each: fields.string(each) for each in ("node", "language") if fields.value(each) is not None}
+    return {**wanted, "vars": fields.entries("vars")}
 
 
 def _world(fields: Fields) -> World:
@@ -170,6 +180,6 @@ def _differences(rehearsal: Rehearsal, after: Mapping[str, Any]) -> Iterator[str
         yield f"expected to be at `{after['node']}`, and the session is at `{rehearsal.state.node}`"
     if "language" in after and after["language"] != rehearsal.state.language:
         yield f"expected the language `{after['language']}`, and it is `{rehearsal.state.language}`"
-    for name, value in after.get("vars", {}).items():
+    for name, value in after["vars"].items():
         if rehearsal.state.variables.get(name) != value:
             yield f"expected `vars.{name}` to be {value!r}, and it is {rehearsal.state.variables.get(name)!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -103,7 +104,7 @@ def compile_template(source: str, widest: Mapping[Name, str]) -> Template:
     literals = "".join(part for part in parts if isinstance(part, str))
     if "{{" in literals or "}}" in literals:
         raise ExpressionError("a `{{` or `}}` stands alone; write `{{vars.name}}`")
-    if any((ord(character) < 32 and character != "\n") or character == "\x7f" for character in literals):
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in literals if character != "\n"):
         raise ExpressionError("the text holds a control character; only line breaks are allowed")
     return Template(source, tuple(part for part in parts if part != ""))
 

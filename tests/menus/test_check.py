@@ -1,0 +1,307 @@
+"""Every rule of the check: what blocks publishing, what is only doubtful, and how it is said."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ussd_server.menus.check import check
+from ussd_server.menus.document import DocumentError, parse
+from ussd_server.menus.findings import Finding
+
+Menu = dict[str, Any]
+Make = Callable[..., Menu]
+
+
+def errors(raw: Any, **arguments: Any) -> list[tuple[str, str | None]]:
+    """Give the rule and node of every error."""
+    return [(finding.rule, finding.node) for finding in check(raw, **arguments).errors]
+
+
+def only(raw: Any, **arguments: Any) -> Finding:
+    """Give the one finding there is, in the first language that has it."""
+    finding, *others = check(raw, **arguments).findings
+    assert {(other.rule, other.node) for other in others} <= {(finding.rule, finding.node)}
+    return finding
+
+
+def test_the_menu_of_the_specification_passes(shop: Menu) -> None:
+    report = check(shop)
+    assert report.passes
+    assert report.findings == ()
+
+
+def test_a_luganda_eng_too_many_is_refused_with_node_language_and_excess(shop: Menu) -> None:
+    shop["nodes"]["bye"]["text"]["lg"] = "a" * 70 + "b"
+    assert check(shop).passes
+    shop["nodes"]["bye"]["text"]["lg"] = "ŋ" + "a" * 69
+    assert check(shop).passes
+    shop["nodes"]["bye"]["text"]["lg"] = "ŋ" + "a" * 70
+    finding = only(shop)
+    assert (finding.severity, finding.rule, finding.node, finding.language) == ("error", "budget", "bye", "lg")
+    assert (finding.excess, finding.unit, finding.network) == (1, "characters", None)
+    assert finding.screen == "ŋ" + "a" * 70
+    assert "1 characters too many in `lg` on every network: 71 of 70, because `ŋ` is outside GSM-7" in finding.message
+
+
+def test_a_screen_is_measured_with_its_variables_at_their_widest(shop: Menu) -> None:
+    shop["nodes"]["show"]["text"]["en"] = "x" * 149 + "{{vars.balance|ugx}}"  # 999,999,999 takes eleven
+    assert check(shop).passes
+    shop["nodes"]["show"]["text"]["en"] = "x" * 150 + "{{vars.balance|ugx}}"
+    finding = only(shop)
+    assert (finding.node, finding.excess, finding.unit) == ("show", 1, "septets")
+    assert finding.screen == "x" * 150 + "999,999,999"
+
+
+def test_a_default_longer_than_its_variable_counts(menu: Make) -> None:
+    raw = menu({"root": {"type": "end", "text": {"en": "x" * 150 + "{{vars.t|default:nobody here}}"}}})
+    raw["vars"] = {"t": {"type": "text", "max_len": 3}}
+    del raw["nodes"]["bye"]
+    assert only(raw).excess == 1
+
+
+def test_every_network_has_its_own_budget(shop: Menu) -> None:
+    shop["limits"]["networks"] = {"64101": {"septets": 100}, "64110": {"septets": 182}}
+    shop["nodes"]["bye"]["text"]["en"] = "x" * 120
+    assert [(finding.network, finding.excess) for finding in check(shop).errors] == [("64101", 20)] * 3
+
+
+def test_a_notice_counts_as_part_of_its_screen(shop: Menu) -> None:
+    shop["nodes"]["amount"]["text"] = {"en": "x" * 130}  # with the footer 137, without a notice
+    finding = only(shop)
+    assert finding.node == "amount"
+    assert finding.screen is not None
+    assert finding.screen.startswith("Enter whole shillings, 500 to 999,999.\nxxx")
+
+
+def test_a_menu_pages_but_one_option_or_the_text_has_to_fit(menu: Make) -> None:
+    options = [{"label": {"en": f"{number} " + "y" * 120}, "goto": "bye"} for number in range(5)]
+    raw = menu({"root": {"type": "menu", "text": {"en": "x" * 120}, "options": options}})
+    assert check(raw).passes
+    raw["nodes"]["root"]["text"]["en"] = "x" * 160
+    assert errors(raw) == [("budget", "root")]
+    raw["nodes"]["root"]["text"]["en"] = "x"
+    options[3]["label"]["en"] = "y" * 150
+    assert errors(raw) == [("budget", "root")]
+
+
+def test_a_budget_is_never_more_than_the_wire_carries(shop: Menu) -> None:
+    shop["limits"] = {"septets": 183, "ucs2": 81}
+    assert [finding.message for finding in check(shop).errors] == [
+        "`limits.septets` has to be a whole number from 80 to 182",
+        "`limits.ucs2` has to be a whole number from 40 to 80",
+    ]
+
+
+def change(*path: Any, to: Any) -> Callable[[Menu], None]:
+    """Make a change at a place in a document."""
+
+    def changed(raw: Menu) -> None:
+        for step in path[:-1]:
+            raw = raw[step]
+        raw[path[-1]] = to
+
+    return changed
+
+
+SECRET = {"type": "input", "text": {"en": "Code"}, "var": "code", "secret": True, "goto": "bye"}
+HTTP = {"type": "http", "url": "https://a.example/x", "goto": "bye", "on_error": "bye"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([change("nodes", "amount", "goto", to="nowhere")], ("goto", "amount")),
+        ([change("start", to="nowhere")], ("goto", None)),
+        ([change("nodes", "root", "options", 1, "key", to="1")], ("option_key", "root")),
+        ([change("nodes", "root", "options", 1, "key", to="0")], ("option_key", "root")),
+        ([change("nodes", "root", "options", 1, "key", to="98")], ("option_key", "root")),
+        ([change("nodes", "root", "options", 1, "key", to="1*2")], ("option_key", "root")),
+        ([change("nav", "back", to="1")], ("option_key", "ok")),
+        ([change("nodes", "bye", "text", to={"lg": "Weeraba"})], ("text", "bye")),
+        ([change("nodes", "root", "options", 0, "label", to={"lg": "Sasula"})], ("text", "root")),
+        ([change("nodes", "amount", "goto", to="pay")], ("payment", "pay")),
+        ([change("nodes", "ok", "no", to="pay")], ("payment", "pay")),
+        ([change("start", to="pay")], ("payment", "pay")),
+        ([change("nodes", "pay", "rejected", to="pay")], ("payment", "pay")),
+        ([change("nodes", "s", to={"type": "set", "values": {"amount": "1"}, "goto": "pay"}),
+          change("nodes", "root", "options", 1, "goto", to="s")], ("payment", "pay")),
+        ([change("nodes", "s", to={"type": "set", "values": {"amount": "1"}, "goto": "s"})], ("loop", "s")),
+        ([change("nodes", "bal", "on_error", to="bal")], ("loop", "bal")),
+        ([change("nodes", "amount", "validate", to=[{"rule": "regex", "pattern": "("}])], ("regex", "amount")),
+        ([change("nodes", "amount", "validate", to=[{"rule": "regex", "pattern": "(a+)+"}])], ("regex", "amount")),
+        ([change("nodes", "amount", "var", to="nothing")], ("variable", "amount")),
+        ([change("nodes", "show", "text", "en", to="{{vars.nothing}}")], ("variable", "show")),
+        ([change("nodes", "show", "text", "en", to="{{session.pin}}")], ("variable", "show")),
+        ([change("nodes", "show", "text", "en", to="{{item.x}}")], ("variable", "show")),
+        ([change("nodes", "bal", "var", to="to")], ("variable", "bal")),
+        ([change("nodes", "pay", "amount", to="vars.amount ** 2")], ("expression", "pay")),
+        ([change("nodes", "pay", "amount", to="__import__('os')")], ("expression", "pay")),
+        ([change("nodes", "show", "text", "en", to="{{vars.balance|shout}}")], ("expression", "show")),
+        ([change("nodes", "show", "text", "en", to="{{vars.balance")], ("expression", "show")),
+        ([change("nodes", "h", to={"type": "handover", "url": "https://b.example/"})], ("address", "h")),
+        ([change("nodes", "h", to={**HTTP, "url": "http://a.example/"})], ("address", "h")),
+        ([change("nodes", "h", to={**HTTP, "url": "https://a.example@b.example/"})], ("address", "h")),
+        ([change("nodes", "h", to={**HTTP, "url": "https://{{vars.name}}/"})], ("address", "h")),
+        ([change("nodes", "h", to={**HTTP, "url": "https://a.example{{vars.name}}/"})], ("address", "h")),
+        ([change("nodes", "h", to={**HTTP, "url": "https://a.example:bad/"})], ("address", "h")),
+        ([change("nodes", "h", to={**HTTP, "headers": {"Host": "b"}})], ("address", "h")),
+        ([change("nodes", "h", to={**HTTP, "timeout_ms": 2501})], ("document", "h")),
+        ([change("nodes", "bye", "colour", to="red")], ("document", "bye")),
+        ([change("colour", to="red")], ("document", None)),
+        ([change("nodes", "bye", "text", "fr", to="Adieu")], ("document", "bye")),
+        ([change("nodes", "bye", "type", to="exit")], ("document", "bye")),
+        ([change("nodes", "pay", "kind", to="transfer")], ("document", "pay")),
+        ([change("scripts", to=[{"dial": {"phone": "+256772123456", "code": "*1#"}, "steps": [{"expect": "Hello"}]}])],
+         ("script", "root")),
+        ([change("scripts", to=[{"steps": []}])], ("script", None)),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_blocks_publishing_and_names_its_node(
+    shop: Menu, changes: list[Callable[[Menu], None]], expected: tuple[str, str | None]
+) -> None:
+    for changed in changes:
+        changed(shop)
+    assert expected in errors(shop, allowed_hosts=["a.example"])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "node"),
+    [
+        ({"bye": {"type": "end", "text": {"en": "{{vars.code}}"}}}, "bye"),
+        ({"root": {**SECRET, "validate": [{"rule": "length", "max": 4, "error": {"en": "{{vars.code}}?"}}]}}, "root"),
+        ({"root": {**SECRET, "goto": "s"}, "s": {"type": "set", "values": {"t": "vars.code"}, "goto": "bye"}}, "s"),
+        ({"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "url": "https://a.example/{{vars.code}}"}}, "h"),
+        ({"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "map": {"code": "code"}}}, "h"),
+        ({"root": {**SECRET, "goto": "again"}, "again": {**SECRET, "secret": False}}, "again"),
+        ({"root": {**SECRET, "goto": "t"}, "t": {"type": "text", "text": {"en": "x"}, "goto": "h"},
+          "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}}}, "h"),
+        ({"root": {**SECRET, "goto": "g"}, "g": {**HTTP, "goto": "h"},
+          "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}}}, "h"),
+    ],
+)  # fmt: skip
+def test_a_secret_that_is_printed_kept_or_forgotten_too_early_is_refused(menu: Make, nodes: Menu, node: str) -> None:
+    raw = menu({"root": SECRET, **nodes}, vars={"code": {"type": "text", "max_len": 4}, "t": {"type": "text"}})
+    assert ("secret", node) in errors(raw)
+
+
+def test_a_secret_in_the_body_of_the_next_call_is_as_it_should_be(menu: Make) -> None:
+    nodes = {"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}}}
+    assert check(menu(nodes, vars={"code": {"type": "text", "max_len": 4}}), allowed_hosts=["a.example"]).passes
+
+
+def test_a_secret_may_stand_between_a_yes_and_its_payment(shop: Menu) -> None:
+    shop["nodes"]["ok"]["yes"] = "code"
+    shop["nodes"]["code"] = {**SECRET, "goto": "pay", "text": {"en": "Your shop code"}}
+    shop["vars"]["code"] = {"type": "text", "max_len": 4}
+    assert check(shop).findings == ()
+    shop["nodes"]["code"]["secret"] = False
+    assert errors(shop) == [("payment", "pay")]
+
+
+def test_all_problems_are_collected_and_say_what_to_do(shop: Menu) -> None:
+    shop["nodes"]["bye"]["text"] = {"lg": "Weeraba"}
+    shop["nodes"]["amount"]["validate"][0]["mim"] = 5
+    shop["nodes"]["root"]["options"][0]["goto"] = "nowhere"
+    shop["vars"]["amount"]["max_len"] = 99
+    shop["surprise"] = 1
+    messages = {finding.message for finding in check(shop).errors}
+    assert messages == {
+        "`vars.amount.max_len` has to be a whole number from 1 to 15",
+        "unknown field `validate.1.mim`; the fields here are `error`, `max`, `min`, `rule`",
+        "unknown field `surprise`; the fields here are `default_language`, `id`, `languages`, `limits`, `nav`, "
+        "`nodes`, `resume`, `scripts`, `start`, `title`, `vars`",
+        "`1` leads to `nowhere`, and there is no such node",
+        "a text is missing in the default language `en`",
+    }
+    with pytest.raises(DocumentError) as caught:
+        parse(shop)
+    assert len(caught.value.problems) == 3
+
+
+def test_doubtful_things_are_warned_of_and_do_not_block(menu: Make) -> None:
+    row = {
+        f"n{number}": {"type": "text", "text": {"en": "word " * 300}, "goto": f"n{number + 1}"} for number in range(11)
+    }
+    nodes = {
+        "root": {"type": "input", "text": {"en": "Your MTN PIN please"}, "var": "t", "goto": "n0"},
+        **row,
+        "n11": {"type": "end", "text": {"en": "At last"}},
+        "lonely": {"type": "end", "text": {"en": "Nobody comes here"}},
+    }
+    report = check(menu({**nodes, "bye": nodes["lonely"]}, vars={"t": {"type": "text"}}))
+    assert report.passes
+    assert {(finding.rule, finding.node) for finding in report.warnings} == {
+        ("pin", "root"),
+        ("unreachable", "lonely"),
+        ("unreachable", "bye"),
+        ("screens", "n11"),
+        ("duration", "n11"),
+    }
+
+
+def test_a_long_row_without_a_screen_is_refused(menu: Make) -> None:
+    def row(length: int) -> Menu:
+        nodes = {
+            f"s{number}": {"type": "set", "values": {"n": "1"}, "goto": f"s{number + 1}"} for number in range(length)
+        }
+        nodes[f"s{length - 1}"]["goto"] = "bye"
+        return menu(nodes, start="s0", vars={"n": {"type": "integer"}})
+
+    assert check(row(23)).passes
+    assert errors(row(24)) == [("loop", "s0")]
+
+
+def test_keys_that_yaml_turned_into_other_things_are_understood(shop: Menu) -> None:
+    shop["nodes"]["ok"][True] = shop["nodes"]["ok"].pop("yes")
+    shop["nodes"]["ok"][False] = shop["nodes"]["ok"].pop("no")
+    shop["limits"]["networks"] = {64110: {"septets": 150}}
+    assert check(shop).passes
+    assert parse(shop).budget_for("64110").septets == 150
+
+
+JUNK: list[Any] = [
+    None, True, 3, 1.5, "", [], {}, "x" * 5000, [1, [2]], {"a": {"b": 1}}, float("nan"), float("inf"), 10**50, "\x00",
+    "\ud800", "ŋ" * 50, {"en": None}, {"en": 3}, ["en"], {1: 2}, {"goto": "root"}, {"end": {"en": "x"}},
+]  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Give the path to every value inside a document."""
+    yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], (*path, key))
+
+
+def test_junk_at_any_place_is_reported_and_never_raises(shop: Menu) -> None:
+    shop["nodes"] |= {
+        "l": {"type": "list", "text": "x", "items": [{"a": 1}], "label": "{{item.a}}", "goto": "root"},
+        "h": {**HTTP, "headers": {"X": "1"}, "body": {"a": ["{{vars.to}}"]}, "map": {"to": "a.b"}},
+        "o": {"type": "handover", "url": "https://a.example/b"},
+        "r": {"type": "router", "cases": [{"when": "True", "goto": "root"}], "else": "root"},
+        "s": {"type": "set", "values": {"amount": "1"}, "goto": "root"},
+    }
+    shop["vars"]["li"] = {"type": "list", "fields": {"a": {"type": "text"}}}
+    shop["scripts"] = [
+        {
+            "name": "s",
+            "dial": {"phone": "+256772123456", "code": "*1#"},
+            "world": {"balances": {"+256772123456": 3}, "answers": {}, "given": {}},
+            "steps": [{"send": "1", "expect": "Enter"}, {"send": "500"}, {"send": "1"}, {"wait": 3}],
+            "after": {"transaction": {"amount": 500}, "vars": {"amount": 500}, "node": "pay.accepted"},
+        }
+    ]
+    assert check(shop).passes
+    pick = random.Random(7)
+    for path in list(places(shop))[1:]:
+        for junk in pick.sample(JUNK, 5):
+            raw = copy.deepcopy(shop)
+            change(*path, to=junk)(raw)
+            check(raw, allowed_hosts=["a.example"]).to_dict()
+    for junk in JUNK:
+        assert not check(junk).passes

@@ -1,0 +1,67 @@
+"""Regular expressions that cannot run away."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ussd_server.menus.patterns import MAX_ENTRY, PatternError, compile_pattern
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "[A-Z]{2}[0-9]{4,6}",
+        "\\d+",
+        ".*",
+        "[a-z]+ [a-z]+",
+        "(?:yes|no|maybe)",
+        "(?i)b[0-9]{1,8}",
+        "([0-9]{3}-){1,3}[0-9]",
+        "a*?b",
+        "^x$",
+    ],
+)
+def test_an_ordinary_pattern_is_taken(source: str) -> None:
+    assert compile_pattern(source).pattern == source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(a+)+",
+        "(a*)*b",
+        "(a|a)*b",
+        "(a|ab)+c",
+        "(.*a){20}",
+        "([a-z]+)*",
+        ".*.*.*=",
+        "\\d*\\d*\\d*x",
+        "(?:a?){100}a{100}",
+        "(a{1,9}){1,9}b",
+        "((a{1,50}){1,50}){1,50}",
+    ],
+)
+def test_a_pattern_that_can_run_away_is_refused(source: str) -> None:
+    with pytest.raises(PatternError, match=r"run away"):
+        compile_pattern(source)
+
+
+@pytest.mark.parametrize("source", ["(", "[", "*", "(?P<a>x)(?P=a)", "(x)\\1", "(?=a)b", "(?<!a)b", "a{500}", "x" * 65])
+def test_a_pattern_that_is_malformed_or_too_clever_is_refused(source: str) -> None:
+    with pytest.raises(PatternError):
+        compile_pattern(source)
+
+
+@pytest.mark.parametrize("source", [".*a.*b", "[ab]*[ab]*c", "([0-9]{1,3},){1,4}x", "(?:a?){12}b"])
+def test_a_pattern_at_the_limit_answers_quickly_on_its_worst_entry(source: str) -> None:
+    pattern = compile_pattern(source)
+    began = time.perf_counter()
+    for character in "ab1,":
+        pattern.fullmatch(character * MAX_ENTRY)
+    assert time.perf_counter() - began < 5
+
+
+def test_digits_are_ascii_digits() -> None:
+    assert compile_pattern("\\d+").fullmatch("١٢") is None
