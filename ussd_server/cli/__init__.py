@@ -49,6 +49,8 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except (SettingsError, ServiceError) as refusal:
             raise click.ClickException(str(refusal)) from None
+        except PermissionError as refusal:
+            raise click.ClickException(f"This user may not read or write {refusal.filename}.") from None
         except DATABASE_TROUBLE:
             raise click.ClickException("The database cannot be reached; `ussd-server doctor` says more.") from None
 
@@ -73,6 +75,7 @@ def open_house(settings: Settings | None = None) -> Iterator[Services]:
     """Every service, for the length of one command."""
     settings = settings or read_settings()
     configure_logging(settings)
+    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     services = build_services(settings)
     try:
         anchor_clock(services.clock)

@@ -59,7 +59,7 @@ def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
         "amount": 5000,
         "reference": f"try-{secrets.token_hex(4)}",
     }
-    post = ["curl", "-sS", "-H", "Content-Type: application/json"]
+    post = ["curl", "-sS", "-w", r"\n", "-H", "Content-Type: application/json"]
     key = ["-H", f"x-api-key: {demonstration.apikey}", "-H", f"x-api-secret: {demonstration.apisecret}"]
     url = demonstration.base_url
     commands = {

@@ -108,7 +108,8 @@ def is_reachable() -> bool:
     """Whether the database answers a trivial query now."""
     try:
         database.execute_sql("SELECT 1").fetchone()
-    except OperationalError:
+    except DATABASE_TROUBLE:
+        close_connections()
         return False
     return True
 

@@ -1,12 +1,15 @@
-"""One log line for each call, however it ends. Fields are allow-listed, so that no secret can slip in."""
+"""One log line and one count for each call, however it ends; fields are allow-listed, so that no secret slips in."""
 
 from __future__ import annotations
 
 import traceback
 
 import structlog
+from prometheus_client import Counter, Histogram
 
 _log = structlog.get_logger("ussd_server.calls")
+_calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status"])
+_seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
 
 structlog.configure(
     processors=[
@@ -29,7 +32,9 @@ def begin_call(request_id: str) -> None:
 
 
 def end_call(*, endpoint: str, status: int, code: str, client_id: str | None, took_ms: float) -> None:
-    """Log how a call ended: `endpoint` is the route's name, never the path, which may carry a credential."""
+    """Log and count how a call ended: `endpoint` is the route's name, never the path, which may carry a credential."""
+    _calls.labels(endpoint, status).inc()
+    _seconds.labels(endpoint).observe(took_ms / 1000)
     _log.info("call", endpoint=endpoint, status=status, code=code, client_id=client_id, took_ms=round(took_ms, 1))
 
 

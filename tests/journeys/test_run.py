@@ -1,0 +1,189 @@
+"""From nothing to a running service, through its accidents, to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.service import Service, command_line, descendants, eventually, start
+
+FACTS = {
+    "base_url", "email", "password", "client_id", "apikey", "apisecret",
+    "viewer_email", "viewer_password", "service_code", "gateway_path",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that the tests of this file share and leave running."""
+    running = Service(tmp_path_factory.mktemp("run") / "data")
+    yield running
+    running.stop()
+
+
+def test_a_newcomer_finds_everything_in_a_private_file(service: Service) -> None:
+    file = service.folder / "demo.json"
+    assert set(service.demonstration) == FACTS
+    assert all(service.demonstration.values())
+    assert service.demonstration["base_url"] == f"http://127.0.0.1:{service.port}"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(service.folder.stat().st_mode) == 0o700
+    for secret in service.folder.iterdir():
+        assert not secret.stat().st_mode & 0o077, secret
+
+
+def test_the_service_is_alive_and_ready_with_all_its_parts(service: Service) -> None:
+    assert service.call("GET", "/health/live")[0] == 200
+    status, body = service.call("GET", "/health/ready")
+    assert (status, body["data"]) == (200, {"status": "ready", "database": "up", "redis": "up"})
+
+
+def test_every_printed_curl_command_works_when_pasted(service: Service) -> None:
+    commands = re.findall(r"^  (curl .*)$", service.welcome, re.MULTILINE)
+    answers = [json.loads(subprocess.check_output(["bash", "-c", command], text=True)) for command in commands]
+    login, payment = answers
+    assert login["message"] == "Login successful"
+    assert payment["data"]["status"] == "succeeded"
+
+
+def test_a_payment_that_nobody_waits_for_is_concluded_by_the_worker(service: Service) -> None:
+    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 700, "reference": "journey"}
+    status, body = service.call("POST", "/api/transactions", wish, service.key)
+    assert (status, body["data"]["status"]) == (201, "created")
+    path = f"/api/transactions/{body['data']['transaction_id']}"
+    eventually(lambda: service.call("GET", path, headers=service.key)[1]["data"]["status"] == "succeeded")
+
+
+def test_a_second_run_in_the_same_folder_is_refused_in_one_sentence(service: Service) -> None:
+    assert _refusal(service.folder, 1) == (
+        f"Error: The data folder {service.folder} is in use by another run: "
+        "stop that one, or set USSD_DATA_DIR to another folder.\n"
+    )
+
+
+def test_a_port_in_use_is_refused_in_one_sentence(service: Service, tmp_path: Path) -> None:
+    assert _refusal(tmp_path, service.port) == (
+        f"Error: Port {service.port} on 127.0.0.1 is in use: "
+        "set USSD_BIND to another address and port, such as 127.0.0.1:8001.\n"
+    )
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_in_one_sentence() -> None:
+    # Nobody can make a folder there, root included.
+    folder = Path("/proc/ussd-server")
+    assert _refusal(folder, 1) == (
+        f"Error: The data folder {folder} cannot be written to: set USSD_DATA_DIR to a folder that can.\n"
+    )
+
+
+def test_what_is_not_http_is_refused_in_json(service: Service) -> None:
+    for raw, status in (
+        (b"GET / HP/1\r\n\r\n", 400),
+        (b"G\xc3\xa9T / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"GET /%s HTTP/1.1\r\n\r\n" % (b"a" * 9000), 413),
+        (b"GET / HTTP/1.1\r\nX-Long: %s\r\n\r\n" % (b"a" * 9000), 413),
+        (b"POST /api/transactions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"POST /api/transactions HTTP/1.1\r\nTransfer-Encoding: zip, chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST /api/transactions HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+    ):
+        head, body = _send(service.port, raw)
+        assert int(head.split()[1]) == status, raw[:60]
+        assert "content-type: application/json" in head.lower()
+        assert "x-request-id: " in head.lower()
+        assert set(json.loads(body)) == {"success", "error", "message", "timestamp"}
+
+
+def test_a_body_in_chunks_beyond_the_limit_is_too_large(service: Service) -> None:
+    chunk = b"1000\r\n" + b"a" * 4096 + b"\r\n"
+    head, body = _send(
+        service.port,
+        b"POST /api/transactions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 17 + b"0\r\n\r\n",
+    )
+    assert head.split()[1] == "413"
+    assert json.loads(body)["error"] == "REQUEST_TOO_LARGE"
+
+
+def test_the_counts_of_all_web_processes_are_added_up(service: Service) -> None:
+    for _ in range(20):
+        service.call("GET", "/nowhere")
+    connection = socket.create_connection(("127.0.0.1", service.port))
+    with connection, connection.makefile("rb") as answer:
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        counted = re.search(rb'ussd_calls_total\{endpoint="unknown",status="404"\} (\d+)', answer.read())
+    assert counted
+    assert int(counted[1]) == 20
+
+
+def test_a_process_that_dies_is_started_again(service: Service) -> None:
+    killed = {pid: line for pid, line in descendants(service.pid).items() if _parent_of(pid) == service.pid}
+    assert len(killed) == 3
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: sum(_parent_of(pid) == service.pid for pid in descendants(service.pid)) == 3)
+    eventually(lambda: service.call("GET", "/health/ready")[1].get("data", {}).get("redis") == "up")
+    assert not killed.keys() & descendants(service.pid).keys()
+
+
+def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything(tmp_path: Path) -> None:
+    # So long that the address of a socket in it would not fit.
+    folder = tmp_path / ("long-" * 20) / "data"
+    first = Service(folder)
+    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 900, "reference": "kept"}
+    _, paid = first.call("POST", "/api/transactions?wait=20", wish, first.key)
+    family = descendants(first.pid)
+    assert first.stop(signal.SIGTERM) == 0
+    assert not [line for pid, line in family.items() if command_line(pid) == line]
+
+    second = Service(folder, port=first.port)
+    assert second.demonstration == first.demonstration
+    status, kept = second.call("GET", f"/api/transactions/{paid['data']['transaction_id']}", headers=second.key)
+    assert (status, kept["data"]["amount"]) == (200, 900)
+    assert second.call("GET", "/health/ready")[1]["data"]["redis"] == "up"
+    (folder / "demo.json").unlink()
+    assert second.stop(signal.SIGINT) == 0
+
+    third = Service(folder, port=first.port)
+    login = {name: third.demonstration[name] for name in ("email", "password")}
+    assert login["password"] != first.demonstration["password"]
+    assert third.demonstration["apikey"] != first.demonstration["apikey"]
+    assert third.call("POST", "/api/clients/login", login)[0] == 200
+    assert third.call("GET", "/api/balance", headers=third.key)[0] == 200
+    family = descendants(third.pid)
+    third.stop(signal.SIGKILL)
+    eventually(lambda: not [line for pid, line in family.items() if command_line(pid) == line])
+
+
+def _refusal(folder: Path, port: int) -> str:
+    refused = start(folder, port, USSD_LOG_LEVEL="INFO")
+    said, complained = refused.communicate(timeout=60)
+    assert (refused.returncode, said) == (1, "")
+    return complained
+
+
+def _send(port: int, raw: bytes) -> tuple[str, str]:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection, connection.makefile("rb") as answer:
+        connection.sendall(raw)
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += answer.readline()
+        length = re.search(rb"content-length: (\d+)", head.lower())
+        assert length
+        return head.decode("latin-1"), answer.read(int(length[1])).decode()
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        return int((Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
