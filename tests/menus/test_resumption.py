@@ -126,6 +126,14 @@ def test_a_person_may_start_again_instead(shop: Menu, dial: Dial) -> None:
     assert phone.rehearsal.state.variables == {}
 
 
+def test_what_the_server_gave_is_there_after_starting_again(shop: Menu, dial: Dial) -> None:
+    shop["vars"]["points"] = {"type": "integer", "given": True}
+    shop["nodes"]["root"]["text"] = {"en": "{{vars.points}} points"}
+    phone = dial(shop, given={"points": 7}).types("1", "5000")
+    phone.rehearsal.redial()
+    phone.types("2").shows("7 points", *ROOT[1:])
+
+
 def test_a_menu_may_resume_at_once_or_never(shop: Menu, dial: Dial) -> None:
     shop["resume"] = "auto"
     phone = dial(shop).types("1", "5000")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -37,19 +37,19 @@ class LookupNameDeed:
 
 @dataclass(frozen=True, slots=True)
 class HttpDeed:
-    """Call the client's own server. Texts may hold a secret entry, so nothing of a deed is ever logged."""
+    """Call the client's own server; what may hold a secret entry does not show when a deed is printed."""
 
     node: str
     method: str
     url: str
-    headers: tuple[tuple[str, str], ...]
-    body: Any  # JSON, or None
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    body: Any = field(repr=False)  # JSON, or None
     timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class HandoverDeed:
-    """Let the client's own server answer this step.
+    """Let the client's own server answer this step; the entries may be secret and do not show when it is printed.
 
     `entry` is what was typed now, empty at first; `text` is all that was typed since the handover, joined by `*`.
     """
@@ -57,8 +57,8 @@ class HandoverDeed:
     node: str
     url: str
     protocol: str  # neutral or africastalking
-    entry: str
-    text: str
+    entry: str = field(repr=False)
+    text: str = field(repr=False)
 
 
 Deed = PayDeed | BalanceDeed | LookupNameDeed | HttpDeed | HandoverDeed

@@ -61,16 +61,16 @@ def start(
     applied as `fast_forward` does.
     """
     guide = Guide(document, channel)
-    spoken = language if language in document.languages else document.default_language
-    state = State(facts, document.start, spoken, ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
-    for name, value in (given or {}).items():
-        if name in document.variables and document.variables[name].given:
-            state = guide.keep(state, name, value)
+    state = replace(guide.begin(facts, language, given), ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
     return _go_on(guide, guide.arrive(state, document.start))
 
 
 def enter(document: Document, state: State, entry: str, channel: Channel = STANDARD) -> Turn:
-    """Answer what a person typed at the screen where `state` stands."""
+    """Answer what a person typed at the screen where `state` stands.
+
+    Only a state that came with a screen is ever stored and entered again: after a crash between a deed and its
+    `resume`, the same entry at the state before names the same deed.
+    """
     guide = Guide(document, channel)
     node = document.nodes[state.node]
     secret = isinstance(node, HandoverNode) or (isinstance(node, InputNode) and node.secret)

@@ -95,15 +95,17 @@ class Fields:
             self.refuse(f"`{self._path(name)}` has to be true or false")
         return value is True
 
-    def items(self, name: str) -> list[Any]:
-        """Give a list field; absent means empty."""
+    def items(self, name: str, most: int = 100) -> list[Any]:
+        """Give a list field of at most `most` items; absent means empty."""
         value = self.value(name)
         if value is None:
             return []
         if not isinstance(value, list | tuple):
             self.refuse(f"`{self._path(name)}` has to be a list")
             return []
-        return list(value)
+        if len(value) > most:
+            self.refuse(f"`{self._path(name)}` has {len(value)} items; at most {most} are allowed")
+        return list(value[:most])
 
     def entries(self, name: str) -> dict[str, Any]:
         """Give an object field with names of the author's choice; absent means empty."""

@@ -6,11 +6,6 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-RULES = (
-    "document", "goto", "option_key", "text", "budget", "payment", "loop", "regex", "variable", "secret", "expression",
-    "address", "script", "unreachable", "screens", "duration", "pin",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

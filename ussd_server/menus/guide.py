@@ -31,6 +31,7 @@ from ussd_server.menus.phrases import phrase
 from ussd_server.menus.screen import Budget, Screen
 from ussd_server.menus.state import State, Turn
 from ussd_server.menus.templates import Template
+from ussd_server.menus.variables import SessionFacts
 from ussd_server.menus.views import LiveValues, Painter, items_of
 
 MAX_HOPS = 24  # nodes without a screen in one step
@@ -58,6 +59,15 @@ class Guide:
 
     document: Document
     channel: Channel
+
+    def begin(self, facts: SessionFacts, language: str | None, given: Mapping[str, Any] | None) -> State:
+        """Give the state before the first screen, with the variables that the document declares as given."""
+        spoken = language if language in self.document.languages else self.document.default_language
+        state = State(facts, self.document.start, spoken or self.document.default_language)
+        for name, value in (given or {}).items():
+            if name in self.document.variables and self.document.variables[name].given:
+                state = self.keep(state, name, value)
+        return state
 
     def arrive(self, state: State, target: str | None) -> Turn:
         """Go to the node `target` and on from there until there is a screen to show or a deed to do."""
@@ -154,11 +164,10 @@ class Guide:
         """Give what a screen may take for this session."""
         return self.document.budget_for(state.facts.network).narrowed(self.channel.budget)
 
-    def assign(self, state: State, assignments: Assignments, scope: Mapping[str, Any] | None = None) -> State:
+    def assign(self, state: State, assignments: Assignments) -> State:
         """Set variables one after another; a value that its variable cannot hold unsets it."""
         for name, expression in assignments:
-            value = expression.value({**(scope or {}), **state.scope()})
-            state = self.keep(state, name, value)
+            state = self.keep(state, name, expression.value(state.scope()))
         return state
 
     def keep(self, state: State, name: str, value: Any) -> State:

@@ -38,6 +38,8 @@ RULES = ("amount", "phone", "length", "regex", "integer", "date", "one_of", "exp
 KEY = re.compile(r"[0-9A-Za-z]{1,4}", re.ASCII)
 MAX_AMOUNT = 999_999_999_999_999
 MAX_TIMEOUT_MS = 2500
+MAX_OPTIONS = 60
+MAX_RULES = 10
 
 
 class NodeFields:
@@ -68,7 +70,7 @@ class NodeFields:
 
     def _menu(self, fields: Fields, name: str) -> Node:
         options = []
-        for number, raw in enumerate(fields.items("options"), start=1):
+        for number, raw in enumerate(fields.items("options", MAX_OPTIONS), start=1):
             option = fields.within(raw, f"options.{number}")
             options.append(
                 Option(
@@ -94,7 +96,7 @@ class NodeFields:
     def _input(self, fields: Fields, name: str) -> Node:
         rules = tuple(
             self._rule(fields.within(raw, f"validate.{number}"))
-            for number, raw in enumerate(fields.items("validate"), start=1)
+            for number, raw in enumerate(fields.items("validate", MAX_RULES), start=1)
         )
         return InputNode(
             name, fields.text("text"), fields.identifier("var"), fields.identifier("goto"), rules,

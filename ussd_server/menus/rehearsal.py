@@ -103,7 +103,15 @@ class Rehearsal:
         dropped, turns, paid_cents = self.state, self._turns, self._paid_cents
         lost = not self.screen.ends and turns >= 2 and self._idle_seconds <= RESUME_SECONDS
         if lost and paid_cents is not None:
-            outcome = announce(self.document, self._new_call(), self.language, "processing", paid_cents, self.channel)
+            outcome = announce(
+                self.document,
+                self._new_call(),
+                self.language,
+                "processing",
+                paid_cents,
+                given=self.world.given,
+                channel=self.channel,
+            )
             self._take(outcome)
             return
         facts = self._new_call()

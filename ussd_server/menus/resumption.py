@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ussd_server.menus.document import Document
 from ussd_server.menus.guide import STANDARD, Channel, Guide
@@ -47,15 +49,17 @@ def announce(
     language: str | None,
     outcome: str,
     amount_cents: int,
+    *,
+    given: Mapping[str, Any] | None = None,
     channel: Channel = STANDARD,
 ) -> Turn:
     """Open a session with what became of the payment of the dropped one: `succeeded`, `failed` or `processing`."""
-    spoken = language if language in document.languages else document.default_language
     guide = Guide(document, channel)
+    state = replace(guide.begin(facts, language, given), interlude="payment")
+    spoken = state.language
     shillings, cents = divmod(amount_cents, 100)
     amount = f"{shillings:,}.{cents:02}" if cents else f"{shillings:,}"
     sentence = phrase(f"payment_{outcome}", spoken, amount=amount)
-    state = State(facts, document.start, spoken, interlude="payment")
     return guide.say(state, f"{sentence}\n1. {document.navigation.label('continue', spoken)}", ends=False)
 
 
@@ -65,7 +69,7 @@ def leave_interlude(guide: Guide, state: State, typed: str) -> Turn:
         return guide.show(replace(state, interlude=None))
     if state.interlude == "resume" and typed != "2":
         return _offer(guide, state)
-    fresh = State(state.facts, guide.document.start, state.language)
+    fresh = guide.begin(state.facts, state.language, state.variables)
     return guide.arrive(fresh, guide.document.start)
 
 

@@ -1,0 +1,197 @@
+"""Deeds that a menu names: payments, look-ups, calls to the client's server, and secrets on their way to one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ussd_server.menus.deeds import Failed, HandedOver, HandoverDeed, HttpDeed, LookupNameDeed, PayDeed
+from ussd_server.menus.document import parse
+from ussd_server.menus.engine import enter, resume, start
+from ussd_server.menus.state import MASK, State
+from ussd_server.menus.variables import SessionFacts
+
+Menu = dict[str, Any]
+Dial = Callable[..., Any]
+Make = Callable[..., Menu]
+
+FACTS = SessionFacts("+256772123456", "*384*123#", "64110", "s1")
+
+
+def test_a_name_is_looked_up_and_cut_to_its_declared_length(menu: Make, dial: Dial) -> None:
+    raw = menu(
+        {
+            "root": {"type": "input", "text": {"en": "To"}, "var": "to", "goto": "who"},
+            "who": {"type": "lookup_name", "of": "vars.to", "var": "name", "goto": "show", "on_error": "unknown"},
+            "show": {"type": "end", "text": {"en": "To {{vars.name}}?"}},
+            "unknown": {"type": "end", "text": {"en": "Nobody at {{vars.to|local}}."}},
+        },
+        vars={"to": {"type": "phone"}, "name": {"type": "text", "max_len": 10, "overflow": "truncate"}},
+    )
+    dial(raw, names={"+256772000001": "NAKATO\nMARY JANE"}).types("0772000001").ends("To NAKATO MAR?")
+    dial(raw).types("0772000001").ends("Nobody at 0772000001.")
+
+
+HTTP_VARS = {"id": {"type": "text", "max_len": 10}, "due": {"type": "amount"}, "pin": {"type": "text", "max_len": 4}}
+
+
+def http_menu(menu: Make) -> Menu:
+    return menu(
+        {
+            "root": {"type": "input", "text": {"en": "Pupil"}, "var": "id", "goto": "pin"},
+            "pin": {"type": "input", "text": {"en": "Code"}, "var": "pin", "secret": True, "goto": "ask"},
+            "ask": {
+                "type": "http", "method": "POST", "url": "https://school.example/pupils/{{vars.id}}",
+                "headers": {"X-Network": "{{session.network}}"},
+                "body": {"code": "{{vars.pin}}", "n": 1, "ids": ["{{vars.id}}"]},
+                "timeout_ms": 1500, "map": {"due": "fees.0.due"}, "goto": "show",
+                "on_error": {"end": {"en": "Not found."}}, "on_timeout": {"end": {"en": "Too slow."}},
+            },
+            "show": {"type": "end", "text": {"en": "Due UGX {{vars.due|ugx}}"}},
+        },
+        vars=HTTP_VARS,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "screen"),
+    [
+        ({"fees": [{"due": 1200}]}, "Due UGX 1,200"),
+        ({"fees": [{"due": "1200"}]}, "Due UGX 1,200"),
+        ({"fees": [{"due": 12.5}]}, "Not found."),
+        ({"fees": []}, "Not found."),
+        ([1], "Not found."),
+        ({"fees": [{"due": 10**400}]}, "Not found."),
+        ("error", "Not found."),
+        ("timeout", "Too slow."),
+    ],
+)
+def test_the_clients_server_is_asked_and_its_answer_shown(menu: Make, dial: Dial, answer: Any, screen: str) -> None:
+    dial(http_menu(menu), answers={"ask": answer}).types("S 1", "1234").ends(screen)
+
+
+def test_a_secret_is_given_to_the_next_deed_and_forgotten(menu: Make) -> None:
+    document = parse(http_menu(menu))
+    turn = enter(document, start(document, FACTS).state, "S/1")
+    turn = enter(document, turn.state, "9876")
+    assert turn.deed == HttpDeed(
+        "ask", "POST", "https://school.example/pupils/S%2F1", (("X-Network", "64110"),),
+        {"code": "9876", "n": 1, "ids": ["S/1"]}, 1500,
+    )  # fmt: skip
+    assert (turn.entry_shown, turn.is_secret) == (MASK, True)
+    assert "9876" not in json.dumps(turn.state.to_dict())
+    assert "9876" not in repr(turn)
+
+
+def test_a_wrong_secret_is_masked_as_well(menu: Make) -> None:
+    document = parse(http_menu(menu))
+    turn = enter(document, start(document, FACTS).state, "S1")
+    turn = enter(document, turn.state, "98765")
+    assert turn.screen is not None
+    assert turn.screen.text == "Invalid entry.\nCode\n0 Back"
+    assert (turn.entry_shown, turn.is_secret) == (MASK, True)
+
+
+def test_the_clients_own_server_drives_after_a_handover(menu: Make) -> None:
+    nodes = {
+        "root": {"type": "menu", "text": {"en": "Hi"}, "options": [{"label": {"en": "Shop"}, "goto": "over"}]},
+        "over": {
+            "type": "handover",
+            "url": "https://shop.example/ussd",
+            "protocol": "africastalking",
+            "on_error": "bye",
+        },
+    }
+    document = parse(menu(nodes))
+    turn = enter(document, start(document, FACTS).state, "1")
+    assert turn.deed == HandoverDeed("over", "https://shop.example/ussd", "africastalking", "", "")
+    turn = resume(document, turn.state, HandedOver("CON Pick\r\n1. A\x07\n0. Back\n", ends=False))
+    assert turn.screen is not None
+    assert turn.screen.text == "CON Pick\n1. A\n0. Back"
+    for entry, text in [("0", "0"), ("00", "0*00"), ("a*b", "0*00*a*b")]:
+        turn = enter(document, turn.state, entry)
+        assert turn.deed == HandoverDeed("over", "https://shop.example/ussd", "africastalking", entry, text)
+        assert turn.is_secret
+        turn = resume(
+            document, State.from_dict(json.loads(json.dumps(turn.state.to_dict()))), HandedOver("Next", ends=False)
+        )
+    ended = resume(document, turn.state, HandedOver("x" * 300, ends=True))
+    assert ended.screen is not None
+    assert (ended.screen.text, ended.screen.ends) == ("x" * 160, True)
+    failed = resume(document, turn.state, Failed(timed_out=True))
+    assert failed.screen is not None
+    assert failed.screen.text == "Goodbye"
+
+
+def confirmations(document: Any, *entries: str) -> list[str]:
+    """Give the name of the payment that each Yes among the entries leads to."""
+    state, names = start(document, FACTS).state, []
+    for entry in entries:
+        turn = enter(document, state, entry)
+        if isinstance(turn.deed, PayDeed):
+            names.append(turn.deed.confirmation)
+            assert enter(document, state, entry).deed == turn.deed, "a repeated press names the same payment"
+        else:
+            state = turn.state
+    return names
+
+
+def test_a_repeated_yes_names_the_same_payment_and_a_new_visit_another(shop: Menu) -> None:
+    document = parse(shop)
+    assert confirmations(document, "1", "5000", "1") == ["ok#1"]
+    assert confirmations(document, "1", "5000", "9", "9", "1", "1") == ["ok#1", "ok#1"]
+    assert confirmations(document, "1", "5000", "0", "5000", "1") == ["ok#2"]
+    assert confirmations(document, "1", "5000", "2", "1", "5000", "1") == ["ok#2"]
+    assert confirmations(document, "1", "5000", "00", "1", "5000", "1") == ["ok#2"]
+
+
+def test_a_payment_without_a_confirmation_is_rejected_even_when_the_menu_asks_for_it(shop: Menu, dial: Dial) -> None:
+    shop["nodes"]["amount"]["goto"] = "pay"
+    dial(shop).types("1", "5000").ends("Goodbye")
+    shop["nodes"]["amount"]["goto"] = "ok"
+    shop["nodes"]["ok"]["no"] = "pay"
+    dial(shop).types("1", "5000", "2").ends("Goodbye")
+
+
+def test_a_confirmation_is_good_for_one_payment(shop: Menu, dial: Dial) -> None:
+    shop["nodes"]["again"] = {**shop["nodes"]["pay"], "accepted": "show"}
+    shop["nodes"]["pay"]["accepted"] = "again"
+    phone = dial(shop).types("1", "5000", "1").ends("Goodbye")
+    assert len(phone.rehearsal.payments) == 1
+
+
+def test_nobody_goes_back_behind_a_payment(shop: Menu, dial: Dial) -> None:
+    shop["nodes"]["pay"]["accepted"] = "thanks"
+    shop["nodes"]["thanks"] = {"type": "text", "text": {"en": "Thank you"}, "goto": "root"}
+    dial(shop).types("1", "5000", "1").shows("Thank you", "1. Continue").types("0").shows("Thank you", "1. Continue")
+
+
+@pytest.mark.parametrize("amount", ["0", "1000000", "2.5", "'5000'", "True", "vars.missing"])
+def test_a_payment_that_makes_no_sense_is_rejected(shop: Menu, dial: Dial, amount: str) -> None:
+    shop["nodes"]["pay"]["amount"] = amount
+    phone = dial(shop).types("1", "5000", "1").ends("Goodbye")
+    assert phone.rehearsal.payments == {}
+
+
+def test_an_unknown_end_of_a_payment_is_never_called_a_failure(shop: Menu) -> None:
+    document = parse(shop)
+    state = start(document, FACTS).state
+    for entry in ("1", "5000", "1"):
+        turn = enter(document, state, entry)
+        state = turn.state
+    ended = resume(document, state, Failed(timed_out=True))
+    assert ended.screen is not None
+    assert ended.screen.text == "Your payment is being processed."
+
+
+def test_a_lookup_of_nonsense_is_not_made(menu: Make) -> None:
+    nodes = {
+        "root": {"type": "lookup_name", "of": "session.phone_number", "var": "n", "goto": "bye"},
+    }
+    document = parse(menu(nodes, vars={"n": {"type": "text"}}))
+    assert start(document, FACTS).deed == LookupNameDeed("root", "+256772123456")
+    strange = SessionFacts("unknown", "*1#")
+    assert start(document, strange).deed is None
