@@ -14,6 +14,8 @@ _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _UPPER_BOUND = Decimal(1_000_000)
+# Beyond this a JSON number is not the same number to everybody who reads it (RFC 8259, section 6).
+_LARGEST_WHOLE = 2**53
 
 
 class PhoneNumber(fields.Field[str]):
@@ -154,6 +156,8 @@ def _without_decimals(value: Any) -> Any:
         if number in (float("inf"), float("-inf")):
             raise ValidationError("Has a number that is too large.")
         return number
+    if isinstance(value, int) and not -_LARGEST_WHOLE <= value <= _LARGEST_WHOLE:
+        raise ValidationError("Has a number that is too large.")
     if isinstance(value, dict):
         return {name: _without_decimals(item) for name, item in value.items()}
     if isinstance(value, list):

@@ -13,12 +13,12 @@ _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit")
 
 
 class TransactionRequest(Body):
-    """A wish to move money."""
+    """A wish to move money. Of several faults the first field's is told: the phone number, then the amount."""
 
-    type = fields.String(required=True, validate=validate.OneOf(("collection", "disbursement", "transfer")))
     phone_number = PhoneNumber(required=True)
     to_phone_number = PhoneNumber(allow_none=True)
     amount_cents = Amount(required=True, data_key="amount")
+    type = fields.String(required=True, validate=validate.OneOf(("collection", "disbursement", "transfer")))
     currency = fields.String(validate=validate.OneOf(("UGX",)))
     reference = Text(required=True, longest=_LONGEST_REFERENCE)
     provider = fields.String(allow_none=True, validate=validate.OneOf(("mtn", "airtel", "sandbox")))
@@ -110,5 +110,3 @@ class TransactionPageRecord(Record):
 
     items = fields.List(fields.Nested(TransactionRecord))
     next_cursor = fields.String()
-
-

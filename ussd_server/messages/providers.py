@@ -100,8 +100,8 @@ FAILURES: dict[FailureCode, FailureKind] = {
 class Outcome(StrEnum):
     """What one answer of a company proves about a payment.
 
-    SUCCEEDED and FAILED are definite. PENDING: the company has it and is not finished. UNKNOWN: nothing can be concluded
-    (silence, garbage, an error page). NOT_FOUND: asked by enquiry, the company says it knows no such payment.
+    SUCCEEDED and FAILED are definite. PENDING: the company has it and is not finished. UNKNOWN: nothing can be
+    concluded (silence, garbage, an error page). NOT_FOUND: asked by enquiry, the company says it knows no such payment.
     NOT_SENT: the request provably never left, so the same payment may be asked again at once.
     """
 
@@ -197,5 +197,5 @@ class Provider(Protocol):
         ...
 
     def reference_in(self, callback: bytes) -> str | None:
-        """The provider reference that a callback body names, None when it names none. Nothing else in it is believed."""
+        """The provider reference that a callback body names, None for none. Nothing else in it is believed."""
         ...

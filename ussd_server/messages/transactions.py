@@ -57,8 +57,8 @@ class CreateTransaction:
     """A wish to move money.
 
     `phone_number` is the subscriber (for a transfer: whose account is debited), `amount_cents` 1 to 99_999_999,
-    `reference` the client's own name for it (1 to 64 characters, unique for the client for ever), `account` is `main` or a
-    subscriber's phone number. `session_id` and `confirmation` name the place of a conversation that orders it.
+    `reference` the client's own name for it (1 to 64 characters, unique for the client for ever), `account` is `main`
+    or a subscriber's phone number. `session_id` and `confirmation` name the place of a conversation that orders it.
     `wait` holds the answer up to that many seconds (0 to 25) until the transaction is final.
     """
 
@@ -77,6 +77,10 @@ class CreateTransaction:
     session_id: str | None = None
     confirmation: str | None = None
     wait: int = 0
+
+    def __post_init__(self) -> None:
+        # Doors and menus hand over the word itself.
+        object.__setattr__(self, "type", TransactionType(self.type))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from threading import BoundedSemaphore
 
 from peewee import IntegrityError
@@ -79,33 +79,31 @@ class TransactionService:
         """Record a collection, a disbursement or a transfer; the same wish again gives the same transaction.
 
         Refuses with IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when the
-        account here is too low, INVALID_AMOUNT for cents that the provider cannot move, TRANSACTION_FAILED when the provider is
-        known to be away. A refusal records nothing. A wish that waits is refused with TRANSACTION_FAILED (502) when the
-        transaction fails while it waits; that one is recorded, and the sentence names it.
+        account here is too low, INVALID_AMOUNT for cents that the provider cannot move, TRANSACTION_FAILED when the
+        provider is known to be away. A refusal records nothing. A new wish that waits is refused with
+        TRANSACTION_FAILED (502) when the transaction fails while it waits; that one is recorded, and the sentence names
+        it.
         """
         call.require("transactions:write")
         recorded = self._record(wish, call)
         if not wish.wait:
             return recorded
         row = self._watch(recorded.transaction.transaction_id, wish.wait, lambda row: row.completed_at is not None)
-        if failure := failure_of(row):
+        failure = failure_of(row)
+        if failure is not None and not recorded.replayed:
             raise ServiceError(
                 Code.TRANSACTION_FAILED, f"{failure.message} ({failure.code}). The transaction is {row.id}"
             )
         return Recorded(view_of(row), recorded.replayed)
 
     def _record(self, wish: CreateTransaction, call: CallContext) -> Recorded:
-        if (wish.type is TransactionType.TRANSFER) != (wish.to_phone_number is not None):
-            raise ServiceError(Code.INVALID_REQUEST, "to_phone_number: Belongs to a transfer, and only to one.")
+        _refuse_contradictions(wish)
         digest = _digest({name: value for name, value in asdict(wish).items() if name not in _NAMES})
         names = (wish.reference, wish.idempotency_key, wish.session_id, wish.confirmation)
         if replay := self._replay(call.client_id, names, digest):
             return replay
-        if wish.type is TransactionType.TRANSFER:
-            if wish.to_phone_number == wish.phone_number:
-                raise ServiceError(Code.INVALID_REQUEST, "to_phone_number: Must be another account than phone_number.")
-            provider = None
-        else:
+        provider = None
+        if wish.type is not TransactionType.TRANSFER:
             provider = self._providers.choose(wish.provider, wish.phone_number, wish.amount_cents).name
         now = self._clock.now()
         row = self._new_row(
@@ -210,14 +208,16 @@ class TransactionService:
     def list(self, wish: ListTransactions, call: CallContext) -> TransactionPage:
         """A page of the client's transactions, newest first; its cost does not grow with what stands before it."""
         call.require("transactions:read")
-        return self.page(wish, call)
+        return self._page(wish, call)
 
     def list_collected(self, wish: ListTransactions, call: CallContext) -> TransactionPage:
         """A page of the client's collections, as the data collection endpoint shows them."""
         call.require("collection:read")
-        return self.page(wish, call)
+        if wish.type not in (None, TransactionType.COLLECTION):
+            return TransactionPage((), None)
+        return self._page(replace(wish, type=TransactionType.COLLECTION), call)
 
-    def page(self, wish: ListTransactions, call: CallContext) -> TransactionPage:
+    def _page(self, wish: ListTransactions, call: CallContext) -> TransactionPage:
         """A page of what `wish` describes. Ids are made from the time, so one order serves pages and periods."""
         rows = Transaction.select().where(Transaction.client_id == call.client_id)
         if wish.cursor is not None:
@@ -324,6 +324,20 @@ class TransactionService:
 
 _Names = tuple[str, str | None, str | None, str | None]
 _NAMES = ("idempotency_key", "session_id", "confirmation", "wait")
+
+
+def _refuse_contradictions(wish: CreateTransaction) -> None:
+    """INVALID_REQUEST for fields that belong to another type than the wish's."""
+    if wish.type is not TransactionType.TRANSFER:
+        if wish.to_phone_number is not None:
+            raise ServiceError(Code.INVALID_REQUEST, "to_phone_number: Belongs to a transfer only.")
+        return
+    if wish.to_phone_number in (None, wish.phone_number):
+        raise ServiceError(Code.INVALID_REQUEST, "to_phone_number: A transfer needs another account than phone_number.")
+    if wish.provider is not None:
+        raise ServiceError(Code.INVALID_REQUEST, "provider: A transfer moves within this service and has none.")
+    if wish.account not in (MAIN_ACCOUNT, wish.phone_number):
+        raise ServiceError(Code.INVALID_REQUEST, "account: A transfer debits the account of phone_number.")
 
 
 def _given_back_cents(original: Transaction) -> int:
