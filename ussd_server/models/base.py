@@ -147,6 +147,12 @@ def for_update(rows: Any) -> Any:
     return rows.for_update("FOR NO KEY UPDATE") if is_postgres() else rows
 
 
+def take_turns(lane: int) -> None:
+    """Let one unit of work at a time pass here, over all processes; SQLite's writer is alone already."""
+    if is_postgres():
+        database.execute_sql("SELECT pg_advisory_xact_lock(%s)", (lane,))
+
+
 class IdField(Field):  # type: ignore[misc]
     """A UUID, as lower-case text with dashes on the inside."""
 

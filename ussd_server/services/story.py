@@ -82,7 +82,7 @@ def failure_of(row: Transaction) -> Failure | None:
 
 
 def snapshot(row: Transaction) -> dict[str, Any]:
-    """A transaction as an event keeps it: plain JSON values, inner units."""
+    """A transaction as an event keeps it: word for word the record that clients see (wire contract 3.1)."""
     failure = failure_of(row)
     return {
         "transaction_id": row.id,
@@ -90,8 +90,8 @@ def snapshot(row: Transaction) -> dict[str, Any]:
         "type": row.type,
         "phone_number": row.phone_number,
         "to_phone_number": row.to_phone_number,
-        "amount_cents": row.amount_cents,
-        "fee_cents": row.fee_cents,
+        "amount": _shillings(row.amount_cents),
+        "fee": _shillings(row.fee_cents),
         "currency": row.currency,
         "account": row.account,
         "provider": row.provider,
@@ -109,6 +109,10 @@ def snapshot(row: Transaction) -> dict[str, Any]:
         "completed_at": row.completed_at and iso_milliseconds(row.completed_at),
         "next_check_at": row.due_at and iso_milliseconds(row.due_at),
     }
+
+
+def _shillings(cents: int) -> int | float:
+    return cents // 100 if cents % 100 == 0 else cents / 100
 
 
 def _story_of(row: Transaction) -> tuple[TransactionChange, ...]:
