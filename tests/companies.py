@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from flask.testing import FlaskClient
@@ -11,25 +12,27 @@ from ussd_server.app import Services
 from ussd_server.messages.api_keys import ApiKeyView, CreateApiKey
 from ussd_server.messages.clients import CreateClient, CreateUser, LogIn
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
-from ussd_server.services.auth import PERMISSIONS
 
-PASSWORD = "correct horse battery"  # noqa: S105
+PASSWORD = "correct horse battery"
 OPERATOR = CallContext(Caller(CallerKind.OPERATOR, grants=None))
 
 
 class Company:
-    """A client with one person of each role: `owner@NAME.example` and so on, all with the same password."""
+    """A client with a person for each role that is asked for: `owner@NAME.example` and so on, with one password."""
 
     def __init__(self, house: Services, name: str = "acme") -> None:
         self.house = house
         self.name = name
         self.id = house.clients.create(CreateClient(name), OPERATOR).client_id
-        for role in PERMISSIONS:
-            house.clients.create_user(CreateUser(self.id, self.email(role), role, PASSWORD), OPERATOR)
+        self._people: set[str] = set()
 
     def email(self, role: str = "owner") -> str:
         """The e-mail address of the person with this role."""
-        return f"{role}@{self.name}.example"
+        email = f"{role}@{self.name}.example"
+        if role not in self._people:
+            self._people.add(role)
+            self.house.clients.create_user(CreateUser(self.id, email, role, PASSWORD), OPERATOR)
+        return email
 
     def log_in(self, role: str = "owner") -> str:
         """A fresh access token of the person with this role."""
@@ -60,5 +63,16 @@ class Browser:
     def ask(self, method: str, path: str, body: Any = None, **options: Any) -> TestResponse:
         """Send one request below `/api/clients/`; `body` is sent as JSON."""
         if body is not None:
-            options["json"] = body
+            options |= {"data": json.dumps(body), "content_type": "application/json"}
         return self._web.open(f"/api/clients/{path}", method=method, headers=self.headers, **options)
+
+
+def answer(reply: TestResponse) -> tuple[int, str]:
+    """Status and message of a management answer, after checking that it is one."""
+    assert reply.headers["Content-Type"] == "application/json"
+    assert reply.headers["Cache-Control"] == "no-store"
+    assert list(reply.json) == ["status", "message", "data"]
+    assert reply.json["status"] == reply.status_code
+    if reply.status_code >= 400:
+        assert reply.json["data"] is None
+    return reply.status_code, reply.json["message"]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from tests.companies import OPERATOR, PASSWORD, Browser, Company
+from tests.companies import PASSWORD, Browser, Company, answer
 from tests.conftest import MovableClock
 from ussd_server.app import Services
 
@@ -20,33 +19,6 @@ RECORD = [
     "last_used_at",
 ]  # fmt: skip
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-MALFORMED_IDS = [
-    "not-a-uuid", "0", "%00", "null", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}",
-    "a0eebc999c0b4ef8bb6d6bb9bd380a11", "urn:uuid:a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1",
-    "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11%0A", "%20a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "' OR 1=1 --", "x" * 2000,
-    "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1१", "\U0001f600",
-]  # fmt: skip
-
-
-@pytest.fixture
-def company(house: Services) -> Company:
-    return Company(house)
-
-
-@pytest.fixture
-def owner(company: Company, web: FlaskClient) -> Browser:
-    return company.browser(web)
-
-
-def answer(reply: TestResponse) -> tuple[int, str]:
-    """Status and message of a management answer, after checking that it is one."""
-    assert reply.headers["Content-Type"] == "application/json"
-    assert reply.headers["Cache-Control"] == "no-store"
-    assert list(reply.json) == ["status", "message", "data"]
-    assert reply.json["status"] == reply.status_code
-    if reply.status_code >= 400:
-        assert reply.json["data"] is None
-    return reply.status_code, reply.json["message"]
 
 
 def test_a_login_gives_tokens_that_open_the_list(web: FlaskClient, company: Company) -> None:
@@ -93,3 +65,143 @@ def test_a_deletion_is_answered_as_the_document_has_it(owner: Browser) -> None:
     assert MOMENT.fullmatch(reply.json["data"]["deleted_at"])
     assert answer(owner.ask("DELETE", f"{KEYS}/{key_id}")) == (404, "API Key not found")
     assert owner.ask("GET", KEYS).json["data"] == []
+
+
+def test_rotating_gives_a_new_secret_and_says_until_when_the_old_one_is_good(
+    owner: Browser, clock: MovableClock
+) -> None:
+    record = owner.ask("POST", KEYS).json["data"]
+    clock.advance(1)
+    reply = owner.ask("POST", f"{KEYS}/{record['id']}/rotate", {"grace_period_seconds": 60})
+    assert answer(reply) == (200, "API Key rotated successfully")
+    rotated = reply.json["data"]
+    assert list(rotated) == [*RECORD, "previous_secret_expires_at"]
+    assert rotated["apisecret"] != record["apisecret"]
+    assert rotated["updated_at"] > record["updated_at"]
+    changed = ("apisecret", "updated_at", "previous_secret_expires_at")
+    assert {name: rotated[name] for name in RECORD if name not in changed} == {
+        name: record[name] for name in RECORD if name not in changed
+    }
+    assert MOMENT.fullmatch(rotated["previous_secret_expires_at"])
+    del rotated["previous_secret_expires_at"]
+    assert owner.ask("GET", KEYS).json["data"] == [rotated]
+    assert answer(owner.ask("POST", f"{KEYS}/{record['id']}/rotate")) == (200, "API Key rotated successfully")
+
+
+@pytest.mark.parametrize(("method", "path"), [("DELETE", f"{KEYS}/bulk"), ("POST", f"{KEYS}/bulk-delete")])
+def test_bulk_deletion_folds_duplicates_and_reports_what_it_did_not_find(
+    method: str, path: str, owner: Browser
+) -> None:
+    first, second = (owner.ask("POST", KEYS).json["data"]["id"] for _ in range(2))
+    unknown = str(uuid.uuid4())
+    reply = owner.ask(method, path, {"api_key_ids": [second, unknown, first, second]})
+    assert answer(reply) == (200, "2 of 3 API Keys deleted")
+    data = reply.json["data"]
+    assert list(data) == ["deleted", "failed", "requested", "deleted_count", "failed_count"]
+    assert [result["deleted_id"] for result in data["deleted"]] == [second, first]
+    assert all(MOMENT.fullmatch(result["deleted_at"]) for result in data["deleted"])
+    assert data["failed"] == [{"id": unknown, "status": 404, "message": "API Key not found"}]
+    assert (data["requested"], data["deleted_count"], data["failed_count"]) == (3, 2, 1)
+    nothing = owner.ask(method, path, {"api_key_ids": [first]})
+    assert answer(nothing) == (200, "0 of 1 API Keys deleted")
+
+
+def test_a_bulk_deletion_that_finds_all_says_so(owner: Browser) -> None:
+    ids = [owner.ask("POST", KEYS).json["data"]["id"] for _ in range(3)]
+    reply = owner.ask("DELETE", f"{KEYS}/bulk", {"api_key_ids": ids, "atomic": True})
+    assert answer(reply) == (200, "API Keys deleted successfully")
+    assert reply.json["data"]["failed"] == []
+
+
+def test_an_atomic_bulk_deletion_that_misses_one_deletes_none(owner: Browser) -> None:
+    key_id = owner.ask("POST", KEYS).json["data"]["id"]
+    reply = owner.ask("DELETE", f"{KEYS}/bulk", {"api_key_ids": [key_id, str(uuid.uuid4())], "atomic": True})
+    assert answer(reply) == (404, "API Key not found")
+    assert [key["id"] for key in owner.ask("GET", KEYS).json["data"]] == [key_id]
+
+
+def test_one_malformed_id_refuses_the_whole_bulk_deletion(owner: Browser) -> None:
+    key_id = owner.ask("POST", KEYS).json["data"]["id"]
+    reply = owner.ask("DELETE", f"{KEYS}/bulk", {"api_key_ids": [key_id, key_id.upper()]})
+    assert answer(reply) == (400, "Invalid API key ID format")
+    assert len(owner.ask("GET", KEYS).json["data"]) == 1
+
+
+def test_what_each_role_may_do(company: Company, web: FlaskClient) -> None:
+    def statuses(role: str) -> list[int]:
+        browser = company.browser(web, role)
+        key = company.create_key().id
+        return [
+            browser.ask(method, path).status_code
+            for method, path in [
+                ("GET", KEYS), ("POST", KEYS), ("POST", f"{KEYS}/{key}/rotate"), ("DELETE", f"{KEYS}/{key}"),
+                ("GET", "audit-events"), ("GET", "service-identifier"),
+            ]
+        ]  # fmt: skip
+
+    assert statuses("owner") == [200, 201, 200, 200, 200, 200]
+    assert statuses("admin") == [200, 201, 200, 200, 200, 200]
+    assert statuses("developer") == [200, 201, 200, 403, 403, 200]
+    assert statuses("viewer") == [403, 403, 403, 403, 403, 200]
+
+
+def test_the_service_identifier_names_the_client(owner: Browser, company: Company) -> None:
+    reply = owner.ask("GET", "service-identifier")
+    assert answer(reply) == (200, "Service identifier")
+    assert list(reply.json["data"]) == ["service_identifier", "client_id", "issued_at"]
+    assert reply.json["data"]["client_id"] == company.id
+
+
+def test_the_audit_trail_is_read_page_by_page_newest_first(owner: Browser, clock: MovableClock) -> None:
+    for _ in range(3):
+        clock.advance(1)
+        owner.ask("POST", KEYS)
+    first = owner.ask("GET", "audit-events?limit=2")
+    assert answer(first)[0] == 200
+    assert list(first.json["data"]) == ["items", "next_cursor"]
+    assert list(first.json["data"]["items"][0]) == [
+        "id", "action", "actor", "user_id", "email", "object_id", "address", "request_id", "created_at",
+    ]  # fmt: skip
+    second = owner.ask("GET", f"audit-events?limit=2&cursor={first.json['data']['next_cursor']}")
+    read = first.json["data"]["items"] + second.json["data"]["items"]
+    whole = owner.ask("GET", "audit-events").json["data"]
+    assert read == whole["items"][:4]
+    assert whole["next_cursor"] is None
+    assert [event["action"] for event in read] == [*["api_key.created"] * 3, "login.succeeded"]
+    assert read[0]["email"] == "owner@acme.example"
+
+
+def test_after_logging_out_the_token_is_no_longer_good(owner: Browser, company: Company, web: FlaskClient) -> None:
+    another = company.browser(web)
+    reply = owner.ask("POST", "logout")
+    assert (answer(reply), reply.json["data"]) == ((200, "Logged out"), None)
+    assert answer(owner.ask("GET", KEYS)) == (401, "Invalid JWT token")
+    assert answer(another.ask("GET", KEYS))[0] == 200
+    third = company.browser(web)
+    assert answer(third.ask("POST", "logout", {"all": True})) == (200, "Logged out")
+    assert [browser.ask("GET", KEYS).status_code for browser in (another, third)] == [401, 401]
+
+
+def test_a_refresh_token_works_once(web: FlaskClient, company: Company) -> None:
+    first = web.post("/api/clients/login", json={"email": company.email(), "password": PASSWORD}).json["data"]
+    reply = web.post("/api/clients/token/refresh", json={"refresh_token": first["refresh_token"]})
+    assert answer(reply) == (200, "Token refreshed")
+    assert list(reply.json["data"]) == list(first)
+    again = web.post("/api/clients/token/refresh", json={"refresh_token": first["refresh_token"]})
+    assert answer(again) == (401, "Invalid refresh token")
+    newer = web.post("/api/clients/token/refresh", json={"refresh_token": reply.json["data"]["refresh_token"]})
+    assert answer(newer) == (401, "Invalid refresh token")
+
+
+def test_too_many_wrong_passwords_are_told_when_to_come_again(
+    web: FlaskClient, company: Company, house: Services
+) -> None:
+    def log_in(password: str, address: str = "192.0.2.7") -> TestResponse:
+        body = {"email": company.email(), "password": password}
+        return web.post("/api/clients/login", json=body, environ_base={"REMOTE_ADDR": address})
+
+    assert [log_in("wrong").status_code for _ in range(11)] == [401] * 10 + [429]
+    refused = log_in(PASSWORD)
+    assert answer(refused) == (429, "Too many login attempts")
+    assert 0 < int(refused.headers["Retry-After"]) <= 900
+    assert answer(log_in(PASSWORD, "192.0.2.8")) == (200, "Login successful")

@@ -1,0 +1,185 @@
+"""What key management refuses: always in its envelope, in the contract's words, and telling nothing more."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from typing import Any
+
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from tests.companies import OPERATOR, PASSWORD, Browser, Company, answer
+from ussd_server.app import Services
+
+KEYS = "api-keys"
+MALFORMED_IDS = [
+    "not-a-uuid", "0", "%00", "null", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11",
+    "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}", "a0eebc999c0b4ef8bb6d6bb9bd380a11",
+    "urn:uuid:a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1",
+    "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11%0A", "%20a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "' OR 1=1 --",
+    "x" * 2000, "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1१", "\U0001f600",
+]  # fmt: skip
+
+
+def test_a_bulk_deletion_takes_one_to_a_hundred_strings(owner: Browser) -> None:
+    for body in [
+        {}, {"api_key_ids": []}, {"api_key_ids": None}, {"api_key_ids": "x"}, {"api_key_ids": [1]},
+        {"api_key_ids": [None]}, {"api_key_ids": ["x"] * 101}, {"api_key_ids": {}}, {"api_key_ids": ["x"], "more": 1},
+        {"api_key_ids": ["x"], "atomic": "true"}, {"api_key_ids": ["x"], "atomic": 1}, {"api_key_ids": [["x"]]},
+    ]:  # fmt: skip
+        assert answer(owner.ask("DELETE", f"{KEYS}/bulk", body)) == (400, "Invalid request body")
+        assert answer(owner.ask("POST", f"{KEYS}/bulk-delete", body)) == (400, "Invalid request body")
+
+
+def test_a_malformed_id_is_refused_in_the_documents_words(owner: Browser) -> None:
+    for key_id in MALFORMED_IDS:
+        assert answer(owner.ask("DELETE", f"{KEYS}/{key_id}")) == (400, "Invalid API key ID format")
+        assert answer(owner.ask("POST", f"{KEYS}/{key_id}/rotate")) == (400, "Invalid API key ID format")
+
+
+def test_a_key_is_not_created_from_a_bad_body(owner: Browser) -> None:
+    for body in [
+        {"scopes": ""}, {"scopes": []}, {"scopes": "everything"}, {"scopes": "ussd:read  ussd:write"},
+        {"scopes": [None]}, {"scopes": " ussd:read"}, {"scopes": "ussd:read\nussd:write"},
+        {"scopes": ["ussd:read ussd:write"]}, {"scopes": 5}, {"scopes": {"ussd": "read"}},
+        {"scopes": "ussd:*", "name": "x"}, {"scopes": "USSD:READ"}, {"expires_at": "tomorrow"},
+        {"expires_at": "2020-01-01T00:00:00Z"}, {"expires_at": 4102444800}, {"expires_at": "2099-01-01"},
+        {"expires_at": "2099-01-01T00:00:00"}, {"expires_at": ""}, {"expires_at": True}, {"is_active": 1},
+    ]:  # fmt: skip
+        assert answer(owner.ask("POST", KEYS, body)) == (400, "Invalid request body")
+        assert owner.ask("GET", KEYS).json["data"] == []
+
+
+def test_a_grace_period_is_a_whole_number_of_seconds_up_to_a_week(owner: Browser) -> None:
+    record = owner.ask("POST", KEYS).json["data"]
+    for grace in (-1, 604_801, 1.5, True, "60", None, [], 10**30):
+        reply = owner.ask("POST", f"{KEYS}/{record['id']}/rotate", {"grace_period_seconds": grace})
+        assert answer(reply) == (400, "Invalid request body")
+    assert owner.ask("GET", KEYS).json["data"] == [record]
+
+
+def test_malformed_json_is_an_invalid_body_and_nothing_worse(owner: Browser, web: FlaskClient) -> None:
+    for text in [
+        b"[]", b"null", b"{", b"\xff", b'{"a":1,"a":1}', b'{"scopes":NaN}', b"[" * 30_000,
+        b'{"scopes":"\\u0000"}', b'"x"', b'{"scopes":"\\ud800"}', "{}".encode("utf-16"), b"{} {}",
+    ]:  # fmt: skip
+        for method, path in [("POST", KEYS), ("DELETE", f"{KEYS}/bulk"), ("POST", "logout")]:
+            reply = owner.ask(method, path, data=text, content_type="application/json")
+            assert answer(reply) == (400, "Invalid request body")
+        for path in ("login", "token/refresh"):
+            reply = web.post(f"/api/clients/{path}", data=text, content_type="application/json")
+            assert answer(reply) == (400, "Invalid request body")
+
+
+def test_the_list_takes_no_query_parameter(owner: Browser) -> None:
+    for query in ["page=1", "limit=10", "x", "api_key_ids=1", "page=1&page=2", "%00=%00"]:
+        assert answer(owner.ask("GET", f"{KEYS}?{query}")) == (400, "Invalid query parameters")
+
+
+def test_without_a_valid_token_every_path_answers_the_same(web: FlaskClient) -> None:
+    paths = [
+        ("GET", KEYS), ("POST", KEYS), ("DELETE", f"{KEYS}/x"), ("DELETE", f"{KEYS}/bulk"),
+        ("POST", f"{KEYS}/x/rotate"), ("POST", f"{KEYS}/bulk-delete"), ("POST", "logout"),
+        ("GET", "service-identifier"), ("GET", "audit-events?x=1"),
+    ]  # fmt: skip
+    headers = [
+        None, "", "Bearer", "Bearer ", "Bearer x", "Bearer a.b.c", "Basic dTpw", "Bearer " + "x" * 4000,
+        "Bearer é", "\x7f", "Bearer eyJhbGciOiJub25lIn0.e30.", "Bearer ....", "Bearer e30.e30.e30",
+        "Bearer null", "Bearer a b",
+    ]  # fmt: skip
+    for (method, path), header in itertools.product(paths, headers):
+        sent = {} if header is None else {"Authorization": header}
+        assert answer(web.open(f"/api/clients/{path}", method=method, headers=sent)) == (401, "Invalid JWT token")
+
+
+def test_a_viewer_cannot_tell_which_keys_exist(company: Company, web: FlaskClient) -> None:
+    viewer = company.browser(web, "viewer")
+    ids = [company.create_key().id, str(uuid.uuid4()), *MALFORMED_IDS]
+    for method, path, message in [
+        ("DELETE", "{}", "Insufficient permissions to delete this API key"),
+        ("POST", "{}/rotate", "Insufficient permissions"),
+    ]:
+        replies = [viewer.ask(method, f"{KEYS}/{path.format(key_id)}") for key_id in ids]
+        assert {answer(reply) for reply in replies} == {(403, message)}
+        assert len({reply.data for reply in replies}) == 1
+    assert answer(viewer.ask("DELETE", f"{KEYS}/bulk", {"api_key_ids": 5})) == (
+        403, "Insufficient permissions to delete this API key",
+    )  # fmt: skip
+    assert answer(viewer.ask("GET", f"{KEYS}?page=1")) == (403, "Insufficient permissions")
+    assert answer(viewer.ask("POST", KEYS, {"bad": 1})) == (403, "Insufficient permissions")
+
+
+def test_another_clients_key_answers_like_one_that_does_not_exist(
+    house: Services, owner: Browser, company: Company
+) -> None:
+    other = Company(house, "other")
+    foreign, unknown = other.create_key().id, str(uuid.uuid4())
+    for method, path, body in [
+        ("DELETE", f"{KEYS}/{{}}", None),
+        ("POST", f"{KEYS}/{{}}/rotate", {}),
+        ("DELETE", f"{KEYS}/bulk", {"api_key_ids": ["{}"], "atomic": True}),
+    ]:
+
+        def ask(key_id: str, method: str = method, path: str = path, body: Any = body) -> TestResponse:
+            sent = {**body, "api_key_ids": [key_id]} if body else body
+            return owner.ask(method, path.format(key_id), sent)
+
+        assert answer(ask(foreign)) == (404, "API Key not found")
+        assert ask(foreign).data == ask(unknown).data
+    bulk = owner.ask("POST", f"{KEYS}/bulk-delete", {"api_key_ids": [foreign]})
+    assert bulk.data.replace(foreign.encode(), unknown.encode()) == (
+        owner.ask("POST", f"{KEYS}/bulk-delete", {"api_key_ids": [unknown]}).data
+    )
+    assert [key.id for key in house.api_keys.list(other.call())] == [foreign]
+
+
+def test_a_wrong_method_names_the_right_ones(owner: Browser) -> None:
+    reply = owner.ask("GET", f"{KEYS}/bulk-delete")
+    assert answer(reply) == (405, "Method not allowed")
+    assert set(reply.headers["Allow"].split(", ")) >= {"DELETE", "POST"}
+
+
+def test_a_body_that_is_not_json_or_too_large_is_refused_in_the_envelope(owner: Browser, web: FlaskClient) -> None:
+    form = owner.ask("POST", KEYS, data=b"scopes=x", content_type="application/x-www-form-urlencoded")
+    assert answer(form)[0] == 415
+    large = web.post("/api/clients/api-keys", data=b"x" * 70_000, content_type="application/json")
+    assert answer(large)[0] == 413
+
+
+def test_a_bad_audit_query_is_refused(owner: Browser) -> None:
+    for query in [
+        "limit=0", "limit=101", "limit=x", "limit=1_0", "limit=", "cursor=x", "cursor=", "page=1", "limit=1&limit=2"
+    ]:  # fmt: skip
+        assert answer(owner.ask("GET", f"audit-events?{query}")) == (400, "Invalid query parameters")
+
+
+def test_a_malformed_refresh_token_is_refused(web: FlaskClient) -> None:
+    for token in ["x", "a.b.c", "é", " ", "\U0001f600", "W10.x", "x" * 1024]:
+        reply = web.post("/api/clients/token/refresh", json={"refresh_token": token})
+        assert answer(reply) == (401, "Invalid refresh token")
+
+
+def test_a_login_needs_an_email_and_a_password(web: FlaskClient) -> None:
+    for body in [
+        {}, {"email": "a@b.c"}, {"password": "x"}, {"email": 5, "password": "x"},
+        {"email": "a@b.c", "password": ""}, {"email": ["a@b.c"], "password": "x"},
+        {"email": "a@b.c", "password": "x", "otp": "1"}, {"email": "x" * 255, "password": "x"},
+        {"email": "a@b.c", "password": "x" * 257}, {"email": None, "password": None},
+    ]:  # fmt: skip
+        assert answer(web.post("/api/clients/login", json=body)) == (400, "Invalid request body")
+
+
+def test_every_cause_of_a_refused_login_gets_the_same_bytes(
+    house: Services, web: FlaskClient, company: Company
+) -> None:
+    house.clients.set_user_active(company.email("admin"), False, OPERATOR)
+    replies = [
+        web.post("/api/clients/login", json={"email": email, "password": password})
+        for email, password in [
+            (company.email(), "wrong"), ("nobody@acme.example", PASSWORD), (company.email("admin"), PASSWORD),
+            ("' OR 1=1 --", "é"), ("\U0001f600", "\U0001f600"),
+        ]
+    ]  # fmt: skip
+    assert {answer(reply) for reply in replies} == {(401, "Invalid credentials")}
+    assert len({reply.data for reply in replies}) == 1
