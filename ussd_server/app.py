@@ -15,12 +15,15 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from ussd_server.adapters.addresses import AddressGuard
+from ussd_server.adapters.client_server import ClientServer
 from ussd_server.adapters.providers.prediction import predict
 from ussd_server.adapters.providers.sandbox import SandboxProvider
+from ussd_server.adapters.transport import Transport
 from ussd_server.blueprints.balances import balances
 from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
 from ussd_server.blueprints.doors import refuse
+from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.transactions import transactions
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, database_now, open_database, release_connection
@@ -38,14 +41,19 @@ from ussd_server.services.auth import AuthService
 from ussd_server.services.balances import BalanceService
 from ussd_server.services.channels import ChannelService
 from ussd_server.services.clients import ClientService
+from ussd_server.services.conversations import Conversations
 from ussd_server.services.credentials import Vault
+from ussd_server.services.deeds import Deeds
+from ussd_server.services.gateways import GatewayService
 from ussd_server.services.health import HealthService
 from ussd_server.services.house_keys import HouseKeyService
 from ussd_server.services.logins import LoginService
 from ussd_server.services.menus import MenuService
 from ussd_server.services.providers import Providers
+from ussd_server.services.sessions import Sessions
 from ussd_server.services.settlement import Settlement
 from ussd_server.services.transactions import TransactionService
+from ussd_server.services.ussd import UssdService
 from ussd_server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -78,6 +86,8 @@ class Services:
     house_keys: HouseKeyService
     channels: ChannelService
     menus: MenuService
+    ussd: UssdService
+    gateways: GatewayService
     health: HealthService
     bell: Bell
     transactions: TransactionService
@@ -116,6 +126,12 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     bell = Bell(settings.redis_url, lambda: limiter.away)
     providers = Providers(companies, predict)
     guard = AddressGuard(allow_private=settings.allow_private_addresses)
+    payments = TransactionService(providers, tokens, clock, bell.ring, waiting_calls=settings.threads // 2)
+    accounts = BalanceService(clock)
+    channels = ChannelService(vault, clock)
+    sessions = Sessions(keyring, clock, settings.session_idle_seconds, settings.session_life_seconds)
+    deeds = Deeds(payments, accounts, providers, ClientServer(Transport(guard)), keyring, clock)
+    conversations = Conversations(sessions, deeds, clock)
     return Services(
         settings=settings,
         clock=clock,
@@ -126,12 +142,14 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         api_keys=ApiKeyService(vault, clock),
         audit=AuditService(tokens),
         house_keys=HouseKeyService(keyring, vault),
-        channels=ChannelService(vault, clock),
+        channels=channels,
         menus=MenuService(guard, clock, settings.session_life_seconds),
+        ussd=UssdService(sessions, conversations, tokens, clock),
+        gateways=GatewayService(channels, sessions, conversations, limiter),
         health=HealthService(limiter),
         bell=bell,
-        transactions=TransactionService(providers, tokens, clock, bell.ring, waiting_calls=settings.threads // 2),
-        balances=BalanceService(clock),
+        transactions=payments,
+        balances=accounts,
         settlement=Settlement(providers, clock, lambda name: limiter.hit(f"provider:{name}", "all").accepted),
     )
 
@@ -161,7 +179,7 @@ def create_app(services: Services) -> Flask:
 
 
 def _register_doors(app: Flask) -> None:
-    for room in (ops, transactions, collection, balances, logins, clients):
+    for room in (gateways, ops, transactions, collection, balances, logins, clients):
         app.register_blueprint(room)
 
 

@@ -1,0 +1,31 @@
+"""The door of phone companies: the path is the credential, and the answer is always a screen in their own language."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, g, request
+
+from ussd_server.blueprints.bodies import read_body
+from ussd_server.blueprints.doors import services
+from ussd_server.messages.gateways import GatewayRequest
+
+gateways = Blueprint("gateways", __name__)
+
+
+@gateways.route("/ussd/<adapter>/<channel_secret>", methods=["GET", "POST"], provide_automatic_options=False)
+def take_step(adapter: str, channel_secret: str) -> Response:
+    """One step of a phone conversation; 404 for a path that is nobody's, else 200 with a screen."""
+    reply = services().gateways.answer(adapter, channel_secret, _foreign_request(), g.request_id)
+    response = Response(reply.body, content_type=reply.content_type)
+    response.headers.extend(reply.headers)
+    return response
+
+
+@gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"], provide_automatic_options=False)
+def take_report(adapter: str, channel_secret: str) -> Response:
+    """A phone company's report on a session that ended."""
+    services().gateways.hear(adapter, channel_secret, _foreign_request())
+    return Response(status=200, content_type="text/plain; charset=utf-8")
+
+
+def _foreign_request() -> GatewayRequest:
+    return GatewayRequest(request.method, request.query_string, read_body(request))

@@ -1,0 +1,219 @@
+"""Conversations: the engine led from screen to screen, its deeds done on the way, each step once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from ussd_server.menus.document import Document
+from ussd_server.menus.engine import enter, resume, start
+from ussd_server.menus.guide import STANDARD, Channel
+from ussd_server.menus.resumption import announce, reopen
+from ussd_server.menus.state import Turn
+from ussd_server.menus.variables import SessionFacts
+from ussd_server.messages.transactions import TransactionStatus
+from ussd_server.messages.ussd import SessionStatus
+from ussd_server.models.clients import Client
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import Menu, ServiceCode, SubscriberLanguage, UssdSession
+from ussd_server.rpc.clock import Clock
+from ussd_server.rpc.context import CallContext, Caller, CallerKind
+from ussd_server.services.deeds import Deeds, Errand
+from ussd_server.services.menus import published_document
+from ussd_server.services.sessions import NOT_DELIVERED, Arrived, Sessions, state_of
+
+RESUME_SECONDS = 600
+_FEWEST_TURNS_TO_RESUME = 2
+_LONGEST_NETWORK = 10
+_OUTCOMES = {
+    TransactionStatus.SUCCEEDED: "succeeded",
+    TransactionStatus.REVERSED: "succeeded",
+    TransactionStatus.FAILED: "failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A service code that a menu answers: whose it is, and the version that new sessions get."""
+
+    client_id: str
+    menu_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dialled:
+    """A call from a phone: what was dialled, and by which way it came. One `from_start` continues nothing."""
+
+    phone_number: str
+    service_code: str
+    network: str
+    entries: tuple[str, ...] = ()
+    from_start: bool = False
+    key_id: str | None = None
+    channel_id: str | None = None
+    provider_session_id: str | None = None
+
+
+class Conversations:
+    """Takes conversations from one screen to the next. Where others may be faster, `None` means: look again."""
+
+    def __init__(self, sessions: Sessions, deeds: Deeds, clock: Clock) -> None:
+        self._sessions = sessions
+        self._deeds = deeds
+        self._clock = clock
+
+    def open(
+        self, dialled: Dialled, bound: Bound, arrived: Arrived, request_id: str, channel: Channel = STANDARD
+    ) -> UssdSession | None:
+        """Begin a session and show its first screen; None when the same call was faster elsewhere."""
+        row = self._sessions.new_row(
+            client_id=bound.client_id,
+            menu_id=bound.menu_id,
+            menu_version=bound.version,
+            key_id=dialled.key_id,
+            channel_id=dialled.channel_id,
+            provider_session_id=dialled.provider_session_id,
+            phone_number=dialled.phone_number,
+            service_code=dialled.service_code,
+            network=dialled.network[:_LONGEST_NETWORK],
+        )
+        turn = self._first_turn(row, dialled, channel)
+        row.node, row.language = turn.state.node, turn.state.language
+        if turn.deed is None:
+            return row if self._sessions.insert_answered(row, turn, arrived) else None
+        if not self._sessions.insert_claimed(row):
+            return None
+        errand = self.errand(row, request_id)
+        turn = self._carry_out(row, turn, errand, channel)
+        return row if self._sessions.write(row, turn, arrived, errand.transaction_id) else None
+
+    def go_on(
+        self, row: UssdSession, entry: str, arrived: Arrived, errand: Errand, channel: Channel = STANDARD
+    ) -> UssdSession | None:
+        """Answer an entry; None when somebody else answered it, or the session ended, in the meantime."""
+        document = published_document(row.menu_id, row.menu_version)
+        turn = enter(document, state_of(row), entry, channel)
+        if turn.deed is not None:
+            if not self._sessions.claim(row):
+                return None
+            turn = self._carry_out(row, turn, errand, channel)
+        return row if self._sessions.write(row, turn, arrived, errand.transaction_id) else None
+
+    def errand(self, row: UssdSession, request_id: str) -> Errand:
+        """The step about to be taken. The client's own menu acts for the client, so it may do what the client may."""
+        caller = Caller(CallerKind.GATEWAY, client_id=row.client_id, grants=None, channel_id=row.channel_id)
+        return Errand(
+            CallContext(caller, request_id), facts_of(row), row.language, len(row.turns), row.transaction_id is not None
+        )
+
+    def _carry_out(self, row: UssdSession, turn: Turn, errand: Errand, channel: Channel) -> Turn:
+        """Do the deeds that a turn names until it has a screen; what was entered and chosen stays with it."""
+        document = published_document(row.menu_id, row.menu_version)
+        entered, chosen = turn, turn.language_chosen
+        while turn.deed is not None:
+            turn = resume(document, turn.state, self._deeds.do(turn.deed, errand), channel)
+            chosen = turn.language_chosen or chosen
+        return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown, is_secret=entered.is_secret)
+
+    def _first_turn(self, row: UssdSession, dialled: Dialled, channel: Channel) -> Turn:
+        """The outcome of a payment that broke off, or an offer to continue, or the beginning."""
+        document = published_document(row.menu_id, row.menu_version)
+        facts, given = facts_of(row), _given(document, row)
+        language = _remembered_language(row.client_id, row.phone_number)
+        dropped = None if dialled.from_start or document.resume == "off" else self._dropped(row)
+        if dropped is not None:
+            payment = _payment_of(dropped)
+            if payment is not None:
+                outcome = _OUTCOMES.get(TransactionStatus(payment.status), "processing")
+                spoken = language or dropped.language
+                return announce(document, facts, spoken, outcome, payment.amount_cents, given=given, channel=channel)
+            begun_with = published_document(dropped.menu_id, dropped.menu_version)
+            reopened = reopen(begun_with, state_of(dropped), facts, channel) if not dialled.entries else None
+            if reopened is not None:
+                row.menu_version = dropped.menu_version
+                return reopened
+        return start(document, facts, language, given=given, entries=dialled.entries, channel=channel)
+
+    def _dropped(self, row: UssdSession) -> UssdSession | None:
+        """The last conversation of this phone with this menu, when it broke off lately and far enough to be continued.
+
+        A session under way counts as dropped when the same phone dials again through a phone company, which does not
+        always tell that a call broke off. Sessions of the API are in their client's hands until they end.
+        """
+        last = (
+            UssdSession.select()
+            .where(UssdSession.client_id == row.client_id, UssdSession.phone_number == row.phone_number)
+            .order_by(UssdSession.id.desc())
+            .first()
+        )
+        if last is None or (last.menu_id, last.service_code) != (row.menu_id, row.service_code):
+            return None
+        broke_off = last.status in (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
+        under_way = last.status == SessionStatus.ACTIVE and None not in (last.channel_id, row.channel_id)
+        unseen = last.status == SessionStatus.COMPLETED and last.end_reason == NOT_DELIVERED
+        lately = self._clock.now() - last.last_seen_at <= timedelta(seconds=RESUME_SECONDS)
+        far = last.turn >= _FEWEST_TURNS_TO_RESUME
+        return last if lately and far and (broke_off or under_way or unseen) else None
+
+
+def facts_of(row: UssdSession) -> SessionFacts:
+    """What a menu may know of a session."""
+    return SessionFacts(row.phone_number, row.service_code, row.network, row.id)
+
+
+def bound_to(service_code: str, client_id: str | None) -> Bound | None:
+    """What answers a code, of one client or of any; None when nobody's menu does, or its client is disabled."""
+    query = (
+        ServiceCode.select(ServiceCode.client_id, Menu.id, Menu.published_version)
+        .join(Menu, on=(Menu.id == ServiceCode.menu_id))
+        .join(Client, on=(Client.id == ServiceCode.client_id))
+        .where(ServiceCode.code == service_code, Client.is_active, Menu.published_version.is_null(False))
+        .tuples()
+    )
+    found = query.where(ServiceCode.client_id == client_id).first() if client_id else query.first()
+    return None if found is None else Bound(*found)
+
+
+def _payment_of(row: UssdSession) -> Transaction | None:
+    """The last payment that a session ordered, also one that the session itself could not note down any more."""
+    payment: Transaction | None = (
+        Transaction.select(Transaction.status, Transaction.amount_cents)
+        .where(Transaction.session_id == row.id, Transaction.confirmation.is_null(False))
+        .order_by(Transaction.id.desc())
+        .first()
+    )
+    return payment
+
+
+def _given(document: Document, row: UssdSession) -> dict[str, Any]:
+    """What a menu is given when a session begins: `statement`, the latest payments of the person, newest first."""
+    declared = document.variables.get("statement")
+    if declared is None or not declared.given:
+        return {}
+    mine = (Transaction.phone_number == row.phone_number) | (Transaction.to_phone_number == row.phone_number)
+    latest = (
+        Transaction.select()
+        .where(Transaction.client_id == row.client_id, mine, Transaction.status == TransactionStatus.SUCCEEDED)
+        .order_by(Transaction.id.desc())
+        .limit(declared.max_items)
+    )
+    return {
+        "statement": [
+            {
+                "date": payment.created_at.strftime("%d/%m"),
+                "type": payment.type,
+                "amount": payment.amount_cents // 100,
+                "reference": payment.provider_transaction_id or payment.id[-8:],
+            }
+            for payment in latest
+        ]
+    }
+
+
+def _remembered_language(client_id: str, phone_number: str) -> str | None:
+    row = SubscriberLanguage.get_or_none(
+        SubscriberLanguage.client_id == client_id, SubscriberLanguage.phone_number == phone_number
+    )
+    return None if row is None else row.language

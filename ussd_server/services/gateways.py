@@ -1,0 +1,241 @@
+"""Phone companies: whatever they send and whatever happens inside, the phone gets a proper screen."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from ussd_server.adapters.gateways import ADAPTERS, EVENT_ADAPTERS
+from ussd_server.menus.guide import Channel
+from ussd_server.menus.phrases import phrase
+from ussd_server.menus.screen import MAX_SEPTETS, MAX_UCS2, Budget
+from ussd_server.menus.turns import Entry, Repeat, Restart, Start
+from ussd_server.messages.channels import ChannelOfCall
+from ussd_server.messages.gateways import (
+    Action,
+    ChannelOptions,
+    GatewayReply,
+    GatewayRequest,
+    Screen,
+    SessionEnd,
+    SessionOutcome,
+    Step,
+    StepKind,
+    Unreadable,
+)
+from ussd_server.messages.ussd import SessionStatus
+from ussd_server.models.base import DATABASE_TROUBLE, close_connections
+from ussd_server.models.clients import Client
+from ussd_server.models.ussd import UssdSession
+from ussd_server.rpc.limiter import Limiter
+from ussd_server.rpc.observe import trace_of
+from ussd_server.services.arrivals import classify
+from ussd_server.services.channels import ChannelService
+from ussd_server.services.conversations import Conversations, Dialled, bound_to
+from ussd_server.services.deeds import Errand
+from ussd_server.services.sessions import (
+    ABANDONED,
+    HUNG_UP,
+    NOT_DELIVERED,
+    REDIALLED,
+    Arrived,
+    Sessions,
+    screen_of,
+)
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS = 7.5
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
+_OVER = {StepKind.END: HUNG_UP, StepKind.ABORT: HUNG_UP, StepKind.TIMEOUT: "idle"}
+
+
+class NoScreenError(Exception):
+    """There is nothing to show for a step: nobody answers the code, or the step is out of order."""
+
+
+@dataclass(slots=True)
+class PhoneCall:
+    """One step while it is answered, and what is known by now that a polite last screen would need."""
+
+    step: Step
+    channel: ChannelOfCall
+    request_id: str
+    arrived: Arrived
+    language: str = "en"
+    had_paid: bool = False
+    errand: Errand | None = None
+
+    def last_screen(self) -> Screen:
+        """A screen for trouble; it never says that a payment failed when one may have been recorded."""
+        paid = self.had_paid or (self.errand is not None and self.errand.may_have_paid)
+        return Screen(Action.END, phrase("payment_processing" if paid else "trouble", self.language))
+
+    @property
+    def carrier(self) -> Channel:
+        """How this channel carries screens, as the engine takes it."""
+        septets, ucs2 = self.channel.septets, self.channel.ucs2
+        budget = Budget(septets or MAX_SEPTETS, ucs2 or MAX_UCS2) if septets or ucs2 else None
+        return Channel(self.channel.transliterates, budget)
+
+
+class GatewayService:
+    """Holds conversations through phone companies."""
+
+    def __init__(
+        self, channels: ChannelService, sessions: Sessions, conversations: Conversations, limiter: Limiter
+    ) -> None:
+        self._channels = channels
+        self._sessions = sessions
+        self._conversations = conversations
+        self._limiter = limiter
+
+    def answer(self, adapter: str, secret: str, request: GatewayRequest, request_id: str) -> GatewayReply:
+        """Answer one call in the company's own language. Nothing is refused but a path that is nobody's: NOT_FOUND."""
+        try:
+            channel = self._channels.identify(adapter, secret)
+        except DATABASE_TROUBLE as error:
+            if adapter not in ADAPTERS:
+                raise
+            _log_failure(error)
+            return ADAPTERS[adapter].trouble(phrase("trouble", "en"))
+        gateway = ADAPTERS[channel.adapter]
+        if not self._limiter.hit("channel", channel.channel_id).accepted:
+            log.warning("a channel is over its limit: %s", channel.channel_id)
+            return gateway.trouble(phrase("trouble", "en"))
+        try:
+            step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
+        except Unreadable as why:
+            log.warning("a step cannot be read: %s", why)
+            return gateway.trouble(phrase("trouble", "en"))
+        phone_call = PhoneCall(step, channel, request_id, Arrived(step.text, step.sequence))
+        try:
+            screen = self._take(phone_call)
+        except NoScreenError:
+            screen = phone_call.last_screen()
+        except Exception as error:
+            # A phone company drops the call on anything but a screen.
+            _log_failure(error)
+            screen = phone_call.last_screen()
+        return gateway.write(screen, step)
+
+    def hear(self, adapter: str, secret: str, request: GatewayRequest) -> None:
+        """Take note of a company's report on an ended session. NOT_FOUND when the path is nobody's."""
+        channel = self._channels.identify(adapter, secret)
+        reporter = EVENT_ADAPTERS.get(channel.adapter)
+        if reporter is None:
+            return
+        try:
+            self._note(reporter.read_event(request), channel)
+        except Unreadable as why:
+            log.warning("a report cannot be read: %s", why)
+
+    def _take(self, phone_call: PhoneCall) -> Screen:
+        """Tell what a step is, and do it or repeat it; a step that somebody else is working on is waited for."""
+        ends_at, pause = time.monotonic() + WAIT_SECONDS, _FIRST_PAUSE_SECONDS
+        row = self._find(phone_call)
+        if phone_call.step.kind in _OVER:
+            return self._hang_up(row, phone_call.step.kind)
+        known_turn = row.turn if row is not None else None
+        while True:
+            if row is None or not self._sessions.is_worked_on(row):
+                screen = self._try(row, known_turn, phone_call)
+                if screen is not None:
+                    return screen
+            if time.monotonic() > ends_at:
+                raise TimeoutError
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            row = self._find(phone_call)
+
+    def _try(self, row: UssdSession | None, known_turn: int | None, phone_call: PhoneCall) -> Screen | None:
+        """Answer a step by what the session is now; None when somebody else was faster, so that it is another one."""
+        match classify(row, known_turn, phone_call.step, self._sessions):
+            case Repeat(turn=turn) if row is not None:
+                return screen_of(row.turns[turn])
+            case Entry(text=text) if row is not None:
+                phone_call.errand = self._conversations.errand(row, phone_call.request_id)
+                row = self._conversations.go_on(row, text, phone_call.arrived, phone_call.errand, phone_call.carrier)
+            case Start(entries=entries):
+                row = self._open(row, phone_call, entries)
+            case Restart():
+                log.warning("a step does not fit its session, which begins anew")
+                row = self._open(row, phone_call, (), from_start=True)
+            case _:
+                raise NoScreenError
+        return None if row is None else screen_of(row.turns[-1])
+
+    def _open(
+        self, before: UssdSession | None, phone_call: PhoneCall, entries: tuple[str, ...], *, from_start: bool = False
+    ) -> UssdSession | None:
+        """Begin a session in the place of the one before, if that is still under way."""
+        step, channel = phone_call.step, phone_call.channel
+        code = step.service_code or (channel.codes[0] if len(channel.codes) == 1 else "")
+        bound = bound_to(code, channel.client_id) if code in channel.codes or not channel.codes else None
+        if bound is None:
+            raise NoScreenError
+        if before is not None and before.status == SessionStatus.ACTIVE:
+            if self._sessions.is_over(before):
+                self._sessions.expire(before)
+            else:
+                self._sessions.end(before, SessionStatus.ENDED_BY_USER, REDIALLED)
+        dialled = Dialled(
+            phone_number=step.phone_number,
+            service_code=code,
+            network=step.network,
+            entries=entries,
+            from_start=from_start,
+            channel_id=channel.channel_id,
+            provider_session_id=step.provider_session_id,
+        )
+        return self._conversations.open(dialled, bound, phone_call.arrived, phone_call.request_id, phone_call.carrier)
+
+    def _find(self, phone_call: PhoneCall) -> UssdSession | None:
+        """The last session under the company's name for it. NoScreenError when its client is disabled."""
+        row = (
+            UssdSession.select(UssdSession, Client.is_active)
+            .join(Client, on=(Client.id == UssdSession.client_id), attr="client")
+            .where(*_named(phone_call.step, phone_call.channel))
+            .order_by(UssdSession.id.desc())
+            .first()
+        )
+        if row is None:
+            return None
+        if not row.client.is_active:
+            raise NoScreenError
+        phone_call.language = row.language or phone_call.language
+        phone_call.had_paid = row.transaction_id is not None
+        return row  # type: ignore[no-any-return]
+
+    def _hang_up(self, row: UssdSession | None, kind: StepKind) -> Screen:
+        if row is not None and row.status == SessionStatus.ACTIVE:
+            status = SessionStatus.TIMED_OUT if kind is StepKind.TIMEOUT else SessionStatus.ENDED_BY_USER
+            self._sessions.end(row, status, _OVER[kind])
+        return Screen(Action.END, "")
+
+    def _note(self, report: SessionEnd, channel: ChannelOfCall) -> None:
+        row = UssdSession.select().where(*_named(report, channel)).order_by(UssdSession.id.desc()).first()
+        if row is None:
+            return
+        failed = report.outcome is SessionOutcome.FAILED
+        if row.status == SessionStatus.ACTIVE:
+            status = SessionStatus.FAILED if failed else SessionStatus.ENDED_BY_USER
+            self._sessions.end(row, status, NOT_DELIVERED if failed else ABANDONED)
+        elif failed and row.status == SessionStatus.COMPLETED:
+            # The last screen never reached the phone: the next call says what became of the payment.
+            UssdSession.update(end_reason=NOT_DELIVERED).where(UssdSession.id == row.id).execute()
+
+
+def _named(told: Step | SessionEnd, channel: ChannelOfCall) -> tuple[Any, ...]:
+    return (
+        UssdSession.channel_id == channel.channel_id,
+        UssdSession.provider_session_id == told.provider_session_id,
+    )
+
+
+def _log_failure(error: Exception) -> None:
+    log.error("a step failed: %s", trace_of(error))
+    if isinstance(error, DATABASE_TROUBLE):
+        close_connections()

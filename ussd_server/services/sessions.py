@@ -1,0 +1,284 @@
+"""USSD sessions as rows: how they begin, how a step is claimed and written back, and how they end."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from peewee import IntegrityError
+
+from ussd_server.menus.gsm7 import measure
+from ussd_server.menus.state import State, Turn
+from ussd_server.menus.turns import AnsweredText, Digest
+from ussd_server.messages.gateways import Action, Screen
+from ussd_server.messages.ussd import SessionStatus, SessionView, TurnView
+from ussd_server.models.base import iso_milliseconds, new_id, unit_of_work
+from ussd_server.models.events import Event
+from ussd_server.models.ussd import SubscriberLanguage, UssdSession
+from ussd_server.rpc.clock import Clock
+from ussd_server.rpc.keyring import HouseKey, Keyring, Ring
+from ussd_server.services.menus import published_document
+
+# Longer than any step may take, and shorter than a phone company waits: who waits for a dead worker takes over.
+LEASE_SECONDS = 7
+MAX_TURNS = 200
+
+HUNG_UP, REDIALLED, IDLE, TOO_LONG = "hung_up", "redialled", "idle", "too_long"
+DELETED, LAST_SCREEN, NOT_DELIVERED, TOO_MANY_TURNS, ABANDONED = "deleted", "last_screen", "not_delivered", "too_many_turns", "abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A step as it came, to be told again when it is repeated: its text, and its number where steps are numbered."""
+
+    text: str = field(repr=False)
+    sequence: int | None = None
+    began_at: float = field(default_factory=time.perf_counter)
+
+
+class Sessions:
+    """Keeps sessions. A step is one read and one write; one that does deeds is claimed first, by one write more."""
+
+    def __init__(self, keyring: Keyring, clock: Clock, idle_seconds: int, life_seconds: int) -> None:
+        self._keyring = keyring
+        self._clock = clock
+        self._idle = timedelta(seconds=idle_seconds)
+        self._life = timedelta(seconds=life_seconds)
+
+    def is_over(self, row: UssdSession) -> bool:
+        """Whether a session has ended or its time is up."""
+        return row.status != SessionStatus.ACTIVE or row.expires_at <= self._clock.now()
+
+    def is_worked_on(self, row: UssdSession) -> bool:
+        """Whether somebody is working on a step of this session at this moment."""
+        return row.working_until is not None and row.working_until > self._clock.now()
+
+    def new_row(self, **facts: Any) -> UssdSession:
+        """A session that has not answered anything yet; not written."""
+        now = self._clock.now()
+        return UssdSession(
+            id=new_id(now), status=SessionStatus.ACTIVE, turn=0, state={}, turns=[], node="", message="",
+            action=Action.CONTINUE, created_at=now, last_seen_at=now, expires_at=now + self._idle, **facts,
+        )  # fmt: skip
+
+    def insert_claimed(self, row: UssdSession) -> bool:
+        """Write a new session whose first screen needs deeds. False when the same step was faster elsewhere."""
+        row.working_token = secrets.token_hex(8)
+        row.working_until = self._clock.now() + timedelta(seconds=LEASE_SECONDS)
+        return self._insert(row)
+
+    def insert_answered(self, row: UssdSession, turn: Turn, arrived: Arrived) -> bool:
+        """Write a new session with its first screen. False when the same step was faster elsewhere."""
+        self._take(row, turn, arrived, None)
+        return self._insert(row, turn.language_chosen)
+
+    def claim(self, row: UssdSession) -> bool:
+        """Keep others off a session while a step of it does deeds. False when somebody else was faster."""
+        now = self._clock.now()
+        token = secrets.token_hex(8)
+        claimed = {"working_token": token, "working_until": now + timedelta(seconds=LEASE_SECONDS)}
+        if not UssdSession.update(claimed).where(*self._unchanged(row, now)).execute():
+            return False
+        row.working_token = token
+        return True
+
+    def write(self, row: UssdSession, turn: Turn, arrived: Arrived, transaction_id: str | None) -> bool:
+        """Write a step's answer. False, and nothing is written, when the session has moved on or ended meanwhile."""
+        now = self._clock.now()
+        if row.working_token is not None:
+            mine = (
+                UssdSession.id == row.id,
+                UssdSession.status == "active",
+                UssdSession.working_token == row.working_token,
+            )
+        else:
+            mine = self._unchanged(row, now)
+        self._take(row, turn, arrived, transaction_id)
+        changes = {name: getattr(row, name) for name in _WRITTEN}
+        with unit_of_work():
+            if not UssdSession.update(changes).where(*mine).execute():
+                return False
+            self._follow(row, turn.language_chosen)
+        return True
+
+    def end(self, row: UssdSession, status: SessionStatus, reason: str) -> bool:
+        """End a session that is under way and tell its client. False when it had ended already."""
+        now = self._clock.now()
+        ended = {"status": status, "end_reason": reason, "ended_at": now, "action": Action.END,
+                 "working_token": None, "working_until": None}  # fmt: skip
+        with unit_of_work():
+            if not UssdSession.update(ended).where(UssdSession.id == row.id, UssdSession.status == "active").execute():
+                return False
+            for name, value in ended.items():
+                setattr(row, name, value)
+            tell_end(row, now)
+        return True
+
+    def end_expired(self, limit: int) -> int:
+        """End up to `limit` sessions whose time is up; give how many ended."""
+        now = self._clock.now()
+        rows = (
+            UssdSession.select()
+            .where(
+                UssdSession.status == "active",
+                UssdSession.expires_at <= now,
+                UssdSession.working_until.is_null() | (UssdSession.working_until <= now),
+            )
+            .order_by(UssdSession.expires_at)
+            .limit(limit)
+        )
+        return sum(self.expire(row) for row in list(rows))
+
+    def expire(self, row: UssdSession) -> bool:
+        """End a session because its time is up."""
+        lived_long = row.expires_at >= row.created_at + self._life
+        return self.end(row, SessionStatus.TIMED_OUT, TOO_LONG if lived_long else IDLE)
+
+    def digest(self, row: UssdSession) -> Digest:
+        """The keyed hash of a session's texts."""
+        key = self._digest_key(row)
+        return lambda text: hmac.digest(key.material, f"entry\0{row.id}\0{text}".encode(), "sha256").hex()[:32]
+
+    def answered(self, row: UssdSession) -> list[AnsweredText]:
+        """The texts that a session has answered, oldest first."""
+        return [AnsweredText(turn["length"], turn["digest"]) for turn in row.turns]
+
+    def _digest_key(self, row: UssdSession) -> HouseKey:
+        """The key of the house with which a session began, so that a rotation does not make its texts strange to it."""
+        began_with = self._keyring.find(Ring.DIGESTS, row.turns[0]["key"]) if row.turns else None
+        return began_with or self._keyring.newest(Ring.DIGESTS)
+
+    def _unchanged(self, row: UssdSession, now: datetime) -> tuple[Any, ...]:
+        """Where a session is still as it was read, and nobody works on it."""
+        free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
+        return (UssdSession.id == row.id, UssdSession.status == "active", UssdSession.turn == row.turn, free)
+
+    def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
+        try:
+            with unit_of_work():
+                row.save(force_insert=True)
+                self._follow(row, language_chosen)
+        except IntegrityError:
+            return False
+        return True
+
+    def _follow(self, row: UssdSession, language_chosen: str | None) -> None:
+        """What a step changes beside its session: the remembered language, and the news that the session is over."""
+        if language_chosen is not None:
+            SubscriberLanguage.insert(
+                client_id=row.client_id, phone_number=row.phone_number, language=language_chosen
+            ).on_conflict(
+                conflict_target=(SubscriberLanguage.client_id, SubscriberLanguage.phone_number),
+                update={SubscriberLanguage.language: language_chosen},
+            ).execute()
+        if row.ended_at is not None:
+            tell_end(row, row.ended_at)
+
+    def _take(self, row: UssdSession, turn: Turn, arrived: Arrived, transaction_id: str | None) -> None:
+        """Let a row say what it is after an answer."""
+        screen = turn.screen
+        assert screen is not None
+        now = self._clock.now()
+        key, answered = self._digest_key(row).id, AnsweredText.of(arrived.text, self.digest(row))
+        is_last = screen.ends or len(row.turns) == MAX_TURNS
+        row.message, row.action = screen.text, Action.END if is_last else Action.CONTINUE
+        row.turn = len(row.turns)
+        row.turns = [
+            *row.turns,
+            {
+                "entry": turn.entry_shown,
+                "screen": screen.text,
+                "node": turn.state.node,
+                "action": row.action,
+                "septets": measure(screen.text).units,
+                "took_ms": round((time.perf_counter() - arrived.began_at) * 1000),
+                "at": iso_milliseconds(now),
+                "key": key,
+                "length": answered.length,
+                "digest": answered.digest,
+                "sequence": arrived.sequence,
+            },
+        ]
+        row.state = {} if is_last else turn.state.to_dict()
+        row.node, row.language = turn.state.node, turn.state.language
+        row.transaction_id = transaction_id or row.transaction_id
+        row.last_seen_at = now
+        row.expires_at = min(row.created_at + self._life, now + self._idle)
+        row.working_token = row.working_until = None
+        if is_last:
+            row.status = SessionStatus.COMPLETED if screen.ends else SessionStatus.FAILED
+            row.end_reason = LAST_SCREEN if screen.ends else TOO_MANY_TURNS
+            row.ended_at = now
+
+
+_WRITTEN = (
+    "turns", "turn", "state", "node", "language", "message", "action", "transaction_id", "last_seen_at", "expires_at",
+    "working_token", "working_until", "status", "end_reason", "ended_at",
+)  # fmt: skip
+
+
+def screen_of(turn: Mapping[str, Any]) -> Screen:
+    """The screen that answered a turn, for a phone company that sends it again."""
+    return Screen(Action(turn["action"]), turn["screen"])
+
+
+def state_of(row: UssdSession) -> State:
+    """Where the conversation stands."""
+    return State.from_dict(row.state)
+
+
+def view_of(row: UssdSession, *, with_transcript: bool = False) -> SessionView:
+    """A session as its client sees it."""
+    return SessionView(
+        session_id=row.id,
+        phone_number=row.phone_number,
+        service_code=row.service_code,
+        network=row.network,
+        status=SessionStatus(row.status),
+        end_reason=row.end_reason,
+        action=Action(row.action),
+        message=row.message,
+        menu_id=published_document(row.menu_id, row.menu_version).id,
+        menu_version=row.menu_version,
+        node=row.node,
+        language=row.language,
+        turn=row.turn,
+        transaction_id=row.transaction_id,
+        created_at=row.created_at,
+        last_seen_at=row.last_seen_at,
+        expires_at=row.expires_at,
+        ended_at=row.ended_at,
+        transcript=tuple(_turn_view(number, turn) for number, turn in enumerate(row.turns)) if with_transcript else (),
+    )
+
+
+def tell_end(row: UssdSession, now: datetime) -> None:
+    """Write the event that a session is over, in the unit of work that ends it."""
+    view = view_of(row)
+    Event.insert(
+        id=new_id(now), client_id=row.client_id, type="ussd.session.ended", object_id=row.id, sequence=1,
+        payload={
+            name: iso_milliseconds(value) if isinstance(value, datetime) else value
+            for name in SessionView.__slots__
+            if name != "transcript"
+            for value in (getattr(view, name),)
+        },
+        created_at=now,
+    ).execute()  # fmt: skip
+
+
+def _turn_view(number: int, turn: Mapping[str, Any]) -> TurnView:
+    return TurnView(
+        turn=number,
+        entry=turn["entry"],
+        screen=turn["screen"],
+        node=turn["node"],
+        septets=turn["septets"],
+        took_ms=turn["took_ms"],
+        at=datetime.fromisoformat(turn["at"]),
+    )
