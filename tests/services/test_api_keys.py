@@ -1,0 +1,317 @@
+"""API keys: their life, their limits, and what happens when many hands reach for them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import Counter
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.companies import OPERATOR, Company
+from tests.conftest import MovableClock
+from tests.services.crowd import at_once, refusals
+from ussd_server.app import Services
+from ussd_server.messages.api_keys import (
+    ApiKeyView,
+    CreateApiKey,
+    DeleteApiKey,
+    DeleteApiKeys,
+    ImportApiKey,
+    RotateApiKey,
+    canonical_scopes,
+)
+from ussd_server.models.base import new_id
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.events import Event
+from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.models.ussd import Menu, UssdSession
+from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.services.credentials import new_apikey, new_apisecret
+
+
+@pytest.fixture
+def company(house: Services) -> Company:
+    return Company(house)
+
+
+_addresses = itertools.count()
+
+
+def accepted(house: Services, key: ApiKeyView, secret: str | None = None) -> bool:
+    """Whether the door takes a key with a secret, its own unless another is given."""
+    # Each try comes from an address of its own, so that none is refused for what another guessed wrong.
+    address = f"192.0.{next(_addresses)}"
+    try:
+        return house.auth.identify_key(key.apikey, secret or key.apisecret, address).key_id == key.id
+    except ServiceError as refusal:
+        if refusal.code not in (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED):
+            raise
+        return False
+
+
+def test_a_client_has_at_most_fifty_keys_however_many_ask_at_once(house: Services, company: Company) -> None:
+    call = company.call()
+    made = at_once([lambda: house.api_keys.create(CreateApiKey(), call)] * 60)
+    assert refusals(made) == ["API Key limit reached"] * 10
+    assert len(house.api_keys.list(call)) == 50
+    house.api_keys.delete(DeleteApiKey(house.api_keys.list(call)[0].id), call)
+    house.api_keys.create(CreateApiKey(), call)
+
+
+def test_of_twenty_racing_deletions_one_wins(house: Services, company: Company) -> None:
+    key, call = company.create_key(), company.call()
+    outcomes = at_once([lambda: house.api_keys.delete(DeleteApiKey(key.id), call)] * 20, threads=20)
+    assert refusals(outcomes) == ["API Key not found"] * 19
+    assert DeletedApiKey.select().count() == 1
+    assert Event.select().where(Event.type == "api_key.deleted").count() == 1
+
+
+def test_crossing_bulk_deletions_delete_every_key_once(house: Services, company: Company) -> None:
+    call = company.call()
+    ids = [company.create_key().id for _ in range(12)]
+    wishes = [DeleteApiKeys(tuple(ids if turn % 2 else reversed(ids))) for turn in range(8)]
+    outcomes = at_once([lambda wish=wish: house.api_keys.delete_many(wish, call) for wish in wishes], threads=8)
+    assert refusals(outcomes) == []
+    assert Counter(result.deleted_id for outcome in outcomes for result in outcome.deleted) == dict.fromkeys(ids, 1)
+    assert all(outcome.requested == 12 for outcome in outcomes)
+
+
+def test_a_key_deleted_under_fire_is_never_accepted_after_the_answer(house: Services, company: Company) -> None:
+    key, call = company.create_key(), company.call()
+    deleted = threading.Event()
+
+    def use() -> tuple[bool, bool]:
+        return deleted.is_set(), accepted(house, key)
+
+    def delete() -> None:
+        house.api_keys.delete(DeleteApiKey(key.id), call)
+        deleted.set()
+
+    outcomes = Counter(at_once([*[use] * 100, delete, *[use] * 500]))
+    assert outcomes[False, True] >= 50
+    assert outcomes[True, False] >= 100
+    assert outcomes[True, True] == 0
+
+
+def test_deleting_a_key_leaves_a_tombstone_an_event_and_a_line_in_the_trail(house: Services, company: Company) -> None:
+    key, call = company.create_key(), company.call()
+    result = house.api_keys.delete(DeleteApiKey(key.id), call)
+    assert not ApiKey.select().where(ApiKey.id == key.id).exists()
+    assert DeletedApiKey.get(DeletedApiKey.apikey == key.apikey).deleted_at == result.deleted_at
+    event = Event.get(Event.object_id == key.id)
+    assert (event.type, event.sequence, event.client_id) == ("api_key.deleted", 1, company.id)
+    assert event.payload["id"] == key.id
+    line = AuditEvent.get(AuditEvent.action == "api_key.deleted")
+    assert (line.object_id, line.user_id, line.address) == (key.id, call.caller.user_id, "192.0.2.1")
+
+
+def test_deleting_a_key_ends_its_open_conversations_and_no_others(
+    house: Services, company: Company, clock: MovableClock
+) -> None:
+    key, other, call = company.create_key(), company.create_key(), company.call()
+    doomed, done, kept = (
+        _conversation(company, clock, *of) for of in [(key.id, "active"), (key.id, "completed"), (other.id, "active")]
+    )
+    result = house.api_keys.delete(DeleteApiKey(key.id), call)
+    ended = UssdSession.get_by_id(doomed)
+    assert (ended.status, ended.ended_at) == ("invalidated", result.deleted_at)
+    assert UssdSession.get_by_id(done).status == "completed"
+    assert UssdSession.get_by_id(kept).status == "active"
+
+
+def test_a_deletion_that_fails_half_way_leaves_everything(
+    house: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, call = company.create_key(), company.call()
+    monkeypatch.setattr(Event, "create", lambda **row: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        house.api_keys.delete(DeleteApiKey(key.id), call)
+    assert accepted(house, key)
+    assert DeletedApiKey.select().count() == 0
+
+
+def test_after_a_rotation_both_secrets_work_until_the_grace_is_over(
+    house: Services, company: Company, clock: MovableClock
+) -> None:
+    key, call = company.create_key(), company.call()
+    rotated = house.api_keys.rotate(RotateApiKey(key.id, 60), call)
+    assert accepted(house, key)
+    assert accepted(house, key, rotated.apisecret)
+    assert rotated.previous_secret_expires_at - clock.now() <= timedelta(seconds=60)
+    clock.advance(61)
+    assert not accepted(house, key)
+    assert accepted(house, key, rotated.apisecret)
+
+
+def test_without_grace_the_old_secret_ends_at_once(house: Services, company: Company) -> None:
+    key, call = company.create_key(), company.call()
+    first = house.api_keys.rotate(RotateApiKey(key.id, 600), call)
+    second = house.api_keys.rotate(RotateApiKey(key.id, 0), call)
+    assert second.previous_secret_expires_at == second.updated_at
+    assert [accepted(house, key, secret) for secret in (key.apisecret, first.apisecret, second.apisecret)] == [
+        False, False, True,
+    ]  # fmt: skip
+
+
+def test_a_second_rotation_during_the_grace_ends_the_first_secret(house: Services, company: Company) -> None:
+    key, call = company.create_key(), company.call()
+    first = house.api_keys.rotate(RotateApiKey(key.id), call)
+    second = house.api_keys.rotate(RotateApiKey(key.id), call)
+    assert [accepted(house, key, secret) for secret in (key.apisecret, first.apisecret, second.apisecret)] == [
+        False, True, True,
+    ]  # fmt: skip
+
+
+def test_rotations_at_once_leave_the_last_two_secrets(house: Services, company: Company) -> None:
+    key, call = company.create_key(), company.call()
+    rotated = at_once([lambda: house.api_keys.rotate(RotateApiKey(key.id), call)] * 8, threads=8)
+    assert refusals(rotated) == []
+    assert sum(accepted(house, key, secret) for secret in [key.apisecret, *(each.apisecret for each in rotated)]) == 2
+
+
+def test_a_key_works_until_it_expires(house: Services, company: Company, clock: MovableClock) -> None:
+    key = house.api_keys.create(CreateApiKey(expires_at=clock.now() + timedelta(seconds=30)), company.call())
+    assert accepted(house, key)
+    clock.advance(31)
+    with pytest.raises(ServiceError) as refusal:
+        house.auth.identify_key(key.apikey, key.apisecret, "192.0.2.1")
+    assert refusal.value.code is Code.API_KEY_DISABLED
+
+
+def test_the_operator_disables_and_enables_a_key_by_id_or_apikey(house: Services, company: Company) -> None:
+    key = company.create_key()
+    assert house.api_keys.set_active(key.id, False, OPERATOR).is_active == 0
+    assert not accepted(house, key)
+    assert house.api_keys.set_active(key.apikey, True, OPERATOR).is_active == 1
+    assert accepted(house, key)
+    trail = AuditEvent.select().where(AuditEvent.object_id == key.id).order_by(AuditEvent.id)
+    assert [(line.action, line.actor) for line in trail][-2:] == [
+        ("api_key.disabled", "operator"), ("api_key.enabled", "operator"),
+    ]  # fmt: skip
+    with pytest.raises(ServiceError):
+        house.api_keys.set_active("nothing", False, OPERATOR)
+    with pytest.raises(ServiceError):
+        house.api_keys.set_active(key.id, False, company.call())
+
+
+def test_an_imported_key_works_and_a_second_import_changes_nothing(house: Services, company: Company) -> None:
+    wish = ImportApiKey(company.id, "LegacyKey01", "a secret of theirs!".replace(" ", "-"), ("balance:read",))
+    first = house.api_keys.import_key(wish, OPERATOR)
+    assert (first.outcome, house.api_keys.import_key(wish, OPERATOR).outcome) == ("created", "unchanged")
+    caller = house.auth.identify_key(wish.apikey, wish.apisecret, "192.0.2.1")
+    assert caller.grants == frozenset({"balance:read"})
+    wider = ImportApiKey(company.id, wish.apikey, wish.apisecret, ("ussd:*", "balance:read"))
+    assert house.api_keys.import_key(wider, OPERATOR).outcome == "updated"
+    (key,) = house.api_keys.list(company.call())
+    assert (key.id, key.scopes, key.apisecret) == (first.api_key_id, "balance:read ussd:*", wish.apisecret)
+
+
+def test_what_cannot_be_imported_is_refused_and_nothing_changes(house: Services, company: Company) -> None:
+    key, other = company.create_key(), Company(house, "other")
+    mistyped = key.apikey[:-1] + ("a" if key.apikey[-1] != "a" else "b")
+    for wish, sentence in [
+        (ImportApiKey(company.id, mistyped, key.apisecret), "apikey: Must be"),
+        (ImportApiKey(company.id, "short", key.apisecret), "apikey: Must be"),
+        (ImportApiKey(company.id, "with space 12", key.apisecret), "apikey: Must be"),
+        (ImportApiKey(company.id, "Twelve123456\n", key.apisecret), "apikey: Must be"),
+        (ImportApiKey(company.id, "Twelve123456", "short"), "apisecret: Must be"),
+        (ImportApiKey(company.id, "Twelve123456", "é" * 20), "apisecret: Must be"),
+        (ImportApiKey(company.id, "Twelve123456", key.apisecret, ("all",)), "scopes: Must be"),
+        (ImportApiKey(company.id, key.apikey, new_apisecret()), "apisecret: Is not the one"),
+        (ImportApiKey(other.id, key.apikey, key.apisecret), "apikey: Belongs to another client"),
+        (ImportApiKey("0192e4a0-0000-7000-8000-000000000000", "Twelve123456", key.apisecret), "Client not found"),
+    ]:
+        with pytest.raises(ServiceError, match=sentence):
+            house.api_keys.import_key(wish, OPERATOR)
+    assert house.api_keys.list(company.call()) == (key,)
+    assert house.api_keys.list(other.call()) == ()
+
+
+def test_a_deleted_key_can_never_be_imported_again(house: Services, company: Company) -> None:
+    key = company.create_key()
+    house.api_keys.delete(DeleteApiKey(key.id), company.call())
+    for client_id in (company.id, Company(house, "other").id):
+        with pytest.raises(ServiceError, match="never be used again"):
+            house.api_keys.import_key(ImportApiKey(client_id, key.apikey, key.apisecret), OPERATOR)
+
+
+def test_a_key_imported_while_it_is_deleted_does_not_come_back(house: Services, company: Company) -> None:
+    call = company.call()
+    for _ in range(5):
+        key = company.create_key()
+        wish = ImportApiKey(company.id, key.apikey, key.apisecret)
+        at_once(
+            [lambda key=key: house.api_keys.delete(DeleteApiKey(key.id), call)]
+            + [lambda wish=wish: house.api_keys.import_key(wish, OPERATOR)] * 4
+        )
+        assert not accepted(house, key)
+    assert house.api_keys.list(call) == ()
+
+
+def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(house: Services, company: Company) -> None:
+    key, viewer, developer = company.create_key(), company.call("viewer"), company.call("developer")
+    for deed in (
+        lambda: house.api_keys.list(viewer),
+        lambda: house.api_keys.create(CreateApiKey(), viewer),
+        lambda: house.api_keys.rotate(RotateApiKey(key.id), viewer),
+        lambda: house.api_keys.delete(DeleteApiKey(key.id), developer),
+        lambda: house.api_keys.delete_many(DeleteApiKeys((key.id,)), developer),
+        lambda: house.api_keys.import_key(ImportApiKey(company.id, new_apikey(), new_apisecret()), company.call()),
+    ):
+        with pytest.raises(ServiceError) as refusal:
+            deed()
+        assert refusal.value.code is Code.INSUFFICIENT_SCOPE
+    assert accepted(house, key)
+
+
+def test_the_last_use_is_noted_once_a_minute(house: Services, company: Company, clock: MovableClock) -> None:
+    key, call = company.create_key(), company.call()
+
+    def last_used() -> datetime | None:
+        return house.api_keys.list(call)[0].last_used_at
+
+    assert last_used() is None
+    assert not accepted(house, key, new_apisecret())
+    assert last_used() is None
+    assert accepted(house, key)
+    first = last_used()
+    clock.advance(59)
+    assert accepted(house, key)
+    assert last_used() == first
+    clock.advance(2)
+    assert accepted(house, key)
+    latest = last_used()
+    assert first is not None
+    assert latest is not None
+    assert latest - first >= timedelta(seconds=60)
+
+
+def test_canonical_scopes_are_sorted_and_said_once() -> None:
+    assert canonical_scopes(["ussd:write", "balance:read", "ussd:write"]) == "balance:read ussd:write"
+    for bad in ([], [""], ["ussd"], ["ussd:"], ["ussd:delete"], ["*"], ["api_keys:list"], ["ussd:read "]):
+        with pytest.raises(ValueError):
+            canonical_scopes(bad)
+
+
+def test_a_secret_never_shows_in_a_repr(house: Services, company: Company) -> None:
+    key, call = company.create_key(), company.call()
+    rotated = house.api_keys.rotate(RotateApiKey(key.id), call)
+    wish = ImportApiKey(company.id, new_apikey(), key.apisecret)
+    assert not [secret for secret in (key.apisecret, rotated.apisecret) if secret in f"{key!r}{rotated!r}{wish!r}"]
+
+
+def _conversation(company: Company, clock: MovableClock, key_id: str, status: str) -> str:
+    now = clock.now()
+    menu, _ = Menu.get_or_create(
+        client_id=company.id, name="shop",
+        defaults={"id": new_id(now), "draft": {}, "draft_saved_at": now},
+    )  # fmt: skip
+    row = UssdSession.create(
+        id=new_id(now), client_id=company.id, key_id=key_id, phone_number="+256770000000", service_code="*165#",
+        network="mtn", status=status, menu_id=menu.id, menu_version=1, node="root", language="en", turn=1, state={},
+        turns=[], action="continue", message="", created_at=now, last_seen_at=now, expires_at=now,
+        ended_at=None if status == "active" else now,
+    )  # fmt: skip
+    return row.id
