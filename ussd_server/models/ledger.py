@@ -32,7 +32,7 @@ class Transfer(Table):
     """One row, both legs: `amount_cents` from the debited to the credited account.
 
     `kind` is `move` (at once), `hold` (reserves on the debited account), `post` (ends a hold and moves) or `void` (ends a
-    hold and releases). Never edited, never deleted. `purpose` says what for: `amount`, `fee` or `fee_return`.
+    hold and releases). Never edited, never deleted. `purpose` says what for: `amount` or `fee`.
     """
 
     id = IdField(primary_key=True)

@@ -17,9 +17,15 @@ _DIRECTORY = Path(__file__).parent / "migrations"
 _ADVISORY_LOCK = 7_256_256_165
 
 _TYPES = {
-    "POSTGRES": {"{id}": "uuid", "{moment}": "timestamptz", "{bool}": "boolean", "{bytes}": "bytea", "{strict}": ""},
-    "SQLITE": {"{id}": "text", "{moment}": "text", "{bool}": "integer", "{bytes}": "blob", "{strict}": "STRICT"},
-}
+    "POSTGRES": {
+        "{id}": "uuid", "{moment}": "timestamptz", "{bool}": "boolean", "{bytes}": "bytea",
+        "{strict}": "", "{strict_by_key}": "",
+    },
+    "SQLITE": {
+        "{id}": "text", "{moment}": "text", "{bool}": "integer", "{bytes}": "blob",
+        "{strict}": "STRICT", "{strict_by_key}": "STRICT, WITHOUT ROWID",
+    },
+}  # fmt: skip
 _SQLITE_WIDTHS = (("bigint", "integer"),)
 
 
@@ -43,8 +49,9 @@ def missing_migrations() -> list[str]:
 def execute_all(db: Any, statements: str, *, separator: str = ";;") -> None:
     """Run the statements of a migration, written once for both databases.
 
-    Types: `{id}`, `{moment}`, `{bool}`, `{bytes}`; `{strict}` stands behind a table. Statements are separated by `;;`
-    because bodies of triggers contain semicolons.
+    Types: `{id}`, `{moment}`, `{bool}`, `{bytes}`; `{strict}` stands behind a table, `{strict_by_key}` behind one
+    whose rows have no hidden number beside their key by which a hand could replace them. Statements are separated by
+    `;;` because bodies of triggers contain semicolons.
     """
     for placeholder, written in _TYPES["POSTGRES" if is_postgres() else "SQLITE"].items():
         statements = statements.replace(placeholder, written)

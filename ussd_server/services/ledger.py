@@ -17,7 +17,7 @@ FEES_ACCOUNT = "fees"
 DEPOSITS_ACCOUNT = "deposits"
 SHORTFALL_ACCOUNT = "shortfall"
 
-AMOUNT, FEE, FEE_RETURN = "amount", "fee", "fee_return"
+AMOUNT, FEE = "amount", "fee"
 
 
 class OverdraftError(Exception):

@@ -11,23 +11,27 @@ CREATE TABLE ledger_accounts (
     kind text NOT NULL CHECK (kind IN ('main', 'subscriber', 'provider', 'fees', 'deposits', 'shortfall')),
     currency text NOT NULL CHECK (currency = 'UGX'),
     balance_cents bigint NOT NULL,
-    reserved_cents bigint NOT NULL CHECK (reserved_cents >= 0),
+    reserved_cents bigint NOT NULL CONSTRAINT no_negative_reservation CHECK (reserved_cents >= 0),
     created_at {moment} NOT NULL,
     {last_transfer}
     UNIQUE (client_id, name),
+    CHECK (kind = CASE substr(name, 1, 1) WHEN '+' THEN 'subscriber' ELSE
+        CASE substr(name, 1, 9) WHEN 'provider:' THEN 'provider' ELSE name END END),
     CONSTRAINT no_overdraft CHECK (balance_cents - reserved_cents >= 0 OR kind IN ('provider', 'deposits', 'shortfall'))
-) {strict};;
+) {strict_by_key};;
 CREATE TABLE ledger_transfers (
-    id {id} PRIMARY KEY,
+    {position}
+    id {id} NOT NULL,
     client_id {id} NOT NULL REFERENCES clients (id),
     transaction_id {id} NOT NULL REFERENCES transactions (id),
     kind text NOT NULL CHECK (kind IN ('move', 'hold', 'post', 'void')),
-    purpose text NOT NULL CHECK (purpose IN ('amount', 'fee', 'fee_return')),
+    purpose text NOT NULL CHECK (purpose IN ('amount', 'fee')),
     debit_account_id {id} NOT NULL REFERENCES ledger_accounts (id),
     credit_account_id {id} NOT NULL REFERENCES ledger_accounts (id),
     amount_cents bigint NOT NULL CHECK (amount_cents > 0),
     hold_id {id} UNIQUE REFERENCES ledger_transfers (id),
     created_at {moment} NOT NULL,
+    {key} (id),
     CHECK (debit_account_id <> credit_account_id),
     CHECK ((hold_id IS NOT NULL) = (kind IN ('post', 'void')))
 ) {strict};;
@@ -38,28 +42,41 @@ CREATE INDEX ledger_transfers_debits ON ledger_transfers (debit_account_id, id);
 CREATE INDEX ledger_transfers_credits ON ledger_transfers (credit_account_id, id)
 """
 
-_POSTGRES_RULES = """
+# What may not be, as a condition on a NEW transfer, in words that both databases understand.
+_REFUSALS = {
+    "both accounts of a transfer belong to its client": """(
+        SELECT count(*) FROM ledger_accounts
+        WHERE id IN (NEW.debit_account_id, NEW.credit_account_id) AND client_id = NEW.client_id) <> 2""",
+    "a transfer moves what its transaction promised": """NOT EXISTS (
+        SELECT 1 FROM transactions WHERE id = NEW.transaction_id AND client_id = NEW.client_id
+            AND NEW.amount_cents = CASE NEW.purpose WHEN 'amount' THEN amount_cents ELSE fee_cents END)""",
+    "a post or void repeats its hold": """NEW.hold_id IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM ledger_transfers AS held WHERE held.id = NEW.hold_id AND held.kind = 'hold'
+            AND held.transaction_id = NEW.transaction_id AND held.purpose = NEW.purpose
+            AND held.debit_account_id = NEW.debit_account_id AND held.credit_account_id = NEW.credit_account_id
+            AND held.amount_cents = NEW.amount_cents)""",
+    "a hold comes first and is ended before anything else moves": """NEW.hold_id IS NULL AND EXISTS (
+        SELECT 1 FROM ledger_transfers AS earlier
+        WHERE earlier.transaction_id = NEW.transaction_id AND earlier.purpose = NEW.purpose AND earlier.id <> NEW.id
+            AND (NEW.kind = 'hold' OR (earlier.kind = 'hold' AND NOT EXISTS (
+                SELECT 1 FROM ledger_transfers WHERE hold_id = earlier.id))))""",
+}
+
+_POSTGRES_RULES = f"""
 CREATE FUNCTION ledger_apply() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    held ledger_transfers;
-    owners integer;
 BEGIN
     -- Always in the order of the ids, so that two transfers between the same accounts cannot wait for each other.
-    SELECT count(*) INTO owners FROM (
-        SELECT 1 FROM ledger_accounts
-        WHERE id IN (NEW.debit_account_id, NEW.credit_account_id) AND client_id = NEW.client_id
-        ORDER BY id FOR NO KEY UPDATE) AS locked;
-    IF owners <> 2 THEN
-        RAISE EXCEPTION 'both accounts of a transfer belong to its client' USING ERRCODE = 'integrity_constraint_violation';
-    END IF;
-    IF NEW.hold_id IS NOT NULL THEN
-        SELECT * INTO held FROM ledger_transfers WHERE id = NEW.hold_id;
-        IF (held.kind, held.transaction_id, held.purpose, held.debit_account_id, held.credit_account_id, held.amount_cents)
-           IS DISTINCT FROM
-           ('hold'::text, NEW.transaction_id, NEW.purpose, NEW.debit_account_id, NEW.credit_account_id, NEW.amount_cents) THEN
-            RAISE EXCEPTION 'a post or void repeats its hold' USING ERRCODE = 'integrity_constraint_violation';
-        END IF;
-    END IF;
+    PERFORM 1 FROM ledger_accounts WHERE id IN (NEW.debit_account_id, NEW.credit_account_id)
+        ORDER BY id FOR NO KEY UPDATE;
+    {
+    "".join(
+        f'''
+    IF {condition} THEN
+        RAISE EXCEPTION '{refusal}' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;'''
+        for refusal, condition in _REFUSALS.items()
+    )
+}
     UPDATE ledger_accounts SET
         balance_cents = balance_cents - CASE WHEN NEW.kind IN ('move', 'post') THEN NEW.amount_cents ELSE 0 END,
         reserved_cents = reserved_cents + CASE NEW.kind
@@ -96,52 +113,66 @@ BEGIN
         SELECT (entry ->> name)::uuid FROM jsonb_array_elements(entries) AS entry,
             unnest(ARRAY['debit_account_id', 'credit_account_id']) AS name)
         ORDER BY id FOR NO KEY UPDATE;
-    INSERT INTO ledger_transfers
-        (id, client_id, transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id, created_at)
-    SELECT id, client_id, transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id, created_at
-        FROM jsonb_populate_recordset(NULL::ledger_transfers, entries);
+    INSERT INTO ledger_transfers SELECT * FROM jsonb_populate_recordset(NULL::ledger_transfers, entries);
 END $$
 """
 
-# SQLite cannot tell a trigger's update from a hand's. An account therefore names the transfer that changed it last, and
-# a change is only accepted for a later transfer, and only by exactly what that transfer says.
-_SQLITE_RULES = """
+# SQLite cannot tell a trigger's update from a hand's. An account therefore names the transfer that changed it last by
+# its position in the book, which has no gaps; a change is only accepted for a later transfer, and only by exactly what
+# that transfer says. Limits are raised by name here because a hand's OR IGNORE would step over the CHECK of one account
+# and still change the other. What REPLACE would remove is looked for first: it asks no trigger for deletions.
+_SQLITE_RULES = f"""
 CREATE TRIGGER ledger_transfers_rules BEFORE INSERT ON ledger_transfers BEGIN
-    SELECT RAISE(ABORT, 'both accounts of a transfer belong to its client') WHERE (
-        SELECT count(*) FROM ledger_accounts
-        WHERE id IN (NEW.debit_account_id, NEW.credit_account_id) AND client_id = NEW.client_id) <> 2;
-    SELECT RAISE(ABORT, 'a post or void repeats its hold') WHERE NEW.hold_id IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM ledger_transfers AS held WHERE held.id = NEW.hold_id AND held.kind = 'hold'
-            AND held.transaction_id = NEW.transaction_id AND held.purpose = NEW.purpose
-            AND held.debit_account_id = NEW.debit_account_id AND held.credit_account_id = NEW.credit_account_id
-            AND held.amount_cents = NEW.amount_cents);
+    SELECT RAISE(ABORT, 'rows of ledger_transfers are never replaced') WHERE EXISTS (
+        SELECT 1 FROM ledger_transfers
+        WHERE id = NEW.id OR position = NEW.position OR hold_id = NEW.hold_id
+            OR (transaction_id = NEW.transaction_id AND purpose = NEW.purpose
+                AND (kind = NEW.kind OR (kind IN ('move', 'post') AND NEW.kind IN ('move', 'post')))));
+    {
+    "".join(
+        f'''
+    SELECT RAISE(ABORT, '{refusal}') WHERE {condition};'''
+        for refusal, condition in _REFUSALS.items()
+    )
+}
 END;;
 CREATE TRIGGER ledger_transfers_apply AFTER INSERT ON ledger_transfers BEGIN
+    SELECT RAISE(ABORT, 'the book has no gaps') WHERE NEW.position <> 1 + coalesce(
+        (SELECT max(position) FROM ledger_transfers WHERE position <> NEW.position), 0);
     UPDATE ledger_accounts SET
         balance_cents = balance_cents - iif(NEW.kind IN ('move', 'post'), NEW.amount_cents, 0),
         reserved_cents = reserved_cents
             + CASE NEW.kind WHEN 'hold' THEN NEW.amount_cents WHEN 'move' THEN 0 ELSE -NEW.amount_cents END,
-        last_transfer = NEW.rowid
+        last_transfer = NEW.position
     WHERE id = NEW.debit_account_id;
     UPDATE ledger_accounts SET
         balance_cents = balance_cents + iif(NEW.kind IN ('move', 'post'), NEW.amount_cents, 0),
-        last_transfer = NEW.rowid
+        last_transfer = NEW.position
     WHERE id = NEW.credit_account_id;
 END;;
 CREATE TRIGGER ledger_accounts_begin_empty BEFORE INSERT ON ledger_accounts
 WHEN NEW.balance_cents <> 0 OR NEW.reserved_cents <> 0 OR NEW.last_transfer <> 0
 BEGIN SELECT RAISE(ABORT, 'an account begins empty'); END;;
+CREATE TRIGGER ledger_accounts_unreplaced BEFORE INSERT ON ledger_accounts
+WHEN EXISTS (SELECT 1 FROM ledger_accounts WHERE id = NEW.id OR (client_id = NEW.client_id AND name = NEW.name))
+BEGIN SELECT RAISE(ABORT, 'rows of ledger_accounts are never replaced'); END;;
+CREATE TRIGGER ledger_accounts_limits BEFORE UPDATE ON ledger_accounts BEGIN
+    SELECT RAISE(ABORT, 'no_negative_reservation') WHERE NEW.reserved_cents < 0;
+    SELECT RAISE(ABORT, 'no_overdraft') WHERE NEW.balance_cents - NEW.reserved_cents < 0
+        AND NEW.kind NOT IN ('provider', 'deposits', 'shortfall');
+END;;
 CREATE TRIGGER ledger_accounts_guard BEFORE UPDATE ON ledger_accounts
 WHEN NEW.id IS NOT OLD.id OR NEW.client_id IS NOT OLD.client_id OR NEW.name IS NOT OLD.name OR NEW.kind IS NOT OLD.kind
     OR NEW.currency IS NOT OLD.currency OR NEW.created_at IS NOT OLD.created_at
     OR NOT EXISTS (
-        SELECT 1 FROM ledger_transfers AS t WHERE t.rowid = NEW.last_transfer AND t.rowid > OLD.last_transfer AND (
-            (t.debit_account_id = OLD.id
-                AND NEW.balance_cents = OLD.balance_cents - iif(t.kind IN ('move', 'post'), t.amount_cents, 0)
+        SELECT 1 FROM ledger_transfers AS said
+        WHERE said.position = NEW.last_transfer AND said.position > OLD.last_transfer AND (
+            (said.debit_account_id = OLD.id
+                AND NEW.balance_cents = OLD.balance_cents - iif(said.kind IN ('move', 'post'), said.amount_cents, 0)
                 AND NEW.reserved_cents = OLD.reserved_cents
-                    + CASE t.kind WHEN 'hold' THEN t.amount_cents WHEN 'move' THEN 0 ELSE -t.amount_cents END)
-            OR (t.credit_account_id = OLD.id
-                AND NEW.balance_cents = OLD.balance_cents + iif(t.kind IN ('move', 'post'), t.amount_cents, 0)
+                    + CASE said.kind WHEN 'hold' THEN said.amount_cents WHEN 'move' THEN 0 ELSE -said.amount_cents END)
+            OR (said.credit_account_id = OLD.id
+                AND NEW.balance_cents = OLD.balance_cents + iif(said.kind IN ('move', 'post'), said.amount_cents, 0)
                 AND NEW.reserved_cents = OLD.reserved_cents)))
 BEGIN SELECT RAISE(ABORT, 'only a transfer changes an account'); END;;
 CREATE TRIGGER ledger_accounts_keep BEFORE DELETE ON ledger_accounts
@@ -154,6 +185,11 @@ BEGIN SELECT RAISE(ABORT, 'rows of ledger_transfers are never changed'); END
 
 
 def up(migrator, db):
-    last_transfer = "" if is_postgres() else "last_transfer integer NOT NULL DEFAULT 0,"
-    execute_all(db, _TABLES.replace("{last_transfer}", last_transfer))
-    execute_all(db, _POSTGRES_RULES if is_postgres() else _SQLITE_RULES)
+    postgres = is_postgres()
+    tables = (
+        _TABLES.replace("{last_transfer}", "" if postgres else "last_transfer integer NOT NULL DEFAULT 0,")
+        .replace("{position}", "" if postgres else "position integer PRIMARY KEY,")
+        .replace("{key}", "PRIMARY KEY" if postgres else "UNIQUE")
+    )
+    execute_all(db, tables)
+    execute_all(db, _POSTGRES_RULES if postgres else _SQLITE_RULES)
