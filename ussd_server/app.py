@@ -19,13 +19,17 @@ from ussd_server.adapters.client_server import ClientServer
 from ussd_server.adapters.providers.prediction import predict
 from ussd_server.adapters.providers.sandbox import SandboxProvider
 from ussd_server.adapters.transport import Transport
+from ussd_server.adapters.transport import Transport
 from ussd_server.blueprints.balances import balances
 from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
 from ussd_server.blueprints.doors import refuse
 from ussd_server.blueprints.gateways import gateways
+from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.transactions import transactions
+from ussd_server.blueprints.webhooks import webhooks
+from ussd_server.blueprints.ussd import ussd
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, database_now, open_database, release_connection
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.clock import Clock
@@ -45,6 +49,9 @@ from ussd_server.services.conversations import Conversations
 from ussd_server.services.credentials import Vault
 from ussd_server.services.deeds import Deeds
 from ussd_server.services.gateways import GatewayService
+from ussd_server.services.deliveries import DeliveryService
+from ussd_server.services.events import EventService
+from ussd_server.services.fanout import FanOut
 from ussd_server.services.health import HealthService
 from ussd_server.services.house_keys import HouseKeyService
 from ussd_server.services.logins import LoginService
@@ -53,6 +60,7 @@ from ussd_server.services.providers import Providers
 from ussd_server.services.sessions import Sessions
 from ussd_server.services.settlement import Settlement
 from ussd_server.services.transactions import TransactionService
+from ussd_server.services.webhooks import WebhookService
 from ussd_server.services.ussd import UssdService
 from ussd_server.settings import Settings
 
@@ -93,6 +101,10 @@ class Services:
     transactions: TransactionService
     balances: BalanceService
     settlement: Settlement
+    webhooks: WebhookService
+    events: EventService
+    fanout: FanOut
+    deliveries: DeliveryService
 
 
 class _Json(JSONProvider):
@@ -112,7 +124,10 @@ class _Json(JSONProvider):
 def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     """Make every service from the settings and open the database; nothing is connected yet."""
     clock = clock or Clock()
-    open_database(settings.database_url, max_connections=settings.threads + settings.worker_threads + 4)
+    open_database(
+        settings.database_url,
+        max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 4,
+    )
     keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
     storage = SlidingLogStorage(settings.redis_url)
     companies = [SandboxProvider(clock.now)] if settings.is_sandbox else []
@@ -151,6 +166,15 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         transactions=payments,
         balances=accounts,
         settlement=Settlement(providers, clock, lambda name: limiter.hit(f"provider:{name}", "all").accepted),
+        webhooks=WebhookService(guard, vault, clock),
+        events=EventService(tokens, clock),
+        fanout=FanOut(vault, clock),
+        deliveries=DeliveryService(
+            vault,
+            Transport(guard, max_connections=settings.delivery_slots),
+            clock,
+            settings.delivery_slots,
+        ),
     )
 
 
@@ -179,7 +203,7 @@ def create_app(services: Services) -> Flask:
 
 
 def _register_doors(app: Flask) -> None:
-    for room in (gateways, ops, transactions, collection, balances, logins, clients):
+    for room in (gateways, ussd, menus, ops, transactions, collection, balances, logins, clients, webhooks):
         app.register_blueprint(room)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -36,6 +37,7 @@ from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.channels import service_code, view_of_code
 
 MAX_MENUS = 200
+_MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class MenuService:
@@ -49,9 +51,12 @@ class MenuService:
     def save_draft(self, wish: SaveDraft, call: CallContext) -> CheckReport:
         """Keep a draft, also one that could not be published, and say what is wrong with it.
 
-        The document may leave out its `id`; INVALID_REQUEST when it names another menu, or beyond 200 menus a client.
+        The document may leave out its `id`. INVALID_REQUEST when it names another menu, when the id is not 1 to 64
+        letters, digits and `_.-`, or beyond 200 menus a client.
         """
         call.require("menus:write")
+        if not _MENU_ID.fullmatch(wish.menu_id):
+            raise ServiceError(Code.INVALID_REQUEST, "menu_id: Must be 1 to 64 letters, digits, dots, dashes or _.")
         document = _named(wish.document, wish.menu_id)
         now = self._clock.now()
         saved = {"draft": document, "draft_saved_at": now}
@@ -216,7 +221,7 @@ def _is(menu_id: str, call: CallContext) -> Any:
 
 
 def _find(menu_id: str, call: CallContext) -> Menu:
-    menu = Menu.get_or_none(_is(menu_id, call))
+    menu = Menu.get_or_none(_is(menu_id, call)) if _MENU_ID.fullmatch(menu_id) else None
     if menu is None:
         raise ServiceError(Code.NOT_FOUND, "Menu not found")
     return menu

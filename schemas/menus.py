@@ -1,0 +1,161 @@
+"""Menus, their versions, and service codes on the wire (wire contract 3.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from marshmallow import INCLUDE, fields, pre_load
+
+from schemas.envelopes import Body, Query, Record
+from schemas.fields import JsonObject, Text, Timestamp, Whole
+
+_LONGEST_DOCUMENT = 1_000_000
+_HIGHEST_VERSION = 1_000_000
+
+
+class MenuRequest(Body):
+    """A menu document: the whole body is one, and what stands in it is the check's business."""
+
+    document = JsonObject(longest=_LONGEST_DOCUMENT)
+
+    class Meta:
+        unknown = INCLUDE
+
+    @pre_load
+    def wrap(self, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Take the whole body for the document."""
+        return {"document": body}
+
+
+class OptionalMenuRequest(MenuRequest):
+    """A menu document, or nothing."""
+
+    document = JsonObject(longest=_LONGEST_DOCUMENT, allow_none=True)
+
+    @pre_load
+    def wrap(self, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Take the whole body for the document, if there is one."""
+        return {"document": body or None}
+
+
+class RollbackRequest(Body):
+    """Which version to put in force again."""
+
+    version = Whole(required=True, lowest=1, highest=_HIGHEST_VERSION)
+
+
+class BindRequest(Body):
+    """Which menu answers a code."""
+
+    menu_id = Text(required=True, longest=64)
+
+
+class NoBody(Body):
+    """For calls that need nothing beside their path."""
+
+
+class GraphQuery(Query):
+    """Of which version the graph is wanted."""
+
+    version = Whole(lowest=1, highest=_HIGHEST_VERSION)
+
+
+class FindingRecord(Record):
+    """One thing that is wrong or doubtful; the last five are set for a screen that does not fit."""
+
+    rule = fields.String()
+    message = fields.String()
+    node = fields.String()
+    language = fields.String()
+    network = fields.String()
+    excess = fields.Integer()
+    unit = fields.String()
+    screen = fields.String()
+
+
+class CheckReportRecord(Record):
+    """What a check found; errors block publishing."""
+
+    menu_id = fields.String()
+    passes = fields.Boolean()
+    errors = fields.List(fields.Nested(FindingRecord()))
+    warnings = fields.List(fields.Nested(FindingRecord()))
+
+
+class MenuSummaryRecord(Record):
+    """A menu in a list."""
+
+    menu_id = fields.String()
+    title = fields.String()
+    published_version = fields.Integer()
+    draft_saved_at = Timestamp()
+    codes = fields.List(fields.String())
+
+
+class MenuRecord(MenuSummaryRecord):
+    """A menu with its documents."""
+
+    draft = fields.Raw()
+    published = fields.Raw()
+
+
+class VersionRecord(Record):
+    """A published version."""
+
+    menu_id = fields.String()
+    version = fields.Integer()
+    published_at = Timestamp()
+    in_force = fields.Boolean()
+
+
+class CodeRecord(Record):
+    """A service code and the menu that answers it."""
+
+    service_code = fields.String()
+    menu_id = fields.String()
+    created_at = Timestamp()
+
+
+class GraphNodeRecord(Record):
+    """A node in a graph; `rank` counts the steps from the start."""
+
+    id = fields.String()
+    type = fields.String()
+    text = fields.String()
+    rank = fields.Integer()
+
+
+class GraphEdgeRecord(Record):
+    """A way from one node to another."""
+
+    source = fields.String(data_key="from", attribute="from")
+    target = fields.String(data_key="to", attribute="to")
+    label = fields.String()
+
+
+class GraphRecord(Record):
+    """How the nodes of a menu hang together, and the same as a picture."""
+
+    menu_id = fields.String()
+    version = fields.Integer()
+    nodes = fields.List(fields.Nested(GraphNodeRecord()))
+    edges = fields.List(fields.Nested(GraphEdgeRecord()))
+    svg = fields.String()
+
+
+class MenuListRecord(Record):
+    """The client's menus, by name."""
+
+    items = fields.List(fields.Nested(MenuSummaryRecord()))
+
+
+class VersionListRecord(Record):
+    """A menu's versions, newest first."""
+
+    items = fields.List(fields.Nested(VersionRecord()))
+
+
+class CodeListRecord(Record):
+    """The client's codes."""
+
+    items = fields.List(fields.Nested(CodeRecord()))

@@ -1,0 +1,120 @@
+"""The door to menus, their versions, and the codes that lead to them."""
+
+from __future__ import annotations
+
+from schemas.menus import (
+    BindRequest,
+    CheckReportRecord,
+    CodeListRecord,
+    CodeRecord,
+    GraphQuery,
+    GraphRecord,
+    MenuListRecord,
+    MenuRecord,
+    MenuRequest,
+    NoBody,
+    OptionalMenuRequest,
+    RollbackRequest,
+    VersionListRecord,
+    VersionRecord,
+)
+from ussd_server.blueprints.doors import Doorway, by_key, services
+from ussd_server.messages.channels import BindCode, CodeView
+from ussd_server.messages.menus import (
+    CheckMenu,
+    CheckReport,
+    GetGraph,
+    GraphView,
+    MenuSummary,
+    MenuView,
+    NameMenu,
+    RollBack,
+    SaveDraft,
+    VersionView,
+)
+from ussd_server.rpc.context import CallContext
+
+menus = Doorway("menus", by_key)
+
+
+@menus.call("GET", "/api/ussd/menus", needs="menus:read", gives=MenuListRecord(), message="Menus")
+def list_menus(call: CallContext) -> dict[str, tuple[MenuSummary, ...]]:
+    """The client's menus, by name."""
+    return {"items": services().menus.list(call)}
+
+
+@menus.call(
+    "PUT", "/api/ussd/menus/<menu_id>", needs="menus:write",
+    takes=MenuRequest, makes=SaveDraft, gives=CheckReportRecord(), message="Draft saved",
+)  # fmt: skip
+def save_draft(wish: SaveDraft, call: CallContext) -> CheckReport:
+    """Keep the draft of a menu; answers with what is wrong with it."""
+    return services().menus.save_draft(wish, call)
+
+
+@menus.call(
+    "GET", "/api/ussd/menus/<menu_id>", needs="menus:read", makes=NameMenu, gives=MenuRecord(), message="Menu"
+)  # fmt: skip
+def get_menu(wish: NameMenu, call: CallContext) -> MenuView:
+    """One menu with its draft and the document in force."""
+    return services().menus.get(wish, call)
+
+
+@menus.call(
+    "POST", "/api/ussd/menus/<menu_id>/check", needs="menus:read",
+    takes=OptionalMenuRequest, makes=CheckMenu, gives=CheckReportRecord(), message="Menu checked",
+)  # fmt: skip
+def check_menu(wish: CheckMenu, call: CallContext) -> CheckReport:
+    """Say what is wrong with a menu's draft, or with the document in the body, which is not kept."""
+    return services().menus.check(wish, call)
+
+
+@menus.call(
+    "POST", "/api/ussd/menus/<menu_id>/publish", needs="menus:write",
+    takes=NoBody, makes=NameMenu, gives=VersionRecord(), message="Menu published",
+)  # fmt: skip
+def publish_menu(wish: NameMenu, call: CallContext) -> VersionView:
+    """Put the draft in force as a new version."""
+    return services().menus.publish(wish, call)
+
+
+@menus.call(
+    "GET", "/api/ussd/menus/<menu_id>/versions", needs="menus:read",
+    makes=NameMenu, gives=VersionListRecord(), message="Menu versions",
+)  # fmt: skip
+def list_versions(wish: NameMenu, call: CallContext) -> dict[str, tuple[VersionView, ...]]:
+    """Every published version of a menu, newest first."""
+    return {"items": services().menus.versions(wish, call)}
+
+
+@menus.call(
+    "POST", "/api/ussd/menus/<menu_id>/rollback", needs="menus:write",
+    takes=RollbackRequest, makes=RollBack, gives=VersionRecord(), message="Menu rolled back",
+)  # fmt: skip
+def roll_back_menu(wish: RollBack, call: CallContext) -> VersionView:
+    """Put an earlier version in force again."""
+    return services().menus.roll_back(wish, call)
+
+
+@menus.call(
+    "GET", "/api/ussd/menus/<menu_id>/graph", needs="menus:read",
+    query=GraphQuery, makes=GetGraph, gives=GraphRecord(), message="Menu graph",
+)  # fmt: skip
+def get_graph(wish: GetGraph, call: CallContext) -> GraphView:
+    """How the nodes of a menu hang together, as data and as a picture."""
+    return services().menus.graph(wish, call)
+
+
+@menus.call("GET", "/api/ussd/codes", needs="menus:read", gives=CodeListRecord(), message="Service codes")
+def list_codes(call: CallContext) -> dict[str, tuple[CodeView, ...]]:
+    """The client's service codes and the menus that answer them."""
+    return {"items": services().menus.codes(call)}
+
+
+@menus.call(
+    "PUT", "/api/ussd/codes/<service_code>", needs="menus:write",
+    takes=BindRequest, makes=BindCode, gives=CodeRecord(), message="Service code bound",
+)  # fmt: skip
+def bind_code(wish: BindCode, call: CallContext) -> CodeView:
+    """Let a menu answer a code; the closing hash of the code may be left out of the path."""
+    return services().menus.bind_code(wish, call)

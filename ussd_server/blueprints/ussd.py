@@ -1,0 +1,63 @@
+"""The door to USSD sessions, for programs that are the phone themselves."""
+
+from __future__ import annotations
+
+from schemas.ussd import (
+    EntryRequest,
+    SessionPageRecord,
+    SessionQuery,
+    SessionRecord,
+    SessionRequest,
+    SessionTranscriptRecord,
+)
+from ussd_server.blueprints.doors import Doorway, Reply, by_key, services
+from ussd_server.messages.ussd import BeginSession, EnterText, ListSessions, NameSession, SessionPage, SessionView
+from ussd_server.rpc.context import CallContext
+
+ussd = Doorway("ussd", by_key)
+
+
+@ussd.call(
+    "POST", "/api/ussd/sessions", needs="ussd:write",
+    takes=SessionRequest, makes=BeginSession, gives=SessionRecord(), status=201, message="Session started",
+)  # fmt: skip
+def begin_session(wish: BeginSession, call: CallContext) -> Reply:
+    """Dial a service code; answers with the first screen."""
+    session = services().ussd.begin(wish, call)
+    return Reply(session, headers={"Location": f"/api/ussd/sessions/{session.session_id}"})
+
+
+@ussd.call(
+    "POST", "/api/ussd/sessions/<session_id>/input", needs="ussd:write",
+    takes=EntryRequest, makes=EnterText, gives=SessionRecord(), message="Next screen",
+)  # fmt: skip
+def enter_text(wish: EnterText, call: CallContext) -> SessionView:
+    """Answer a screen; the number of the last answered turn repeats that answer."""
+    return services().ussd.enter(wish, call)
+
+
+@ussd.call(
+    "GET", "/api/ussd/sessions/<session_id>", needs="ussd:read",
+    makes=NameSession, gives=SessionTranscriptRecord(), message="Session",
+)  # fmt: skip
+def get_session(wish: NameSession, call: CallContext) -> SessionView:
+    """One session with everything that was said."""
+    return services().ussd.get(wish, call)
+
+
+@ussd.call(
+    "GET", "/api/ussd/sessions", needs="ussd:read",
+    query=SessionQuery, makes=ListSessions, gives=SessionPageRecord(), message="Sessions",
+)  # fmt: skip
+def list_sessions(wish: ListSessions, call: CallContext) -> SessionPage:
+    """The client's sessions, newest first."""
+    return services().ussd.list(wish, call)
+
+
+@ussd.call(
+    "DELETE", "/api/ussd/sessions/<session_id>", needs="ussd:write",
+    makes=NameSession, gives=SessionRecord(), message="Session ended",
+)  # fmt: skip
+def end_session(wish: NameSession, call: CallContext) -> SessionView:
+    """End a session that is under way."""
+    return services().ussd.end(wish, call)
