@@ -122,7 +122,7 @@ class Vault:
             opened = AESGCM(house_key.material).decrypt(
                 rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(client_id, key_id)
             )
-        except InvalidTag:
+        except (InvalidTag, ValueError):
             raise SealBrokenError from None
         return opened.decode()
 

@@ -1,0 +1,119 @@
+"""Renewing the keys of the house under a running service."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.companies import OPERATOR, Company
+from tests.services.crowd import at_once
+from ussd_server.app import Services
+from ussd_server.messages.api_keys import ApiKeyView, RotateApiKey
+from ussd_server.messages.channels import CreateChannel
+from ussd_server.models.keys import ApiKey
+from ussd_server.models.ussd import Channel
+from ussd_server.rpc.status import ServiceError
+from ussd_server.services.credentials import SealBrokenError
+
+
+@pytest.fixture
+def company(house: Services) -> Company:
+    return Company(house)
+
+
+def open_door(house: Services, key: ApiKeyView, secret: str) -> bool:
+    return house.auth.identify_key(key.apikey, secret, "192.0.2.1").key_id == key.id
+
+
+def test_every_secret_lives_on_when_the_old_keys_are_gone(house: Services, company: Company) -> None:
+    keys = [company.create_key() for _ in range(5)]
+    rotated = house.api_keys.rotate(RotateApiKey(keys[0].id), company.call())
+    shared = house.channels.create(CreateChannel("africastalking"), OPERATOR)
+    own = house.channels.create(CreateChannel("africastalking", company.id), OPERATOR)
+    updated = {row.id: row.updated_at for row in ApiKey.select()}
+    house.house_keys.add(OPERATOR)
+    assert house.house_keys.rekey(OPERATOR, batch=2) == 7
+    house.house_keys.retire(OPERATOR)
+    assert open_door(house, keys[0], keys[0].apisecret)
+    assert open_door(house, keys[0], rotated.apisecret)
+    assert all(open_door(house, key, key.apisecret) for key in keys)
+    assert [key.apisecret for key in house.api_keys.list(company.call())][1:] == [key.apisecret for key in keys[1:]]
+    assert {row.id: row.updated_at for row in ApiKey.select()} == updated
+    for channel in (shared, own):
+        _, _, adapter, secret = channel.gateway_path.split("/")
+        assert house.channels.identify(adapter, secret).channel_id == channel.channel_id
+    assert [channel.gateway_path for channel in house.channels.list(OPERATOR)] == [
+        shared.gateway_path,
+        own.gateway_path,
+    ]
+
+
+def test_the_old_keys_stay_while_a_secret_needs_them(house: Services, company: Company) -> None:
+    key = company.create_key()
+    house.house_keys.add(OPERATOR)
+    with pytest.raises(ServiceError, match="still need an older key"):
+        house.house_keys.retire(OPERATOR)
+    assert open_door(house, key, key.apisecret)
+    house.house_keys.rekey(OPERATOR)
+    channel = house.channels.create(CreateChannel("africastalking"), OPERATOR)
+    house.house_keys.retire(OPERATOR)
+    house.house_keys.add(OPERATOR)
+    Channel.update(is_active=False).where(Channel.id == channel.channel_id).execute()
+    assert ApiKey.delete().execute() == 1
+    with pytest.raises(ServiceError, match="still need an older key"):
+        house.house_keys.retire(OPERATOR)
+
+
+def test_no_call_is_refused_while_secrets_are_carried_over(house: Services, company: Company) -> None:
+    keys = [company.create_key() for _ in range(8)]
+    done = threading.Event()
+
+    def renew() -> int:
+        try:
+            for _ in range(3):
+                house.house_keys.add(OPERATOR)
+                house.house_keys.rekey(OPERATOR, batch=3)
+                house.house_keys.retire(OPERATOR)
+        finally:
+            done.set()
+        return 0
+
+    def use(key: ApiKeyView) -> int:
+        count = 0
+        while not done.is_set():
+            assert open_door(house, key, key.apisecret)
+            count += 1
+        return count
+
+    counts = at_once([renew, *[lambda key=key: use(key) for key in keys]], threads=9)
+    assert sum(counts) > 0
+    assert not [count for count in counts if isinstance(count, ServiceError)]
+
+
+def test_rotations_that_cross_a_renewal_keep_their_secrets(house: Services, company: Company) -> None:
+    keys, call = [company.create_key() for _ in range(6)], company.call()
+    house.house_keys.add(OPERATOR)
+    _, *rotated = at_once(
+        [
+            lambda: house.house_keys.rekey(OPERATOR, batch=2),
+            *[lambda key=key: house.api_keys.rotate(RotateApiKey(key.id), call) for key in keys],
+        ],
+        threads=7,
+    )
+    house.house_keys.retire(OPERATOR)
+    for key, fresh in zip(keys, rotated, strict=True):
+        assert open_door(house, key, key.apisecret)
+        assert open_door(house, key, fresh.apisecret)
+
+
+def test_a_ciphertext_moved_to_another_row_shows_to_nobody(house: Services, company: Company) -> None:
+    mine, theirs = company.create_key(), Company(house, "other").create_key()
+    stolen = ApiKey.get_by_id(theirs.id)
+    ApiKey.update(secret_sealed=stolen.secret_sealed, secret_digest=stolen.secret_digest).where(
+        ApiKey.id == mine.id
+    ).execute()
+    with pytest.raises(SealBrokenError):
+        house.api_keys.list(company.call())
+    with pytest.raises(ServiceError):
+        open_door(house, mine, theirs.apisecret)
