@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
 from marshmallow import RAISE, Schema
+from marshmallow.fields import Field
 
 from schemas.fields import timestamp
 
@@ -16,6 +18,8 @@ class Body(Schema):
     """A JSON object that a caller sends; a field that is not declared is refused by name."""
 
     is_query: ClassVar[bool] = False
+    example: ClassVar[Mapping[str, Any]] = {}
+    """A body that is accepted; the API document shows it."""
     error_messages = {"unknown": "Unknown field."}  # noqa: RUF012
 
     class Meta:
@@ -31,7 +35,13 @@ class Query(Body):
 
 
 class Record(Schema):
-    """What an answer shows of a thing."""
+    """What an answer shows of a thing: every field, always, null where there is nothing to show."""
+
+    is_given: ClassVar[bool] = True
+
+    def on_bind_field(self, field_name: str, field_obj: Field[Any]) -> None:
+        """State that the field is always there."""
+        field_obj.required = True
 
 
 def is_management(path: str) -> bool:

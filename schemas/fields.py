@@ -11,6 +11,7 @@ from marshmallow import ValidationError, fields
 
 PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
 _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
+_AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _UPPER_BOUND = Decimal(1_000_000)
@@ -31,6 +32,11 @@ class PhoneNumber(fields.Field[str]):
         if not isinstance(value, str) or not PHONE_NUMBER.fullmatch(value):
             raise self.make_error("invalid")
         return value
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The same in the words of JSON Schema."""
+        return {"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$", "examples": ["+256772123456"]}
 
 
 class Amount(fields.Field[int]):
@@ -59,6 +65,14 @@ class Amount(fields.Field[int]):
     def _serialize(self, value: int | None, attr: str | None, obj: Any, **kwargs: Any) -> int | float | None:
         return None if value is None else shillings(value)
 
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The same in the words of JSON Schema; balances in answers may be larger than one payment."""
+        if getattr(self.root, "is_given", False):
+            return {"type": "number", "minimum": 0, "examples": [5000]}
+        number = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": int(_UPPER_BOUND), "multipleOf": 0.01}
+        return {"anyOf": [number, {"type": "string", "pattern": _AMOUNT_IN_BOUNDS}], "examples": [5000]}
+
 
 class Text(fields.Field[str]):
     """A string of `shortest` to `longest` characters without control characters."""
@@ -78,6 +92,12 @@ class Text(fields.Field[str]):
         if self.pattern and not self.pattern.fullmatch(value):
             raise ValidationError("Has characters that are not allowed here.")
         return value
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The same in the words of JSON Schema."""
+        pattern = f"^({self.pattern.pattern})$" if self.pattern else r"^[^\x00-\x1f\x7f]*$"
+        return {"type": "string", "minLength": self.shortest, "maxLength": self.longest, "pattern": pattern}
 
 
 class Whole(fields.Field[int]):
@@ -99,6 +119,11 @@ class Whole(fields.Field[int]):
         """Whether this field belongs to a query, where every value is text."""
         return bool(getattr(self.root, "is_query", False))
 
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The same in the words of JSON Schema."""
+        return {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
+
 
 class Flag(fields.Field[bool]):
     """A JSON true or false and nothing that looks like one."""
@@ -107,6 +132,11 @@ class Flag(fields.Field[bool]):
         if not isinstance(value, bool):
             raise ValidationError("Must be true or false.")
         return value
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The same in the words of JSON Schema."""
+        return {"type": "boolean"}
 
 
 class Timestamp(fields.Field[datetime]):
@@ -123,6 +153,11 @@ class Timestamp(fields.Field[datetime]):
     def _serialize(self, value: datetime | None, attr: str | None, obj: Any, **kwargs: Any) -> str | None:
         return None if value is None else timestamp(value)
 
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The same in the words of JSON Schema."""
+        return {"type": "string", "format": "date-time", "examples": ["2026-11-20T08:15:30.123Z"]}
+
 
 class JsonObject(fields.Field[dict[str, Any]]):
     """A JSON object of the client's own, at most `longest` characters when written out."""
@@ -138,6 +173,11 @@ class JsonObject(fields.Field[dict[str, Any]]):
         if len(str(plain)) > self.longest:
             raise ValidationError(f"Must be at most {self.longest} characters long when written out.")
         return plain  # type: ignore[no-any-return]
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The same in the words of JSON Schema, which has none for how long an object may be."""
+        return {"type": "object"}
 
 
 def shillings(cents: int) -> int | float:

@@ -1,19 +1,22 @@
-"""Reading what strangers send: bounded in size, strict in form, and never deeper than it needs to be."""
+"""Reading what strangers send: bounded in size, strict in form, and refused by the name of its first fault."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from flask import Request
+from marshmallow import Schema, ValidationError
 
 from ussd_server.rpc.status import Code, ServiceError
 
 MAX_BODY_BYTES = 64 * 1024
 _MAX_DEPTH = 32
 _STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -67,6 +70,31 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
     return document
 
 
+def load_query(schema: Schema, request: Request) -> dict[str, Any]:
+    """The checked query; INVALID_REQUEST for a parameter that stands twice."""
+    twice = [name for name, values in request.args.lists() if len(values) > 1]
+    if twice:
+        raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Stands twice.")
+    return load(schema, request.args.to_dict())
+
+
+def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What `schema` makes of a document; refused with the code of the first field that has a fault."""
+    try:
+        loaded: dict[str, Any] = schema.load(document)
+    except ValidationError as error:
+        raise _refusal(schema, error.messages_dict, document) from None
+    return loaded
+
+
+def read_idempotency_key(request: Request) -> str | None:
+    """The `Idempotency-Key` header, if there is one; INVALID_REQUEST unless it is 1 to 255 printable characters."""
+    given = request.headers.get("Idempotency-Key")
+    if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
+        raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
+    return given
+
+
 def _depth(body: bytes) -> int:
     """How deep brackets nest outside strings, counted without building anything."""
     deepest = depth = 0
@@ -88,3 +116,23 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(_: str) -> Any:
     raise ValueError("not a JSON number")
+
+
+def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str, Any]) -> ServiceError:
+    """The refusal for the first field, in the order of the schema, that has a problem."""
+    declared = {field.data_key or name: field for name, field in schema.fields.items()}
+    name = next((name for name in declared if name in problems), next(iter(problems)))
+    # A missing field is an incomplete request, whatever it would have held.
+    code = getattr(declared.get(name), "refusal", "INVALID_REQUEST") if name in document else "INVALID_REQUEST"
+    return ServiceError(Code[code], f"{_shown(name)}: {_first_sentence(problems[name])}")
+
+
+def _first_sentence(problem: Any) -> str:
+    while isinstance(problem, dict | list):
+        problem = next(iter(problem.values() if isinstance(problem, dict) else problem))
+    return str(problem)
+
+
+def _shown(name: str) -> str:
+    """A stranger's field name, safe to repeat: printable and short."""
+    return "".join(letter for letter in name if letter.isprintable())[:64]

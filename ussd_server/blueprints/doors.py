@@ -7,17 +7,16 @@ document is made from the same statements.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flask import Blueprint, Response, current_app, g, jsonify, request
-from marshmallow import Schema, ValidationError
+from marshmallow import Schema
 
 from schemas.envelopes import Body, Query, error_envelope, is_management, management_envelope, success_envelope
-from ussd_server.blueprints.bodies import parse_object, read_body
+from ussd_server.blueprints.bodies import load, load_query, parse_object, read_body, read_idempotency_key
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
 from ussd_server.rpc.limiter import rate_limit_headers
 from ussd_server.rpc.status import Code, ServiceError
@@ -25,7 +24,7 @@ from ussd_server.rpc.status import Code, ServiceError
 if TYPE_CHECKING:
     from ussd_server.app import Services
 
-_IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
+_View = TypeVar("_View", bound=Callable[..., Any])
 _RATE_LIMITED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
 
 
@@ -50,11 +49,12 @@ class Route:
     """What a route states about itself."""
 
     door: Callable[[], Caller]
-    takes: Schema | None
-    query: Schema
+    takes: Body | None
+    query: Query
     makes: type[Any] | None
     gives: Schema | None
     needs: str | None
+    refuses: tuple[Code, ...]
     refusal: str
     status: int
     message: str
@@ -79,6 +79,7 @@ class Doorway(Blueprint):
         query: type[Query] | None = None,
         gives: Schema | None = None,
         needs: str | None = None,
+        refuses: tuple[Code, ...] = (),
         refusal: str = "Insufficient permissions",
         status: int = 200,
         message: str = "OK",
@@ -86,9 +87,11 @@ class Doorway(Blueprint):
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`.
 
-        The view receives one message, made by `makes` from the path's variables, the checked query and the checked body,
-        and the call context; without `makes` only the context. What it returns is dumped by `gives`, or sent as it is.
-        An `idempotent` route takes an `Idempotency-Key` header.
+        The view receives one message, made by `makes` from the path's variables, the checked query and the checked
+        body, and the call context; without `makes` only the context. What it returns is dumped by `gives`, or sent as
+        it is.
+        An `idempotent` route takes an `Idempotency-Key` header. `refuses` names the codes that the service method may
+        end with, beside those that the door, the permission and the schemas give by themselves.
         """
 
         def register(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,6 +102,7 @@ class Doorway(Blueprint):
                 makes,
                 gives,
                 needs,
+                refuses,
                 refusal,
                 status,
                 message,
@@ -115,6 +119,16 @@ class Doorway(Blueprint):
             return view
 
         return register
+
+
+def speaks(*media_types: str) -> Callable[[_View], _View]:
+    """State what a view answers in that speaks another language than the API's JSON and checks its caller itself."""
+
+    def state(view: _View) -> _View:
+        view.speaks = media_types  # type: ignore[attr-defined]
+        return view
+
+    return state
 
 
 def by_key() -> Caller:
@@ -160,13 +174,15 @@ def _serve(route: Route, view: Callable[..., Any], variables: Mapping[str, str])
     call = CallContext(caller, g.request_id, request.remote_addr or "")
     if route.needs:
         call.require(route.needs, route.refusal)
-    wish = _parse(route, body, variables)
+    wish = _message(route, body, variables)
     reply = view(call) if wish is None else view(wish, call)
     if not isinstance(reply, Reply):
         reply = Reply(reply)
     data = reply.data if route.gives is None or reply.data is None else route.gives.dump(reply.data)
     status, message = reply.status or route.status, reply.message or route.message
-    wrapped = management_envelope(status, message, data) if is_management(request.path) else success_envelope(message, data)
+    wrapped = (
+        management_envelope(status, message, data) if is_management(request.path) else success_envelope(message, data)
+    )
     response = jsonify(wrapped)
     response.status_code = status
     response.headers.extend(reply.headers)
@@ -174,24 +190,17 @@ def _serve(route: Route, view: Callable[..., Any], variables: Mapping[str, str])
     return response
 
 
-def _parse(route: Route, body: bytes, variables: Mapping[str, str]) -> Any:
+def _message(route: Route, body: bytes, variables: Mapping[str, str]) -> Any:
     """The message that a call stands for, None for a route that takes nothing."""
     parts: dict[str, Any] = dict(variables)
     with _one_sentence("Invalid query parameters"):
-        parts.update(_load_query(route.query))
+        parts |= load_query(route.query, request)
     if route.takes is not None:
         with _one_sentence("Invalid request body"):
-            parts.update(_load(route.takes, parse_object(request, body)))
+            parts |= load(route.takes, parse_object(request, body))
     if route.idempotent:
-        parts["idempotency_key"] = _idempotency_key()
+        parts["idempotency_key"] = read_idempotency_key(request)
     return None if route.makes is None else route.makes(**parts)
-
-
-def _idempotency_key() -> str | None:
-    given = request.headers.get("Idempotency-Key")
-    if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
-        raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
-    return given
 
 
 @contextmanager
@@ -203,43 +212,6 @@ def _one_sentence(sentence: str) -> Iterator[None]:
         if is_management(request.path) and error.code.http_status == 400:
             raise ServiceError(Code.INVALID_REQUEST, sentence) from None
         raise
-
-
-def _load_query(schema: Schema) -> dict[str, Any]:
-    twice = [name for name, values in request.args.lists() if len(values) > 1]
-    if twice:
-        raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Stands twice.")
-    return _load(schema, request.args.to_dict())
-
-
-def _load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        loaded: dict[str, Any] = schema.load(document)
-    except ValidationError as error:
-        raise _refusal(schema, error.messages_dict, document) from None
-    return loaded
-
-
-def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str, Any]) -> ServiceError:
-    """The refusal for the first field, in the order of the schema, that has a problem."""
-    name = next((name for name in (f.data_key or n for n, f in schema.fields.items()) if name in problems), None)
-    if name is None:
-        name = next(iter(problems))
-        return ServiceError(Code.INVALID_REQUEST, f"{_shown(name)}: {_first_sentence(problems[name])}")
-    declared = next(f for n, f in schema.fields.items() if (f.data_key or n) == name)
-    code = Code[getattr(declared, "refusal", "INVALID_REQUEST")] if name in document else Code.INVALID_REQUEST
-    return ServiceError(code, f"{name}: {_first_sentence(problems[name])}")
-
-
-def _first_sentence(problem: Any) -> str:
-    while isinstance(problem, dict | list):
-        problem = next(iter(problem.values() if isinstance(problem, dict) else problem))
-    return str(problem)
-
-
-def _shown(name: str) -> str:
-    """A stranger's field name, safe to repeat: printable and short."""
-    return "".join(letter for letter in name if letter.isprintable())[:64]
 
 
 def _limit(policy: str, identity: str, sentence: str) -> None:
