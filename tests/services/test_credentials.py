@@ -58,18 +58,14 @@ def test_swapped_letters_of_a_key_are_told_by_the_checksum() -> None:
     assert not any(map(may_be_apikey, swapped - {key}))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "short12", "x" * 65, "with space", "dash-dash", "éééééééé", "१२३४५६७८", "abcdefgh\n", "a,bcdefgh"]
-)
-def test_what_is_not_letters_and_digits_is_no_key(text: str) -> None:
-    assert not may_be_apikey(text)
+def test_what_is_not_letters_and_digits_is_no_key() -> None:
+    for text in ("", "short12", "x" * 65, "with space", "dash-dash", "éééééééé", "१२३४५६७८", "abcdefgh\n", "a,bcdefgh"):
+        assert not may_be_apikey(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "x" * 15, "x" * 129, "with a space in it", "é" * 20, "0123456789abcdef\n", "\x7f" * 16]
-)
-def test_what_cannot_stand_in_a_header_is_no_secret(text: str) -> None:
-    assert not may_be_apisecret(text)
+def test_what_cannot_stand_in_a_header_is_no_secret() -> None:
+    for text in ("", "x" * 15, "x" * 129, "with a space in it", "é" * 20, "0123456789abcdef\n", "\x7f" * 16):
+        assert not may_be_apisecret(text)
 
 
 def test_a_fresh_secret_has_256_bits_and_a_prefix_that_scanners_know() -> None:
