@@ -1,0 +1,139 @@
+"""The door to menus, their versions and codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from tests.program import Program
+from tests.shop import CODE, Shop, shop_document
+from ussd_server.app import Services
+
+PATH = "/api/ussd/menus"
+
+
+@pytest.fixture
+def shop(house: Services) -> Shop:
+    return Shop(house)
+
+
+@pytest.fixture
+def program(house: Services, web: FlaskClient, shop: Shop) -> Program:
+    return Program(house, web, client_id=shop.client_id)
+
+
+def put(program: Program, path: str, body: Any) -> TestResponse:
+    return program._web.put(path, json=body, headers=program.headers)
+
+
+def refusal(reply: TestResponse) -> tuple[int, str]:
+    assert list(reply.json) == ["success", "error", "message", "timestamp"]
+    return reply.status_code, reply.json["error"]
+
+
+def test_a_menu_is_saved_checked_published_and_put_back(program: Program) -> None:
+    saved = put(program, f"{PATH}/kiosk", shop_document(id="kiosk"))
+    assert (saved.status_code, saved.json["data"]) == (
+        200, {"menu_id": "kiosk", "passes": True, "errors": [], "warnings": saved.json["data"]["warnings"]},
+    )  # fmt: skip
+    assert program.post(f"{PATH}/kiosk/check", None).json["data"]["passes"]
+    published = program.post(f"{PATH}/kiosk/publish", {}).json["data"]
+    assert (published["menu_id"], published["version"], published["in_force"]) == ("kiosk", 1, True)
+    put(program, f"{PATH}/kiosk", shop_document(id="kiosk", title="New"))
+    assert program.post(f"{PATH}/kiosk/publish", {}).json["data"]["version"] == 2
+    assert program.post(f"{PATH}/kiosk/rollback", {"version": 1}).json["data"]["in_force"]
+    versions = program.get(f"{PATH}/kiosk/versions").json["data"]["items"]
+    assert [(each["version"], each["in_force"]) for each in versions] == [(2, False), (1, True)]
+    record = program.get(f"{PATH}/kiosk").json["data"]
+    assert (record["title"], record["published_version"], record["published"]["title"]) == ("New", 1, "ACME")
+    assert list(record["draft"]) == ["id", *(name for name in shop_document() if name != "id"), ]  # fmt: skip
+    assert [menu["menu_id"] for menu in program.get(PATH).json["data"]["items"]] == ["kiosk", "shop"]
+
+
+def test_a_screen_that_does_not_fit_is_reported_with_its_excess_and_not_published(program: Program) -> None:
+    long = {"type": "end", "text": {"en": "ŋ" * 10 + "x" * 100}}
+    report = put(program, f"{PATH}/shop", shop_document(nodes={"bye": long})).json["data"]
+    assert not report["passes"]
+    finding = next(each for each in report["errors"] if each["rule"] == "budget")
+    assert (finding["node"], finding["language"]) == ("bye", "en")
+    assert finding["excess"] > 0
+    refused = program.post(f"{PATH}/shop/publish", {})
+    assert refusal(refused) == (400, "MENU_INVALID")
+    assert refused.json["message"].startswith("bye: ")
+
+
+def test_a_document_in_the_body_is_checked_without_being_kept(program: Program) -> None:
+    report = program.post(f"{PATH}/shop/check", {"nodes": {}}).json["data"]
+    assert not report["passes"]
+    assert program.get(f"{PATH}/shop").json["data"]["draft"] == shop_document()
+    assert not program.post(f"{PATH}/never-saved/check", {"nodes": {}}).json["data"]["passes"]
+
+
+def test_a_code_is_bound_with_or_without_its_closing_hash(program: Program) -> None:
+    for written in ("*384*123%23", "*384*123"):
+        bound = put(program, f"/api/ussd/codes/{written}", {"menu_id": "shop"})
+        assert (bound.status_code, bound.json["data"]["service_code"]) == (200, CODE)
+    assert program.get("/api/ussd/codes").json["data"]["items"] == [bound.json["data"]]
+    assert refusal(put(program, "/api/ussd/codes/*999", {"menu_id": "shop"})) == (404, "NOT_FOUND")
+    assert refusal(put(program, "/api/ussd/codes/*384*123", {"menu_id": "x"})) == (404, "NOT_FOUND")
+    assert refusal(put(program, "/api/ussd/codes/abc", {"menu_id": "shop"})) == (400, "INVALID_REQUEST")
+
+
+def test_the_graph_is_data_and_a_picture(program: Program) -> None:
+    graph = program.get(f"{PATH}/shop/graph", version=1).json["data"]
+    assert list(graph) == ["menu_id", "version", "nodes", "edges", "svg"]
+    assert {"from": "root", "to": "amount", "label": "1. Pay"} in graph["edges"]
+    assert graph["nodes"][0] == {"id": "root", "type": "menu", "text": "Welcome to ACME", "rank": 0}
+    assert "<svg" in graph["svg"]
+    assert refusal(program.get(f"{PATH}/shop/graph", version=7)) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("name", ["%00", "a%2Fb", "ŋ", "x" * 65, "%20", "-"])
+def test_a_menu_id_that_cannot_be_is_refused_or_not_found(program: Program, name: str) -> None:
+    assert put(program, f"{PATH}/{name}", {}).status_code in (400, 404)
+    assert refusal(program.get(f"{PATH}/{name}")) == (404, "NOT_FOUND")
+    assert refusal(program.post(f"{PATH}/{name}/publish", {})) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"nodes": 1}, {"vars": []}, {"languages": [{}]}, {"start": 1e300}, {"id": "kiosk"}]
+)
+def test_any_object_may_be_a_draft_and_comes_back_with_its_errors(program: Program, body: dict[str, Any]) -> None:
+    report = put(program, f"{PATH}/kiosk", body)
+    assert report.status_code == 200
+    assert report.json["data"]["errors"]
+    assert program.get(f"{PATH}/kiosk").json["data"]["draft"] == {"id": "kiosk", **body}
+    assert refusal(program.post(f"{PATH}/kiosk/publish", {})) == (400, "MENU_INVALID")
+    assert program.get(f"{PATH}/kiosk/graph").status_code == 200
+
+
+def test_another_clients_menu_answers_like_one_that_does_not_exist(
+    program: Program, house: Services, web: FlaskClient
+) -> None:
+    stranger = Program(house, web)
+    for name in ("shop", "never-saved"):
+        replies = [
+            stranger.get(f"{PATH}/{name}"),
+            stranger.get(f"{PATH}/{name}/versions"), stranger.get(f"{PATH}/{name}/graph"),
+            stranger.post(f"{PATH}/{name}/publish", {}), stranger.post(f"{PATH}/{name}/check", {}),
+            stranger.post(f"{PATH}/{name}/rollback", {"version": 1}),
+        ]  # fmt: skip
+        assert {(reply.status_code, reply.json["message"]) for reply in replies} == {(404, "Menu not found")}
+    assert stranger.get(PATH).json["data"] == {"items": []}
+
+
+def test_an_unknown_field_is_refused_by_name(program: Program) -> None:
+    reply = program.post(f"{PATH}/shop/publish", {"now": True})
+    assert (*refusal(reply), reply.json["message"]) == (400, "INVALID_REQUEST", "now: Unknown field.")
+    assert refusal(program.post(f"{PATH}/shop/rollback", {"version": "1"})) == (400, "INVALID_REQUEST")
+
+
+def test_menus_need_their_scopes(house: Services, web: FlaskClient, shop: Shop) -> None:
+    reader = Program(house, web, "menus:read", client_id=shop.client_id)
+    assert reader.get(PATH).status_code == 200
+    assert refusal(put(reader, f"{PATH}/shop", {})) == (403, "INSUFFICIENT_SCOPE")
+    writer = Program(house, web, "menus:write", client_id=shop.client_id)
+    assert refusal(writer.get(PATH)) == (403, "INSUFFICIENT_SCOPE")
