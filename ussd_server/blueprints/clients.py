@@ -39,8 +39,10 @@ from ussd_server.messages.clients import (
     ServiceIdentifier,
 )
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.status import Code
 
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
+_UNLESS_KNOWN = (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED)
 
 logins = Doorway("logins", by_anybody)
 clients = Doorway("clients", by_token)
@@ -48,7 +50,7 @@ clients = Doorway("clients", by_token)
 
 @logins.call(
     "POST", "/api/clients/login",
-    makes=LogIn, takes=LogInBody, gives=LoginRecord(), message="Login successful",
+    makes=LogIn, takes=LogInBody, gives=LoginRecord(), refuses=_UNLESS_KNOWN, message="Login successful",
 )  # fmt: skip
 def log_in(wish: LogIn, call: CallContext) -> LoginView:
     """Sign in."""
@@ -57,7 +59,7 @@ def log_in(wish: LogIn, call: CallContext) -> LoginView:
 
 @logins.call(
     "POST", "/api/clients/token/refresh",
-    makes=RefreshLogin, takes=RefreshLoginBody, gives=LoginRecord(), message="Token refreshed",
+    makes=RefreshLogin, takes=RefreshLoginBody, gives=LoginRecord(), refuses=_UNLESS_KNOWN, message="Token refreshed",
 )  # fmt: skip
 def refresh_login(wish: RefreshLogin, call: CallContext) -> LoginView:
     """Trade a refresh token for new tokens; it works once."""
@@ -122,7 +124,8 @@ def delete_api_key(wish: DeleteApiKey, call: CallContext) -> DeletionResult:
 @clients.call(
     "DELETE", "/api/clients/api-keys/bulk",
     makes=DeleteApiKeys, takes=DeleteApiKeysBody, gives=BulkDeletionRecord(),
-    needs="api_keys:delete", refusal=_MAY_NOT_DELETE, message="API Keys deleted successfully",
+    needs="api_keys:delete", refusal=_MAY_NOT_DELETE, refuses=(Code.NOT_FOUND,),
+    message="API Keys deleted successfully",
 )  # fmt: skip
 def delete_api_keys(wish: DeleteApiKeys, call: CallContext) -> Reply:
     """Delete many API keys for ever."""
@@ -132,7 +135,8 @@ def delete_api_keys(wish: DeleteApiKeys, call: CallContext) -> Reply:
 @clients.call(
     "POST", "/api/clients/api-keys/bulk-delete",
     makes=DeleteApiKeys, takes=DeleteApiKeysBody, gives=BulkDeletionRecord(),
-    needs="api_keys:delete", refusal=_MAY_NOT_DELETE, message="API Keys deleted successfully",
+    needs="api_keys:delete", refusal=_MAY_NOT_DELETE, refuses=(Code.NOT_FOUND,),
+    message="API Keys deleted successfully",
 )  # fmt: skip
 def delete_api_keys_by_post(wish: DeleteApiKeys, call: CallContext) -> Reply:
     """Delete many API keys for ever, for clients that cannot send a body with DELETE."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from flask import Blueprint, Response, g, request
 
 from ussd_server.blueprints.bodies import read_body
-from ussd_server.blueprints.doors import services
+from ussd_server.blueprints.doors import services, speaks
 from ussd_server.messages.gateways import GatewayRequest
 
 gateways = Blueprint("gateways", __name__)
 
 
 @gateways.route("/ussd/<adapter>/<channel_secret>", methods=["GET", "POST"], provide_automatic_options=False)
+@speaks("text/plain", "application/json")
 def take_step(adapter: str, channel_secret: str) -> Response:
     """One step of a phone conversation; 404 for a path that is nobody's, else 200 with a screen."""
     reply = services().gateways.answer(adapter, channel_secret, _foreign_request(), g.request_id)
@@ -21,6 +22,7 @@ def take_step(adapter: str, channel_secret: str) -> Response:
 
 
 @gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"], provide_automatic_options=False)
+@speaks("text/plain")
 def take_report(adapter: str, channel_secret: str) -> Response:
     """A phone company's report on a session that ended."""
     services().gateways.hear(adapter, channel_secret, _foreign_request())

@@ -33,6 +33,7 @@ from ussd_server.messages.menus import (
     VersionView,
 )
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.status import Code
 
 menus = Doorway("menus", by_key)
 
@@ -71,7 +72,7 @@ def check_menu(wish: CheckMenu, call: CallContext) -> CheckReport:
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/publish", needs="menus:write",
-    takes=NoBody, makes=NameMenu, gives=VersionRecord(), message="Menu published",
+    takes=NoBody, makes=NameMenu, gives=VersionRecord(), refuses=(Code.MENU_INVALID,), message="Menu published",
 )  # fmt: skip
 def publish_menu(wish: NameMenu, call: CallContext) -> VersionView:
     """Put the draft in force as a new version."""

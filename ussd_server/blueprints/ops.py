@@ -8,7 +8,7 @@ from flask import Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from ussd_server.blueprints.doors import Doorway, by_anybody, services
+from ussd_server.blueprints.doors import Doorway, by_anybody, services, speaks
 from ussd_server.rpc.context import CallContext
 
 ops = Doorway("ops", by_anybody)
@@ -27,6 +27,7 @@ def show_readiness(_: CallContext) -> dict[str, str]:
 
 
 @ops.get("/metrics", provide_automatic_options=False)
+@speaks("text/plain")
 def show_metrics() -> Response:
     """What all processes counted since they were started, in the text format of Prometheus."""
     return Response(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)

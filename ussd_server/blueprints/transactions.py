@@ -22,6 +22,7 @@ from ussd_server.messages.transactions import (
     TransactionView,
 )
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.status import Code
 
 transactions = Doorway("transactions", by_key)
 
@@ -29,7 +30,7 @@ transactions = Doorway("transactions", by_key)
 @transactions.call(
     "POST", "/api/transactions", needs="transactions:write", idempotent=True,
     takes=TransactionRequest, query=WaitQuery, makes=CreateTransaction, gives=TransactionRecord(),
-    status=201, message="Transaction accepted",
+    refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED), status=201, message="Transaction accepted",
 )  # fmt: skip
 def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""
@@ -38,7 +39,8 @@ def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
 
 @transactions.call(
     "POST", "/api/transactions/<transaction_id>/refunds", needs="transactions:write", idempotent=True,
-    takes=RefundRequest, makes=CreateRefund, gives=TransactionRecord(), status=201, message="Refund accepted",
+    takes=RefundRequest, makes=CreateRefund, gives=TransactionRecord(),
+    refuses=(Code.TRANSACTION_NOT_FOUND, Code.INSUFFICIENT_BALANCE), status=201, message="Refund accepted",
 )  # fmt: skip
 def create_refund(wish: CreateRefund, call: CallContext) -> Reply:
     """Give a succeeded collection back to its payer, wholly or in part."""
@@ -47,7 +49,8 @@ def create_refund(wish: CreateRefund, call: CallContext) -> Reply:
 
 @transactions.call(
     "GET", "/api/transactions/<transaction_id>", needs="transactions:read",
-    query=WaitQuery, makes=GetTransaction, gives=TransactionStoryRecord(), message="Transaction",
+    query=WaitQuery, makes=GetTransaction, gives=TransactionStoryRecord(),
+    refuses=(Code.TRANSACTION_NOT_FOUND,), message="Transaction",
 )  # fmt: skip
 def get_transaction(wish: GetTransaction, call: CallContext) -> TransactionView:
     """One transaction with everything that happened to it; `wait` holds the answer until its state changes."""

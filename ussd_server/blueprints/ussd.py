@@ -13,6 +13,7 @@ from schemas.ussd import (
 from ussd_server.blueprints.doors import Doorway, Reply, by_key, services
 from ussd_server.messages.ussd import BeginSession, EnterText, ListSessions, NameSession, SessionPage, SessionView
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.status import Code
 
 ussd = Doorway("ussd", by_key)
 
@@ -29,7 +30,8 @@ def begin_session(wish: BeginSession, call: CallContext) -> Reply:
 
 @ussd.call(
     "POST", "/api/ussd/sessions/<session_id>/input", needs="ussd:write",
-    takes=EntryRequest, makes=EnterText, gives=SessionRecord(), message="Next screen",
+    takes=EntryRequest, makes=EnterText, gives=SessionRecord(),
+    refuses=(Code.SESSION_NOT_FOUND, Code.INVALID_TURN), message="Next screen",
 )  # fmt: skip
 def enter_text(wish: EnterText, call: CallContext) -> SessionView:
     """Answer a screen; the number of the last answered turn repeats that answer."""
@@ -38,7 +40,7 @@ def enter_text(wish: EnterText, call: CallContext) -> SessionView:
 
 @ussd.call(
     "GET", "/api/ussd/sessions/<session_id>", needs="ussd:read",
-    makes=NameSession, gives=SessionTranscriptRecord(), message="Session",
+    makes=NameSession, gives=SessionTranscriptRecord(), refuses=(Code.SESSION_NOT_FOUND,), message="Session",
 )  # fmt: skip
 def get_session(wish: NameSession, call: CallContext) -> SessionView:
     """One session with everything that was said."""
@@ -56,7 +58,7 @@ def list_sessions(wish: ListSessions, call: CallContext) -> SessionPage:
 
 @ussd.call(
     "DELETE", "/api/ussd/sessions/<session_id>", needs="ussd:write",
-    makes=NameSession, gives=SessionRecord(), message="Session ended",
+    makes=NameSession, gives=SessionRecord(), refuses=(Code.SESSION_NOT_FOUND,), message="Session ended",
 )  # fmt: skip
 def end_session(wish: NameSession, call: CallContext) -> SessionView:
     """End a session that is under way."""
