@@ -19,7 +19,6 @@ from ussd_server.adapters.client_server import ClientServer
 from ussd_server.adapters.providers.prediction import predict
 from ussd_server.adapters.providers.sandbox import SandboxProvider
 from ussd_server.adapters.transport import Transport
-from ussd_server.adapters.transport import Transport
 from ussd_server.blueprints.balances import balances
 from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
@@ -28,8 +27,8 @@ from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.transactions import transactions
-from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.blueprints.ussd import ussd
+from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, database_now, open_database, release_connection
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.clock import Clock
@@ -48,10 +47,10 @@ from ussd_server.services.clients import ClientService
 from ussd_server.services.conversations import Conversations
 from ussd_server.services.credentials import Vault
 from ussd_server.services.deeds import Deeds
-from ussd_server.services.gateways import GatewayService
 from ussd_server.services.deliveries import DeliveryService
 from ussd_server.services.events import EventService
 from ussd_server.services.fanout import FanOut
+from ussd_server.services.gateways import GatewayService
 from ussd_server.services.health import HealthService
 from ussd_server.services.house_keys import HouseKeyService
 from ussd_server.services.logins import LoginService
@@ -60,8 +59,8 @@ from ussd_server.services.providers import Providers
 from ussd_server.services.sessions import Sessions
 from ussd_server.services.settlement import Settlement
 from ussd_server.services.transactions import TransactionService
-from ussd_server.services.webhooks import WebhookService
 from ussd_server.services.ussd import UssdService
+from ussd_server.services.webhooks import WebhookService
 from ussd_server.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -47,6 +47,11 @@ class Settings:
         return self.environment == "sandbox"
 
     @property
+    def delivery_slots(self) -> int:
+        """How many webhooks a worker calls at the same time: receivers are slower than money companies."""
+        return 2 * self.worker_threads
+
+    @property
     def embeds_redis(self) -> bool:
         """Whether `run` starts a Valkey of its own."""
         return self.redis_url == _embedded_redis_url(self.data_dir)

@@ -7,8 +7,10 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from threading import Event
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from threading import Event, Thread
 from typing import TypeVar
 
 from ussd_server.app import Services, anchor_clock
@@ -20,40 +22,79 @@ Work = TypeVar("Work")
 log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.5
+_SHORT_TICK_SECONDS = 0.2
 _HOUSEKEEPING_SECONDS = 10.0
 
 
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One kind of work with threads of its own, so that it never waits for another kind.
+
+    `claim` takes the number of free threads and gives what is due, `advance` does one piece of it, and `rest` waits for
+    more, given what is still being done.
+    """
+
+    name: str
+    threads: int
+    claim: Callable[[int], list[str]]
+    advance: Callable[[str], None]
+    rest: Callable[[set[Future[None]]], object]
+
+
 class Worker:
-    """Claims transactions that are due and moves them on, a few at a time; as many processes as wanted may run."""
+    """Moves transactions on and sends events to webhooks; as many processes as wanted may run."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._threads = services.settings.worker_threads
         self._next_housekeeping = 0.0
         self._pause = Event()
 
     def run(self, stop: Event) -> None:
         """Work until `stop` is set, then finish what was claimed and return."""
         self._pause = stop
-        with ThreadPoolExecutor(self._threads, "settlement") as pool:
+        deliveries = Thread(target=self._serve, args=(self._deliveries(stop), stop), name="deliveries")
+        deliveries.start()
+        self._serve(self._settlement(stop), stop, self._keep_house)
+        deliveries.join()
+
+    def _settlement(self, stop: Event) -> Lane:
+        settlement = self._services.settlement
+        return Lane(
+            "settlement",
+            self._services.settings.worker_threads,
+            settlement.claim,
+            settlement.advance,
+            lambda _: self._services.bell.wait(_TICK_SECONDS, stop),
+        )
+
+    def _deliveries(self, stop: Event) -> Lane:
+        def claim(limit: int) -> list[str]:
+            self._attempt("fan out events", self._services.fanout.run)
+            return self._services.deliveries.claim(limit)
+
+        def rest(busy: set[Future[None]]) -> object:
+            # What has just been sent may have made the next delivery of its object due.
+            return wait(busy, _SHORT_TICK_SECONDS, FIRST_COMPLETED) if busy else stop.wait(_SHORT_TICK_SECONDS)
+
+        return Lane("deliveries", self._services.settings.delivery_slots, claim, self._services.deliveries.send, rest)
+
+    def _serve(self, lane: Lane, stop: Event, meanwhile: Callable[[], None] = lambda: None) -> None:
+        with ThreadPoolExecutor(lane.threads, lane.name) as pool:
             busy: set[Future[None]] = set()
             while not stop.is_set():
                 busy = {work for work in busy if not work.done()}
-                claimed = self._attempt("claim", self._claimer(len(busy))) or []
-                busy |= {pool.submit(self._advance, transaction_id) for transaction_id in claimed}
-                if busy and len(busy) >= self._threads:
-                    wait(busy, timeout=_TICK_SECONDS, return_when="FIRST_COMPLETED")
+                claimed = self._attempt(f"claim {lane.name}", partial(lane.claim, lane.threads - len(busy))) or []
+                busy |= {pool.submit(self._advance, lane, claim) for claim in claimed}
+                if len(busy) >= lane.threads:
+                    wait(busy, _TICK_SECONDS, FIRST_COMPLETED)
                 elif not claimed:
-                    self._services.bell.wait(_TICK_SECONDS, stop)
-                self._keep_house()
+                    lane.rest(busy)
+                meanwhile()
         release_connection()
 
-    def _claimer(self, busy: int) -> Callable[[], list[str]]:
-        return lambda: self._services.settlement.claim(self._threads - busy)
-
-    def _advance(self, transaction_id: str) -> None:
+    def _advance(self, lane: Lane, claim: str) -> None:
         try:
-            self._attempt("advance", lambda: self._services.settlement.advance(transaction_id))
+            self._attempt(f"advance {lane.name}", partial(lane.advance, claim))
         finally:
             release_connection()
 

@@ -147,6 +147,11 @@ def for_update(rows: Any) -> Any:
     return rows.for_update("FOR NO KEY UPDATE") if is_postgres() else rows
 
 
+def skip_locked(rows: Any) -> Any:
+    """Lock those rows of a query that nobody else holds, until the unit of work ends, and leave the others out."""
+    return rows.for_update("FOR NO KEY UPDATE SKIP LOCKED") if is_postgres() else rows
+
+
 def take_turns(lane: int) -> None:
     """Let one unit of work at a time pass here, over all processes; SQLite's writer is alone already."""
     if is_postgres():

@@ -10,9 +10,9 @@ from ussd_server.models.base import IdField, JsonField, MomentField, Table
 class Webhook(Table):
     """An address that a client wants to be called at, and the secret with which those calls are signed.
 
-    `url` is null in one row of a client: that row stands for the `callback_url` of its single transactions. `types` null
-    means every type. The `previous_` pair is the secret that a rotation replaced. `is_proven` says that its last answer
-    was a good one; `failing_since` is when the first bad one after that came.
+    `url` is null in one row of a client: that row stands for the `callback_url` of its single transactions. `types`
+    null means every type. The `previous_` pair is the secret that a rotation replaced. `is_proven` says that its last
+    answer was a good one; `failing_since` is when the first bad one after that came.
     """
 
     id = IdField(primary_key=True)

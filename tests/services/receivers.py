@@ -1,0 +1,126 @@
+"""Receivers of webhooks: real HTTP servers that judge every call with the reference library and remember it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from tests.conftest import MovableClock
+from ussd_server.app import Services
+from ussd_server.messages.webhooks import CreateWebhook, NewWebhookView
+from ussd_server.rpc.context import CallContext
+
+
+@dataclass(frozen=True)
+class Received:
+    """One call that a receiver got."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.body)
+        return document
+
+    def is_signed_with(self, secret: str) -> bool:
+        """Whether the reference library accepts the call."""
+        try:
+            Webhook(secret).verify(self.body, self.headers)
+        except WebhookVerificationError:
+            return False
+        return True
+
+
+Answers = Callable[[Received], int]
+
+
+def take(_: Received) -> int:
+    """Answer every call with 200."""
+    return 200
+
+
+@dataclass
+class Receiver:
+    """Listens on loopback; `answers` gives the status for each call, `body` and `headers` go with every answer."""
+
+    answers: Answers = take
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        self.calls: list[Received] = []
+        self.closing = threading.Event()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                received = Received(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+                receiver.calls.append(received)
+                self.send_response(receiver.answers(received))
+                for name, value in ({"Content-Length": str(len(receiver.body))} | receiver.headers).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(receiver.body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing."""
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+            def handle_error(self, request: object, client_address: object) -> None:
+                """A sender that was killed breaks its connection."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/hook"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def hang(self, _: Received) -> int:
+        """An answer that comes when the test is over."""
+        self.closing.wait()
+        return 200
+
+    @property
+    def types(self) -> list[str]:
+        """The types of event that arrived, in order."""
+        return [call.document["type"] for call in self.calls]
+
+
+def subscribe(house: Services, call: CallContext, url: str, *types: str) -> NewWebhookView:
+    """Register a webhook."""
+    return house.webhooks.create(CreateWebhook(url, types or None), call)
+
+
+def deliver(house: Services, clock: MovableClock | None = None, seconds: float = 0, step: float = 5) -> None:
+    """Do what the worker would do for webhooks within `seconds`."""
+    passed = 0.0
+    while True:
+        while house.fanout.run():
+            pass
+        while claimed := house.deliveries.claim(100):
+            for delivery_id in claimed:
+                house.deliveries.send(delivery_id)
+        if clock is None or passed >= seconds:
+            return
+        clock.advance(step)
+        passed += step

@@ -1,0 +1,560 @@
+"""Deliveries: signed, in order for each object, tried again, given up, switched off; and nobody holds up others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+import time_machine
+
+from tests.conftest import MovableClock
+from tests.services.money import a_client, operator, wish, work
+from tests.services.receivers import Received, Receiver, deliver, subscribe
+from ussd_server.adapters.addresses import AddressGuard
+from ussd_server.adapters.transport import Transport
+from ussd_server.app import Services
+from ussd_server.messages.webhooks import (
+    DeliveryView,
+    ListEvents,
+    NameEvent,
+    NameWebhook,
+    RedeliverEvents,
+    RotateCallbacks,
+    RotateWebhook,
+)
+from ussd_server.models.base import new_id, unit_of_work
+from ussd_server.models.events import Event
+from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.rpc.context import CallContext
+from ussd_server.services.credentials import Vault
+from ussd_server.services.deliveries import DeliveryService, Pace
+from ussd_server.services.events import write_event
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+def happen(house: Services, call: CallContext, thing: str = "", times: int = 1) -> list[str]:
+    """Write events about one thing of a client, as services do; give their ids."""
+    thing = thing or new_id(house.clock.now())
+    with unit_of_work():
+        return [
+            write_event(call.client_id, "ussd.session.ended", thing, {"number": number}, house.clock.now()).id
+            for number in range(times)
+        ]
+
+
+def deliveries_of(house: Services, call: CallContext, event_id: str) -> tuple[DeliveryView, ...]:
+    return house.events.get(NameEvent(event_id), call).deliveries
+
+
+def only_delivery(house: Services, call: CallContext, event_id: str) -> DeliveryView:
+    (delivery,) = deliveries_of(house, call, event_id)
+    return delivery
+
+
+def every_queue_has_one_head() -> bool:
+    waiting = list(Delivery.select().where(Delivery.status == "waiting"))
+    heads = [(row.webhook_id, row.object_id) for row in waiting if row.due_at is not None]
+    return sorted(heads) == sorted({(row.webhook_id, row.object_id) for row in waiting})
+
+
+def answering(*statuses: int) -> Callable[[Received], int]:
+    """Answers in turn; the last one stays."""
+    left = list(statuses)
+    return lambda _: left.pop(0) if len(left) > 1 else left[0]
+
+
+# What arrives
+
+
+def test_an_event_arrives_signed_after_the_specification(house: Services) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        webhook = subscribe(house, call, receiver.url)
+        (event_id,) = happen(house, call)
+        deliver(house)
+        (received,) = receiver.calls
+    assert received.is_signed_with(webhook.secret)
+    assert not received.is_signed_with("whsec_" + "A" * 43 + "=")
+    assert received.id == event_id
+    assert set(received.document) == {"type", "timestamp", "data"}
+    assert received.document["type"] == "ussd.session.ended"
+    assert received.document["data"] == {"number": 0}
+    assert received.headers["content-type"] == "application/json"
+    delivery = only_delivery(house, call, event_id)
+    assert (delivery.status, delivery.attempts, delivery.answer_status) == ("delivered", 1, 200)
+    assert (delivery.webhook_id, delivery.url) == (webhook.id, receiver.url)
+    assert delivery.took_ms is not None
+    assert delivery.completed_at is not None
+
+
+def test_every_step_of_a_transaction_arrives_in_its_order(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        subscribe(house, call, receiver.url)
+        house.transactions.create(wish(number="+256770000009"), call)
+        work(house, clock, 12)
+        deliver(house)
+    steps = ("created", "submitted", "pending", "failed", "succeeded", "needs_review")
+    assert receiver.types == [f"transaction.{step}" for step in steps]
+
+
+def test_a_webhook_gets_only_the_types_it_asked_for_and_only_of_its_client(house: Services, clock: MovableClock) -> None:
+    call, stranger = a_client(), a_client("Other")
+    with Receiver() as receiver, Receiver() as others:
+        subscribe(house, call, receiver.url, "transaction.succeeded")
+        subscribe(house, stranger, others.url)
+        house.transactions.create(wish(), call)
+        work(house, clock)
+        deliver(house)
+    assert (receiver.types, others.types) == (["transaction.succeeded"], [])
+
+
+def test_the_callback_url_of_a_transaction_is_told_in_the_same_way(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        secret = house.webhooks.rotate_callbacks(RotateCallbacks(), call).secret
+        house.transactions.create(wish(callback_url=receiver.url), call)
+        house.transactions.create(wish(number="+256770000002"), call)
+        work(house, clock)
+        deliver(house)
+    assert receiver.types == ["transaction.created", "transaction.submitted", "transaction.succeeded"]
+    assert all(received.is_signed_with(secret) for received in receiver.calls)
+    delivery = only_delivery(house, call, receiver.calls[0].id)
+    assert (delivery.webhook_id, delivery.url, delivery.status) == (None, receiver.url, "delivered")
+    assert house.webhooks.list(call).items == ()
+
+
+def test_a_callback_is_told_even_before_its_secret_was_asked_for(house: Services) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        house.transactions.create(wish(callback_url=receiver.url), call)
+        deliver(house)
+        assert receiver.types == ["transaction.created"]
+        # Asking for the secret later keeps the calls of the grace period readable with both.
+        secret = house.webhooks.rotate_callbacks(RotateCallbacks(), call).secret
+        house.transactions.create(wish(callback_url=receiver.url, reference="second"), call)
+        deliver(house)
+        assert receiver.calls[-1].is_signed_with(secret)
+
+
+def test_while_a_secret_rotates_both_secrets_verify_and_afterwards_the_new_one_alone(
+    house: Services, clock: MovableClock
+) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        old = subscribe(house, call, receiver.url)
+        new = house.webhooks.rotate(RotateWebhook(old.id, 60), call)
+        happen(house, call)
+        deliver(house)
+        clock.advance(61)
+        happen(house, call)
+        deliver(house)
+    both, alone = receiver.calls
+    with time_machine.travel(clock.now(), tick=False):
+        assert (both.is_signed_with(old.secret), both.is_signed_with(new.secret)) == (True, True)
+        assert (alone.is_signed_with(old.secret), alone.is_signed_with(new.secret)) == (False, True)
+    assert len(both.headers["webhook-signature"].split(" ")) == 2
+
+
+def test_without_grace_the_old_secret_ends_at_once(house: Services) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        old = subscribe(house, call, receiver.url)
+        new = house.webhooks.rotate(RotateWebhook(old.id, 0), call)
+        happen(house, call)
+        deliver(house)
+        (received,) = receiver.calls
+    assert new.previous_secret_expires_at is None
+    assert (received.is_signed_with(old.secret), received.is_signed_with(new.secret)) == (False, True)
+
+
+# What fails
+
+
+def test_a_failed_delivery_is_tried_again_after_each_pause_and_then_given_up(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    with Receiver(answering(500)) as receiver:
+        subscribe(house, call, receiver.url)
+        (event_id,) = happen(house, call)
+        for attempt, pause in enumerate((5, 30, 120, 600, HOUR, 6 * HOUR, DAY), start=1):
+            deliver(house)
+            delivery = only_delivery(house, call, event_id)
+            assert (len(receiver.calls), delivery.attempts, delivery.status) == (attempt, attempt, "waiting")
+            assert delivery.next_attempt_at is not None
+            left = (delivery.next_attempt_at - clock.now()).total_seconds()
+            assert 0.85 * pause < left <= 1.1 * pause
+            clock.advance(left + 0.1)
+        deliver(house)
+        delivery = only_delivery(house, call, event_id)
+        assert (len(receiver.calls), delivery.status, delivery.next_attempt_at) == (8, "dead", None)
+        clock.advance(2 * DAY)
+        deliver(house)
+        assert len(receiver.calls) == 8
+    assert len({received.id for received in receiver.calls}) == 1
+    assert len({received.body for received in receiver.calls}) == 1
+
+
+def test_after_a_dead_event_the_later_ones_of_its_object_go_on(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    with Receiver(lambda received: 500 if received.document["data"]["number"] == 0 else 200) as receiver:
+        subscribe(house, call, receiver.url)
+        happen(house, call, times=3)
+        deliver(house)
+        assert {received.document["data"]["number"] for received in receiver.calls} == {0}
+        deliver(house, clock, 33 * HOUR, 900)
+    assert [received.document["data"]["number"] for received in receiver.calls] == [0] * 8 + [1, 2]
+
+
+def test_a_later_event_waits_for_the_earlier_one_of_its_object_and_for_no_other(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    refused: list[str] = []
+
+    def refuse_first(received: Received) -> int:
+        if received.id == stuck and not refused:
+            refused.append(received.id)
+            return 503
+        return 200
+
+    with Receiver(refuse_first) as receiver:
+        subscribe(house, call, receiver.url)
+        stuck, behind = happen(house, call, times=2)
+        (free,) = happen(house, call)
+        deliver(house)
+        assert sorted(received.id for received in receiver.calls) == sorted([stuck, free])
+        assert every_queue_has_one_head()
+        happen(house, call, Event.get_by_id(stuck).object_id)
+        deliver(house)
+        assert every_queue_has_one_head()
+        clock.advance(6)
+        deliver(house)
+    of_object = [received.id for received in receiver.calls if received.id in (stuck, behind)]
+    assert of_object == [stuck, stuck, behind]
+    assert len(receiver.calls) == 5
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308, 400, 401, 404, 500])
+def test_whatever_is_not_2xx_is_a_failure_and_a_redirect_is_never_followed(house: Services, status: int) -> None:
+    call = a_client()
+    with Receiver() as inside, Receiver(answering(status), headers={"Location": inside.url}) as receiver:
+        subscribe(house, call, receiver.url)
+        (event_id,) = happen(house, call)
+        deliver(house)
+    delivery = only_delivery(house, call, event_id)
+    assert (delivery.status, delivery.attempts, delivery.answer_status) == ("waiting", 1, status)
+    assert inside.calls == []
+
+
+def test_the_first_kib_of_the_answer_is_kept_for_the_client_alone(house: Services) -> None:
+    call, stranger = a_client(), a_client("Other")
+    with Receiver(answering(400), body=b"no\0pe " + b"x" * 5000) as receiver:
+        subscribe(house, call, receiver.url)
+        (event_id,) = happen(house, call)
+        deliver(house)
+    delivery = only_delivery(house, call, event_id)
+    assert delivery.answer == "no\ufffdpe " + "x" * 1018
+    assert delivery.trouble is None
+    with pytest.raises(Exception, match="Event not found"):
+        house.events.get(NameEvent(event_id), stranger)
+
+
+def test_a_receiver_that_is_not_there_is_told_as_trouble(house: Services) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        subscribe(house, call, receiver.url)
+    (event_id,) = happen(house, call)
+    deliver(house)
+    delivery = only_delivery(house, call, event_id)
+    assert (delivery.answer_status, delivery.trouble, delivery.status) == (None, "no_connection", "waiting")
+
+
+def test_a_name_that_turns_to_a_private_address_after_registration_is_never_connected_to(
+    house: Services, clock: MovableClock
+) -> None:
+    call = a_client()
+    with Receiver() as inside:
+        webhook = subscribe(house, call, "https://hooks.example.com:8443/in")
+        (event_id,) = happen(house, call)
+        port = inside.url.rpartition(":")[2].removesuffix("/hook")
+        Webhook.update(url=f"https://hooks.example.com:{port}/in").where(Webhook.id == webhook.id).execute()
+        sender = with_sender(house, transport=Transport(AddressGuard(), resolve=lambda host, port: ["127.0.0.1"]))
+        deliver(sender)
+    delivery = only_delivery(house, call, event_id)
+    assert (delivery.trouble, delivery.status, inside.calls) == ("address_refused", "waiting", [])
+
+
+def test_410_switches_the_webhook_off_at_once_and_tells_the_others(house: Services) -> None:
+    call = a_client()
+    with Receiver(answering(410)) as gone, Receiver() as watcher:
+        webhook = subscribe(house, call, gone.url)
+        subscribe(house, call, watcher.url, "webhook.disabled")
+        happen(house, call, times=3)
+        deliver(house)
+        happen(house, call)
+        deliver(house)
+    seen = house.webhooks.get(NameWebhook(webhook.id), call)
+    assert (seen.is_active, seen.disabled_reason) == (False, "The receiver answered 410 Gone")
+    assert len(gone.calls) == 1
+    (told,) = watcher.calls
+    assert told.document["data"]["webhook_id"] == webhook.id
+    assert {row.status for row in Delivery.select().where(Delivery.webhook_id == webhook.id)} == {"dead", "cancelled"}
+
+
+def test_five_days_without_success_switch_the_webhook_off_and_enabling_starts_afresh(
+    house: Services, clock: MovableClock
+) -> None:
+    call = a_client()
+    statuses = [500]
+    with Receiver(lambda _: statuses[0]) as receiver:
+        webhook = subscribe(house, call, receiver.url, "ussd.session.ended")
+        for _ in range(6):
+            happen(house, call)
+            deliver(house, clock, 33 * HOUR, 900)
+            if not house.webhooks.get(NameWebhook(webhook.id), call).is_active:
+                break
+        seen = house.webhooks.get(NameWebhook(webhook.id), call)
+        assert (seen.is_active, seen.disabled_reason) == (False, "Nothing was taken there for five days")
+        assert seen.failing_since is not None
+        assert seen.disabled_at is not None
+        assert (seen.disabled_at - seen.failing_since).days == 5
+        (missed,) = happen(house, call)
+        calls = len(receiver.calls)
+        deliver(house)
+        statuses[0] = 200
+        house.webhooks.enable(NameWebhook(webhook.id), call)
+        deliver(house)
+        assert len(receiver.calls) == calls
+        assert house.events.redeliver(NameEvent(missed), call).events == 1
+        deliver(house)
+        assert [received.id for received in receiver.calls[calls:]] == [missed]
+    assert house.webhooks.get(NameWebhook(webhook.id), call).failing_since is None
+
+
+def test_one_success_ends_the_count_of_failing_days(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    with Receiver(answering(500, 200, 500)) as receiver:
+        webhook = subscribe(house, call, receiver.url)
+        happen(house, call)
+        deliver(house)
+        failing_since = house.webhooks.get(NameWebhook(webhook.id), call).failing_since
+        deliver(house, clock, 10)
+        assert house.webhooks.get(NameWebhook(webhook.id), call).failing_since is None
+        happen(house, call)
+        deliver(house)
+        later = house.webhooks.get(NameWebhook(webhook.id), call).failing_since
+    assert failing_since is not None
+    assert later is not None
+    assert later > failing_since
+
+
+def test_what_waits_for_a_deleted_webhook_is_not_sent(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    with Receiver(answering(500, 200)) as receiver:
+        webhook = subscribe(house, call, receiver.url)
+        (first, second) = happen(house, call, times=2)
+        deliver(house)
+        house.webhooks.delete(NameWebhook(webhook.id), call)
+        deliver(house, clock, 60)
+    assert len(receiver.calls) == 1
+    assert [only_delivery(house, call, event).status for event in (first, second)] == ["cancelled", "cancelled"]
+
+
+# Asking again
+
+
+def test_an_event_is_told_again_under_the_same_id(house: Services) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        subscribe(house, call, receiver.url)
+        (event_id,) = happen(house, call)
+        deliver(house)
+        house.events.redeliver(NameEvent(event_id), call)
+        deliver(house)
+    assert [received.id for received in receiver.calls] == [event_id, event_id]
+    assert [delivery.status for delivery in deliveries_of(house, call, event_id)] == ["delivered", "delivered"]
+
+
+def test_asking_again_for_what_is_being_tried_hurries_it_and_doubles_nothing(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    with Receiver(answering(500, 500, 200)) as receiver:
+        subscribe(house, call, receiver.url)
+        (event_id,) = happen(house, call)
+        deliver(house, clock, 10)
+        assert len(receiver.calls) == 2
+        house.events.redeliver(NameEvent(event_id), call)
+        deliver(house)
+    assert len(receiver.calls) == 3
+    assert only_delivery(house, call, event_id).status == "delivered"
+
+
+def test_a_period_is_told_again_in_the_order_of_each_object(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    begin = clock.now()
+    happen(house, call, times=5)
+    clock.advance(1)
+    end = clock.now()
+    happen(house, call)
+    deliver(house)
+    with Receiver() as receiver:
+        subscribe(house, call, receiver.url)
+        again = house.events.redeliver_range(RedeliverEvents(begin, end, "ussd.session.ended"), call)
+        nothing = house.events.redeliver_range(RedeliverEvents(begin, end, "transaction.failed"), call)
+        deliver(house)
+    assert (again.events, nothing.events) == (5, 0)
+    assert [received.document["data"]["number"] for received in receiver.calls] == [0, 1, 2, 3, 4]
+
+
+def test_no_more_than_a_thousand_events_are_told_again_at_once(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    now = clock.now()
+    rows = [
+        {"id": new_id(now), "client_id": call.client_id, "type": "ussd.session.ended", "object_id": f"o{number}",
+         "sequence": 1, "payload": {}, "created_at": now, "is_pending": False}
+        for number in range(1001)
+    ]  # fmt: skip
+    for start in range(0, 1001, 200):
+        Event.insert_many(rows[start : start + 200]).execute()
+    with pytest.raises(Exception, match="More than 1000 events"):
+        house.events.redeliver_range(RedeliverEvents(now, datetime.max.replace(tzinfo=UTC)), call)
+    assert not Event.select().where(Event.is_pending).exists()
+
+
+# Several workers, crashes and slots
+
+
+def test_events_of_one_moment_go_out_by_their_sequence_whatever_their_ids(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    now = clock.now()
+    ids = sorted((new_id(now) for _ in range(4)), reverse=True)
+    for sequence, event_id in enumerate(ids, start=1):
+        Event.insert(
+            id=event_id, client_id=call.client_id, type="ussd.session.ended", object_id="one", sequence=sequence,
+            payload={}, created_at=now,
+        ).execute()  # fmt: skip
+    with Receiver() as receiver:
+        subscribe(house, call, receiver.url)
+        deliver(house)
+    assert [received.id for received in receiver.calls] == ids
+
+
+def test_an_event_with_a_smaller_id_that_is_committed_later_is_not_missed(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    early, late = new_id(clock.now()), new_id(clock.now().replace(year=2090))
+    with Receiver() as receiver:
+        subscribe(house, call, receiver.url)
+        for event_id in (late, early):
+            Event.insert(
+                id=event_id, client_id=call.client_id, type="ussd.session.ended", object_id=event_id, sequence=1,
+                payload={}, created_at=clock.now(),
+            ).execute()  # fmt: skip
+            deliver(house)
+    assert [received.id for received in receiver.calls] == [late, early]
+
+
+def test_a_delivery_whose_sender_died_is_sent_by_another_one(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        subscribe(house, call, receiver.url)
+        (event_id,) = happen(house, call)
+        house.fanout.run()
+        assert len(house.deliveries.claim(10)) == 1
+        deliver(house)
+        assert receiver.calls == []
+        clock.advance(31)
+        deliver(house)
+    assert [received.id for received in receiver.calls] == [event_id]
+
+
+def test_a_sender_that_comes_back_too_late_changes_nothing(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+
+    def outlive_the_lease(_: Received) -> int:
+        if len(receiver.calls) == 1:
+            clock.advance(31)
+            deliver(house)
+            return 500
+        return 200
+
+    with Receiver(outlive_the_lease) as receiver:
+        subscribe(house, call, receiver.url)
+        (event_id,) = happen(house, call)
+        deliver(house)
+    delivery = only_delivery(house, call, event_id)
+    assert (len(receiver.calls), delivery.status, delivery.attempts) == (2, "delivered", 1)
+
+
+def test_side_by_side_claims_never_give_one_delivery_to_two(house: Services) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        subscribe(house, call, receiver.url)
+        happen(house, call)
+        deliver(house)
+        for _ in range(40):
+            happen(house, call)
+        house.fanout.run()
+        with ThreadPoolExecutor(8) as pool:
+            claimed = [delivery for ids in pool.map(lambda _: house.deliveries.claim(3), range(8)) for delivery in ids]
+    assert len(claimed) == len(set(claimed)) == house.settings.delivery_slots // 4
+
+
+def test_a_webhook_that_is_not_proven_gets_one_slot_and_all_of_them_half(house: Services, clock: MovableClock) -> None:
+    slots = house.settings.delivery_slots
+    unproven = [a_client(f"new {number}") for number in range(slots)]
+    for call in unproven:
+        subscribe(house, call, "http://127.0.0.1:9999/")
+        for _ in range(3):
+            happen(house, call)
+    house.fanout.run()
+    assert len(house.deliveries.claim(100)) == slots // 2
+    assert house.deliveries.claim(100) == []
+    proven = a_client("proven")
+    with Receiver() as receiver:
+        subscribe(house, proven, receiver.url)
+        Webhook.update(is_proven=True).where(Webhook.client_id == proven.client_id).execute()
+        for _ in range(slots):
+            happen(house, proven)
+        house.fanout.run()
+        assert len(house.deliveries.claim(100)) == slots // 4
+
+
+def test_no_secret_shows_in_what_is_kept_or_printed(house: Services) -> None:
+    call = a_client()
+    webhook = subscribe(house, call, "http://127.0.0.1:9999/")
+    rotated = house.webhooks.rotate(RotateWebhook(webhook.id), call)
+    row = Webhook.get_by_id(webhook.id)
+    for secret in (webhook.secret, rotated.secret):
+        assert secret not in repr(webhook) + repr(rotated)
+        assert secret.removeprefix("whsec_").encode() not in bytes(row.secret_sealed) + bytes(row.previous_secret_sealed)
+
+
+def test_events_are_listed_newest_first_by_type_and_page(house: Services, clock: MovableClock) -> None:
+    call, stranger = a_client(), a_client("Other")
+    ids = []
+    for _ in range(5):
+        ids += happen(house, call)
+        clock.advance(0.01)
+    happen(house, stranger)
+    first = house.events.list(ListEvents(limit=3), call)
+    second = house.events.list(ListEvents(limit=3, cursor=first.next_cursor), call)
+    assert [event.id for event in (*first.items, *second.items)] == ids[::-1]
+    assert second.next_cursor is None
+    assert house.events.list(ListEvents(type="transaction.failed"), call).items == ()
+    with pytest.raises(Exception, match="no such event type"):
+        house.events.list(ListEvents(type="nonsense"), call)
+
+
+def with_sender(house: Services, *, transport: Transport, pace: Pace | None = None) -> Services:
+    """The same house with another way outwards."""
+    vault: Vault = house.deliveries._vault
+    return replace(
+        house, deliveries=DeliveryService(vault, transport, house.clock, house.settings.delivery_slots, pace)
+    )
+
+
+def test_the_operator_can_read_no_event_as_a_client(house: Services) -> None:
+    with pytest.raises(AssertionError, match="acts for a client"):
+        house.events.list(ListEvents(), operator())
