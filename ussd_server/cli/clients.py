@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
 import click
 
 from ussd_server.cli import open_house, show, with_json
-from ussd_server.messages.clients import ClientView, CreateClient
+from ussd_server.cli.seeds import Row, Sown, read_rows, seed_file, sow, text_of
+from ussd_server.house import Services
+from ussd_server.messages.clients import ClientView, CreateClient, CreateUser
+from ussd_server.models.schema import migrate
 from ussd_server.rpc.context import operator_call
+from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.services.passwords import new_password
+
+Found = TypeVar("Found")
 
 
 @click.group()
@@ -48,6 +59,63 @@ def disable(client: str, as_json: bool) -> None:
 def enable(client: str, as_json: bool) -> None:
     """Let CLIENT (name or id) call again."""
     _set_active(client, True, as_json)
+
+
+@clients.command()
+@seed_file
+@with_json
+def seed(file: Path, as_json: bool) -> None:
+    """Make the clients and owners that FILE lists, a JSON array of objects or a CSV file.
+
+    \b
+    name      of the client; one that exists already stays as it is (required)
+    id        of the client, a UUID, where it has one already
+    email     of a person who signs in for it
+    role      of that person: owner (default), admin, developer or viewer
+    password  of that person; without it one is made and printed this once
+
+    A second run changes nothing. Whatever contradicts what is there is refused, and the exit code is 1.
+    """
+    rows = read_rows(file, ["name"], ["id", "email", "role", "password"])
+    with open_house() as house:
+        migrate()
+        sow(rows, lambda row: _plant(house, row), as_json=as_json)
+
+
+def _plant(house: Services, row: Row) -> Sown:
+    call = operator_call()
+    name, client_id = text_of(row, "name"), text_of(row, "id") or None
+    client = _find(lambda: house.clients.find(name, call))
+    if client is None:
+        client, outcome = house.clients.create(CreateClient(name, client_id), call), "created"
+    elif client_id in (None, client.client_id):
+        outcome = "unchanged"
+    else:
+        raise ValueError(f"id: The client {name} has the id {client.client_id}.")
+    made = {"client": client.name, "client_id": client.client_id}
+    if "email" not in row:
+        return Sown(outcome, made)
+    email, role, password = text_of(row, "email").lower(), text_of(row, "role", "owner"), text_of(row, "password")
+    made["email"] = email
+    user = _find(lambda: house.clients.find_user(email, call))
+    if user is None:
+        chosen = password or new_password()
+        house.clients.create_user(CreateUser(client.client_id, email, role, chosen), call)
+        return Sown("created", made if password else {**made, "password": chosen})
+    if (user.client_id, user.role) != (client.client_id, role):
+        raise ValueError(f"email: {email} belongs to another client or has another role.")
+    if password and not house.clients.has_password(email, password, call):
+        raise ValueError(f"password: {email} has another one; `ussd-server users password` changes it.")
+    return Sown(outcome, made)
+
+
+def _find(look: Callable[[], Found]) -> Found | None:
+    try:
+        return look()
+    except ServiceError as refusal:
+        if refusal.code is not Code.NOT_FOUND:
+            raise
+        return None
 
 
 def _set_active(client: str, is_active: bool, as_json: bool) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ussd_server.cli import open_house, show, with_json
-from ussd_server.messages.api_keys import ACTIONS, RESOURCES, ApiKeyView, CreateApiKey, canonical_scopes
+from ussd_server.cli.seeds import Row, Sown, read_rows, seed_file, sow, text_of
+from ussd_server.house import Services
+from ussd_server.messages.api_keys import ACTIONS, RESOURCES, ApiKeyView, CreateApiKey, ImportApiKey, canonical_scopes
+from ussd_server.models.schema import migrate
 from ussd_server.rpc.context import operator_call
 
 _client = click.option("--client", required=True, help="Name or id of the client.")
@@ -79,6 +83,58 @@ def disable(key: str, as_json: bool) -> None:
 def enable(key: str, as_json: bool) -> None:
     """Accept KEY (its id or apikey) again."""
     _set_active(key, True, as_json)
+
+
+@keys.command()
+@seed_file
+@with_json
+def seed(file: Path, as_json: bool) -> None:
+    """Take over the keys that FILE lists, a JSON array of objects or a CSV file.
+
+    \b
+    client      name or id of a client that exists (required)
+    apikey      8 to 64 letters and digits (required)
+    apisecret   16 to 128 printable ASCII characters without spaces (required)
+    scopes      such as "ussd:* balance:read"; without it, everything
+    expires_at  such as 2027-01-31T00:00:00Z; without it, never
+
+    A second run changes nothing but scopes and expiry. A key that was deleted, that belongs to another client or that
+    has another secret here is refused, and the exit code is 1.
+    """
+    rows = read_rows(file, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
+    with open_house() as house:
+        migrate()
+        sow(rows, lambda row: _plant(house, row), as_json=as_json)
+
+
+def _plant(house: Services, row: Row) -> Sown:
+    client = house.clients.find(text_of(row, "client"), operator_call())
+    scopes = row.get("scopes")
+    if isinstance(scopes, str):
+        scopes = scopes.split()
+    if scopes is not None and not (isinstance(scopes, list) and all(isinstance(scope, str) for scope in scopes)):
+        raise ValueError("scopes: Must be a string or an array of strings.")
+    wish = ImportApiKey(
+        client_id=client.client_id,
+        apikey=text_of(row, "apikey"),
+        apisecret=text_of(row, "apisecret"),
+        scopes=None if scopes is None else tuple(scopes),
+        expires_at=_moment(text_of(row, "expires_at")),
+    )
+    key = house.api_keys.import_key(wish, operator_call())
+    return Sown(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
+
+
+def _moment(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError("expires_at: Must be an ISO 8601 time with its offset, such as 2027-01-31T00:00:00Z.")
+    return moment
 
 
 def _set_active(key: str, is_active: bool, as_json: bool) -> None:

@@ -121,6 +121,11 @@ class ClientService:
         call.require_operator()
         return _user_view(_find_user(email))
 
+    def has_password(self, email: str, password: str, call: CallContext) -> bool:
+        """Whether this is the person's password. NOT_FOUND for an unknown person."""
+        call.require_operator()
+        return passwords.matches(password, _find_user(email).password_hash)
+
     def set_user_active(self, email: str, is_active: bool, call: CallContext) -> UserView:
         """Enable a person, or disable them, which ends all their logins. NOT_FOUND for an unknown one."""
         call.require_operator()

@@ -1,0 +1,112 @@
+"""The seeding scripts: run as an operator runs them, twice, with good lists and bad ones."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+CLIENT_ID = "0192e4a0-0000-7000-8000-00000000abcd"
+SECRET = "a-secret-of-theirs-01"
+
+
+def seed(script: str, file: Path, data_dir: Path) -> tuple[int, Any, str]:
+    """Run a script; give its exit code, what it printed as JSON, and what it complained of."""
+    run = subprocess.run(
+        [sys.executable, SCRIPTS / script, file, "--json"],
+        capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "USSD_DATA_DIR": str(data_dir)},
+    )  # fmt: skip
+    return run.returncode, json.loads(run.stdout or "null"), run.stderr
+
+
+def write(path: Path, rows: Any) -> Path:
+    """Write rows as JSON, or as CSV where the name says so."""
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows))
+    else:
+        with path.open("w", newline="") as file:
+            table = csv.DictWriter(file, sorted({name for row in rows for name in row}))
+            table.writeheader()
+            table.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["json", "csv"])
+def test_lists_can_be_brought_in_twice_without_doubling_anything(suffix: str, tmp_path: Path) -> None:
+    clients = write(tmp_path / f"clients.{suffix}", [
+        {"name": "Acme", "email": "Boss@acme.example"},
+        {"name": "Acme", "email": "dev@acme.example", "role": "developer", "password": "a developers password"},
+        {"name": "Wasiko", "id": CLIENT_ID},
+    ])  # fmt: skip
+    keys = write(tmp_path / f"keys.{suffix}", [
+        {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET, "scopes": "ussd:* balance:read"},
+        {"client": CLIENT_ID, "apikey": "LegacyKey02", "apisecret": SECRET, "expires_at": "2027-01-31T00:00:00Z"},
+    ])  # fmt: skip
+    code, first, _ = seed("seed_clients.py", clients, tmp_path)
+    assert (code, [row["outcome"] for row in first]) == (0, ["created"] * 3)
+    assert len(first[0].pop("password")) >= 20
+    assert "password" not in first[1]
+    assert first[2]["client_id"] == CLIENT_ID
+    code, again, _ = seed("seed_clients.py", clients, tmp_path)
+    assert (code, again) == (0, [{**row, "outcome": "unchanged"} for row in first])
+    code, made, _ = seed("seed_keys.py", keys, tmp_path)
+    assert (code, [row["outcome"] for row in made]) == (0, ["created"] * 2)
+    code, remade, _ = seed("seed_keys.py", keys, tmp_path)
+    assert (code, remade) == (0, [{**row, "outcome": "unchanged"} for row in made])
+    assert SECRET not in json.dumps(made)
+
+
+def test_rows_that_contradict_what_is_there_are_refused_and_the_others_are_not(tmp_path: Path) -> None:
+    clients = write(tmp_path / "clients.json", [
+        {"name": "Acme", "email": "boss@acme.example", "password": "the first password"}, {"name": "Wasiko"},
+    ])  # fmt: skip
+    assert seed("seed_clients.py", clients, tmp_path)[0] == 0
+    code, rows, _ = seed("seed_clients.py", write(tmp_path / "more.json", [
+        {"name": "Acme", "email": "boss@acme.example", "password": "another password"},
+        {"name": "Acme", "id": CLIENT_ID},
+        {"name": "Wasiko", "email": "boss@acme.example"},
+        {"name": "Third"},
+        {"name": "Third", "email": "x@third.example", "role": "king"},
+        {"name": 5},
+    ]), tmp_path)  # fmt: skip
+    assert (code, [row["outcome"] for row in rows]) == (1, ["refused"] * 3 + ["created"] + ["refused"] * 2)
+    assert rows[0]["reason"].startswith("password: boss@acme.example has another one")
+    code, rows, _ = seed("seed_keys.py", write(tmp_path / "keys.json", [
+        {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET},
+        {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET + "x"},
+        {"client": "Wasiko", "apikey": "LegacyKey01", "apisecret": SECRET},
+        {"client": "Nobody", "apikey": "LegacyKey02", "apisecret": SECRET},
+        {"client": "Acme", "apikey": "no good", "apisecret": SECRET},
+        {"client": "Acme", "apikey": "LegacyKey02", "apisecret": SECRET, "scopes": [5]},
+        {"client": "Acme", "apikey": "LegacyKey02", "apisecret": SECRET, "scopes": "all"},
+        {"client": "Acme", "apikey": "LegacyKey02", "apisecret": SECRET, "expires_at": "2027-01-31"},
+        {"client": "Acme", "apikey": "LegacyKey02", "apisecret": SECRET, "scopes": ["ussd:read"]},
+    ]), tmp_path)  # fmt: skip
+    assert (code, [row["outcome"] for row in rows]) == (1, ["created"] + ["refused"] * 7 + ["created"])
+    assert rows[1]["reason"] == "apisecret: Is not the one this key has; rotate the key instead."
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "neither a JSON array"), (b"{}", "neither a JSON array"), (b"[1]", "neither a JSON array"),
+        (b"\xff\xfe\x00", "neither a JSON array"), (b"[" * 100_000, "neither a JSON array"), (b"a;b\n", "neither a JSON"),
+        (b'[{"name": "Acme", "colour": "red"}]', "unknown column colour"), (b'[{"email": "a@b.c"}]', "Row 1 lacks name"),
+        (b'name,email\nAcme,a@b.c,surplus\n', "unknown column"), (b"email\na@b.c\n", "neither a JSON"),
+    ],
+)  # fmt: skip
+def test_a_list_that_cannot_be_read_changes_nothing(content: bytes, complaint: str, tmp_path: Path) -> None:
+    file = tmp_path / "list"
+    file.write_bytes(content)
+    code, printed, complained = seed("seed_clients.py", file, tmp_path)
+    assert (code, printed) == (1, None)
+    assert complaint in complained
+    assert "Traceback" not in complained
