@@ -1,6 +1,7 @@
 """The application that gunicorn loads."""
 
-from ussd_server.app import anchor_clock, build_services, create_app
+from ussd_server.app import create_app
+from ussd_server.house import anchor_clock, build_services
 from ussd_server.settings import configure_logging, read_settings
 
 settings = read_settings()

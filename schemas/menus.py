@@ -41,11 +41,15 @@ class OptionalMenuRequest(MenuRequest):
 class RollbackRequest(Body):
     """Which version to put in force again."""
 
+    example = {"version": 1}  # noqa: RUF012
+
     version = Whole(required=True, lowest=1, highest=_HIGHEST_VERSION)
 
 
 class BindRequest(Body):
     """Which menu answers a code."""
+
+    example = {"menu_id": "shop"}  # noqa: RUF012
 
     menu_id = Text(required=True, longest=64)
 
@@ -65,12 +69,12 @@ class FindingRecord(Record):
 
     rule = fields.String()
     message = fields.String()
-    node = fields.String()
-    language = fields.String()
-    network = fields.String()
-    excess = fields.Integer()
-    unit = fields.String()
-    screen = fields.String()
+    node = fields.String(allow_none=True)
+    language = fields.String(allow_none=True)
+    network = fields.String(allow_none=True)
+    excess = fields.Integer(allow_none=True)
+    unit = fields.String(allow_none=True)
+    screen = fields.String(allow_none=True)
 
 
 class CheckReportRecord(Record):
@@ -87,7 +91,7 @@ class MenuSummaryRecord(Record):
 
     menu_id = fields.String()
     title = fields.String()
-    published_version = fields.Integer()
+    published_version = fields.Integer(allow_none=True)
     draft_saved_at = Timestamp()
     codes = fields.List(fields.String())
 
@@ -112,7 +116,7 @@ class CodeRecord(Record):
     """A service code and the menu that answers it."""
 
     service_code = fields.String()
-    menu_id = fields.String()
+    menu_id = fields.String(allow_none=True)
     created_at = Timestamp()
 
 
@@ -137,7 +141,7 @@ class GraphRecord(Record):
     """How the nodes of a menu hang together, and the same as a picture."""
 
     menu_id = fields.String()
-    version = fields.Integer()
+    version = fields.Integer(allow_none=True)
     nodes = fields.List(fields.Nested(GraphNodeRecord()))
     edges = fields.List(fields.Nested(GraphEdgeRecord()))
     svg = fields.String()

@@ -15,6 +15,15 @@ _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit")
 class TransactionRequest(Body):
     """A wish to move money. Of several faults the first field's is told: the phone number, then the amount."""
 
+    example = {  # noqa: RUF012
+        "type": "collection",
+        "phone_number": "+256770000000",
+        "amount": 5000,
+        "reference": "order-1001",
+        "description": "Order 1001",
+        "metadata": {"basket": 17},
+    }
+
     phone_number = PhoneNumber(required=True)
     to_phone_number = PhoneNumber(allow_none=True)
     amount_cents = Amount(required=True, data_key="amount")
@@ -30,6 +39,8 @@ class TransactionRequest(Body):
 
 class RefundRequest(Body):
     """A wish to give a succeeded collection back; all of it when no amount is named."""
+
+    example = {"amount": 1500, "reference": "order-1001-refund"}  # noqa: RUF012
 
     amount_cents = Amount(data_key="amount", allow_none=True)
     reference = Text(required=True, longest=_LONGEST_REFERENCE)
@@ -68,34 +79,34 @@ class TransactionRecord(Record):
 
     transaction_id = fields.String()
     reference = fields.String()
-    type = fields.String()
-    phone_number = fields.String()
-    to_phone_number = fields.String()
+    type = fields.String(validate=validate.OneOf(_TYPES))
+    phone_number = fields.String(allow_none=True)
+    to_phone_number = fields.String(allow_none=True)
     amount_cents = Amount(data_key="amount")
     fee_cents = Amount(data_key="fee")
     currency = fields.String()
     account = fields.String()
-    provider = fields.String()
-    provider_reference = fields.String()
-    provider_transaction_id = fields.String()
-    status = fields.String()
-    failure = fields.Nested(FailureRecord)
+    provider = fields.String(allow_none=True)
+    provider_reference = fields.String(allow_none=True)
+    provider_transaction_id = fields.String(allow_none=True)
+    status = fields.String(validate=validate.OneOf(_STATUSES))
+    failure = fields.Nested(FailureRecord, allow_none=True)
     late = fields.Boolean()
-    session_id = fields.String()
-    description = fields.String()
-    metadata = fields.Raw()
+    session_id = fields.String(allow_none=True)
+    description = fields.String(allow_none=True)
+    metadata = fields.Dict(allow_none=True)
     created_at = Timestamp()
     updated_at = Timestamp()
-    completed_at = Timestamp()
-    next_check_at = Timestamp()
+    completed_at = Timestamp(allow_none=True)
+    next_check_at = Timestamp(allow_none=True)
 
 
 class TransactionChangeRecord(Record):
     """One step of a transaction's story."""
 
-    status = fields.String()
+    status = fields.String(validate=validate.OneOf(_STATUSES))
     source = fields.String()
-    detail = fields.String()
+    detail = fields.String(allow_none=True)
     created_at = Timestamp()
 
 
@@ -109,4 +120,4 @@ class TransactionPageRecord(Record):
     """A page of transactions."""
 
     items = fields.List(fields.Nested(TransactionRecord))
-    next_cursor = fields.String()
+    next_cursor = fields.String(allow_none=True)

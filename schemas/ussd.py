@@ -16,6 +16,8 @@ _STATUSES = ("active", "completed", "timed_out", "ended_by_user", "ended_by_clie
 class SessionRequest(Body):
     """A wish to dial a code; `text` holds further entries, joined by stars."""
 
+    example = {"phone_number": "+256770000000", "service_code": "*165#", "network": "64110"}  # noqa: RUF012
+
     phone_number = PhoneNumber(required=True)
     service_code = Text(required=True, longest=_LONGEST_CODE, pattern=_SERVICE_CODE)
     network = Text(longest=10, shortest=0, pattern=r"[0-9A-Za-z_. -]*")
@@ -24,6 +26,8 @@ class SessionRequest(Body):
 
 class EntryRequest(Body):
     """What the subscriber typed."""
+
+    example = {"text": "1", "turn": 1}  # noqa: RUF012
 
     text = Text(required=True, longest=_LONGEST_TEXT, shortest=0)
     turn = Whole(lowest=0, highest=9999, allow_none=True)
@@ -60,20 +64,20 @@ class SessionRecord(Record):
     phone_number = fields.String()
     service_code = fields.String()
     network = fields.String()
-    status = fields.String()
-    end_reason = fields.String()
-    action = fields.String()
+    status = fields.String(validate=validate.OneOf(_STATUSES))
+    end_reason = fields.String(allow_none=True)
+    action = fields.String(validate=validate.OneOf(("continue", "end")))
     message = fields.String()
     menu_id = fields.String()
     menu_version = fields.Integer()
     node = fields.String()
     language = fields.String()
     turn = fields.Integer()
-    transaction_id = fields.String()
+    transaction_id = fields.String(allow_none=True)
     created_at = Timestamp()
     last_seen_at = Timestamp()
     expires_at = Timestamp()
-    ended_at = Timestamp()
+    ended_at = Timestamp(allow_none=True)
 
 
 class SessionTranscriptRecord(SessionRecord):
@@ -86,4 +90,4 @@ class SessionPageRecord(Record):
     """A page of sessions."""
 
     items = fields.List(fields.Nested(SessionRecord()))
-    next_cursor = fields.String()
+    next_cursor = fields.String(allow_none=True)

@@ -8,7 +8,7 @@ from typing import Any
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.api_keys import ApiKeyView, CreateApiKey
 from ussd_server.messages.clients import CreateClient, CreateUser, LogIn
 from ussd_server.rpc.context import CallContext, Caller, CallerKind

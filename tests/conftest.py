@@ -14,7 +14,8 @@ from flask.testing import FlaskClient
 
 from tests.postgres_server import PostgresServer, create_database, drop_database
 from tests.rpc.redis_server import Server
-from ussd_server.app import Services, build_services, create_app
+from ussd_server.app import create_app
+from ussd_server.house import Services, build_services
 from ussd_server.models.base import close_connections, open_database
 from ussd_server.models.schema import migrate
 from ussd_server.rpc.clock import Clock

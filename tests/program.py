@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.services.money import deposit
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.api_keys import CreateApiKey
 from ussd_server.messages.clients import CreateClient
 from ussd_server.rpc.context import CallContext, Caller, CallerKind

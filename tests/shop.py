@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.models.base import new_id

@@ -1,24 +1,17 @@
-"""Puts the house together: the only place that knows all the rooms."""
+"""The web application: every door of the house, and what each call passes on its way in and out."""
 
 from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from flask import Flask, Response, g, request
 from flask.json.provider import JSONProvider
-from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from ussd_server.adapters.addresses import AddressGuard
-from ussd_server.adapters.client_server import ClientServer
-from ussd_server.adapters.providers.prediction import predict
-from ussd_server.adapters.providers.sandbox import SandboxProvider
-from ussd_server.adapters.transport import Transport
 from ussd_server.blueprints.balances import balances
 from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
@@ -29,81 +22,13 @@ from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
-from ussd_server.models.base import DATABASE_TROUBLE, close_connections, database_now, open_database, release_connection
-from ussd_server.rpc.bell import Bell
-from ussd_server.rpc.clock import Clock
+from ussd_server.house import Services
+from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.rpc.context import request_id_from
-from ussd_server.rpc.keyring import Keyring
-from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
 from ussd_server.rpc.observe import begin_call, end_call, trace_of
 from ussd_server.rpc.status import Code, ServiceError
-from ussd_server.rpc.tokens import Tokens
-from ussd_server.services.api_keys import ApiKeyService
-from ussd_server.services.audit import AuditService
-from ussd_server.services.auth import AuthService
-from ussd_server.services.balances import BalanceService
-from ussd_server.services.channels import ChannelService
-from ussd_server.services.clients import ClientService
-from ussd_server.services.conversations import Conversations
-from ussd_server.services.credentials import Vault
-from ussd_server.services.deeds import Deeds
-from ussd_server.services.deliveries import DeliveryService
-from ussd_server.services.events import EventService
-from ussd_server.services.fanout import FanOut
-from ussd_server.services.gateways import GatewayService
-from ussd_server.services.health import HealthService
-from ussd_server.services.house_keys import HouseKeyService
-from ussd_server.services.logins import LoginService
-from ussd_server.services.menus import MenuService
-from ussd_server.services.providers import Providers
-from ussd_server.services.sessions import Sessions
-from ussd_server.services.settlement import Settlement
-from ussd_server.services.transactions import TransactionService
-from ussd_server.services.ussd import UssdService
-from ussd_server.services.webhooks import WebhookService
-from ussd_server.settings import Settings
 
 log = logging.getLogger(__name__)
-
-_WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
-    # Fixed by the API document.
-    "api-key": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
-    "wrong-secret": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
-    # A console page makes several calls at once; no program needs more of the management calls.
-    "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
-    # Guessing is slowed for one address and one name together: nobody can lock a person out from somewhere else.
-    "login-pair": (RateLimitItemPerMinute(10, 15),),
-    "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
-    "channel": (RateLimitItemPerMinute(12_000),),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """Every service of the house, and the few things that the doors use directly."""
-
-    settings: Settings
-    clock: Clock
-    limiter: Limiter
-    auth: AuthService
-    logins: LoginService
-    clients: ClientService
-    api_keys: ApiKeyService
-    audit: AuditService
-    house_keys: HouseKeyService
-    channels: ChannelService
-    menus: MenuService
-    ussd: UssdService
-    gateways: GatewayService
-    health: HealthService
-    bell: Bell
-    transactions: TransactionService
-    balances: BalanceService
-    settlement: Settlement
-    webhooks: WebhookService
-    events: EventService
-    fanout: FanOut
-    deliveries: DeliveryService
 
 
 class _Json(JSONProvider):
@@ -118,73 +43,6 @@ class _Json(JSONProvider):
     def response(self, *args: Any, **kwargs: Any) -> Response:
         (obj,) = args
         return Response(orjson.dumps(obj), mimetype="application/json")
-
-
-def build_services(settings: Settings, clock: Clock | None = None) -> Services:
-    """Make every service from the settings and open the database; nothing is connected yet."""
-    clock = clock or Clock()
-    open_database(
-        settings.database_url,
-        max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 4,
-    )
-    keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
-    storage = SlidingLogStorage(settings.redis_url)
-    companies = [SandboxProvider(clock.now)] if settings.is_sandbox else []
-    policies = [Policy(name, items) for name, items in _WINDOWS.items()]
-    policies += [
-        Policy(f"provider:{company.name}", (RateLimitItemPerSecond(int(company.pace.per_second)),)) for company in companies
-    ]
-    limiter = Limiter(storage, policies, settings.workers)
-    tokens = Tokens(keyring)
-    vault = Vault(keyring)
-    bell = Bell(settings.redis_url, lambda: limiter.away)
-    providers = Providers(companies, predict)
-    guard = AddressGuard(allow_private=settings.allow_private_addresses)
-    payments = TransactionService(providers, tokens, clock, bell.ring, waiting_calls=settings.threads // 2)
-    accounts = BalanceService(clock)
-    channels = ChannelService(vault, clock)
-    sessions = Sessions(keyring, clock, settings.session_idle_seconds, settings.session_life_seconds)
-    deeds = Deeds(payments, accounts, providers, ClientServer(Transport(guard)), keyring, clock)
-    conversations = Conversations(sessions, deeds, clock)
-    return Services(
-        settings=settings,
-        clock=clock,
-        limiter=limiter,
-        auth=AuthService(vault, tokens, limiter, clock),
-        logins=LoginService(tokens, limiter, clock),
-        clients=ClientService(tokens, clock),
-        api_keys=ApiKeyService(vault, clock),
-        audit=AuditService(tokens),
-        house_keys=HouseKeyService(keyring, vault),
-        channels=channels,
-        menus=MenuService(guard, clock, settings.session_life_seconds),
-        ussd=UssdService(sessions, conversations, tokens, clock),
-        gateways=GatewayService(channels, sessions, conversations, limiter),
-        health=HealthService(limiter),
-        bell=bell,
-        transactions=payments,
-        balances=accounts,
-        settlement=Settlement(providers, clock, lambda name: limiter.hit(f"provider:{name}", "all").accepted),
-        webhooks=WebhookService(guard, vault, clock),
-        events=EventService(tokens, clock),
-        fanout=FanOut(vault, clock),
-        deliveries=DeliveryService(
-            vault,
-            Transport(guard, max_connections=settings.delivery_slots),
-            clock,
-            settings.delivery_slots,
-        ),
-    )
-
-
-def anchor_clock(clock: Clock) -> None:
-    """Set the service's clock by the database's; without a database it keeps the machine's time until the next try."""
-    try:
-        clock.anchor(database_now())
-    except DATABASE_TROUBLE:
-        log.warning("the clock could not be set by the database")
-    finally:
-        release_connection()
 
 
 def create_app(services: Services) -> Flask:
@@ -202,7 +60,7 @@ def create_app(services: Services) -> Flask:
 
 
 def _register_doors(app: Flask) -> None:
-    for room in (gateways, ussd, menus, ops, transactions, collection, balances, logins, clients, webhooks):
+    for room in (logins, clients, transactions, collection, balances, ussd, menus, webhooks, gateways, ops):
         app.register_blueprint(room)
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.menu_files import read_menu_file
 from ussd_server.messages.api_keys import ApiKeyView, CreateApiKey
 from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel

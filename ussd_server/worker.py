@@ -13,7 +13,7 @@ from functools import partial
 from threading import Event, Thread
 from typing import TypeVar
 
-from ussd_server.app import Services, anchor_clock
+from ussd_server.house import Services, anchor_clock
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.rpc.observe import trace_of
 

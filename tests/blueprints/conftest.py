@@ -6,7 +6,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.companies import Browser, Company
-from ussd_server.app import Services
+from ussd_server.house import Services
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.program import Program
 from tests.services.money import work
-from ussd_server.app import Services
+from ussd_server.house import Services
 
 PAYER = "+256770000000"
 

@@ -11,7 +11,7 @@ from werkzeug.test import TestResponse
 
 from tests.companies import PASSWORD, Browser, Company, answer
 from tests.conftest import MovableClock
-from ussd_server.app import Services
+from ussd_server.house import Services
 
 KEYS = "api-keys"
 RECORD = [

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
 from tests.shop import CODE, OPERATOR, PHONE, Shop, shop_document
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.channels import CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.models.base import release_connection

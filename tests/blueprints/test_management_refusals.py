@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.companies import OPERATOR, PASSWORD, Browser, Company, answer
-from ussd_server.app import Services
+from ussd_server.house import Services
 
 KEYS = "api-keys"
 MALFORMED_IDS = [

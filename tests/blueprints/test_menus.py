@@ -10,7 +10,7 @@ from werkzeug.test import TestResponse
 
 from tests.program import Program
 from tests.shop import CODE, Shop, shop_document
-from ussd_server.app import Services
+from ussd_server.house import Services
 
 PATH = "/api/ussd/menus"
 

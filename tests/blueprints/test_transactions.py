@@ -18,7 +18,7 @@ from werkzeug.test import TestResponse
 from tests.conftest import MovableClock
 from tests.program import Program
 from tests.services.money import work
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.models.base import release_connection
 
 RECORD = [

@@ -13,7 +13,7 @@ from werkzeug.test import TestResponse
 from tests.conftest import MovableClock
 from tests.program import Program
 from tests.shop import CODE, PHONE, Shop, shop_document
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.api_keys import DeleteApiKey
 from ussd_server.models.base import release_connection
 from ussd_server.models.events import Event

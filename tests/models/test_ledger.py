@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.money import a_client, deposit, wish, work
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.models.base import is_postgres
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tests.conftest import MovableClock
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.transactions import CreateDeposit, CreateTransaction, TransactionType
 from ussd_server.models.base import new_id
 from ussd_server.models.clients import Client

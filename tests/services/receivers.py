@@ -12,9 +12,11 @@ from typing import Any, Self
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from tests.conftest import MovableClock
-from ussd_server.app import Services
-from ussd_server.messages.webhooks import CreateWebhook, NewWebhookView
+from ussd_server.house import Services
+from ussd_server.messages.webhooks import CreateWebhook, DeliveryView, NameEvent, NewWebhookView
+from ussd_server.models.base import new_id, unit_of_work
 from ussd_server.rpc.context import CallContext
+from ussd_server.services.events import write_event
 
 
 @dataclass(frozen=True)
@@ -124,3 +126,28 @@ def deliver(house: Services, clock: MovableClock | None = None, seconds: float =
             return
         clock.advance(step)
         passed += step
+
+
+def happen(house: Services, call: CallContext, thing: str = "", times: int = 1) -> list[str]:
+    """Write events about one thing of a client, as services do; give their ids."""
+    thing = thing or new_id(house.clock.now())
+    with unit_of_work():
+        return [
+            write_event(call.client_id, "ussd.session.ended", thing, {"number": number}, house.clock.now()).id
+            for number in range(times)
+        ]
+
+
+def deliveries_of(house: Services, call: CallContext, event_id: str) -> tuple[DeliveryView, ...]:
+    return house.events.get(NameEvent(event_id), call).deliveries
+
+
+def only_delivery(house: Services, call: CallContext, event_id: str) -> DeliveryView:
+    (delivery,) = deliveries_of(house, call, event_id)
+    return delivery
+
+
+def answering(*statuses: int) -> Callable[[Received], int]:
+    """Answers in turn; the last one stays."""
+    left = list(statuses)
+    return lambda _: left.pop(0) if len(left) > 1 else left[0]

@@ -12,7 +12,7 @@ import pytest
 from tests.companies import OPERATOR, Company
 from tests.conftest import MovableClock
 from tests.services.crowd import at_once, refusals
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.api_keys import (
     ApiKeyView,
     CreateApiKey,

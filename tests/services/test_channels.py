@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.shop import CODE, OPERATOR, Shop
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.channels import AssignCode, CreateChannel
 from ussd_server.models.base import new_id
 from ussd_server.models.ussd import Channel

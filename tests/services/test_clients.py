@@ -6,7 +6,7 @@ import pytest
 
 from tests.companies import OPERATOR, PASSWORD, Company
 from tests.services.crowd import at_once, refusals
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.clients import CreateClient, CreateUser, ListAuditEvents
 from ussd_server.models.clients import User
 from ussd_server.rpc.status import Code, ServiceError

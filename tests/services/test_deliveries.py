@@ -1,4 +1,4 @@
-"""Deliveries: signed, in order for each object, tried again, given up, switched off; and nobody holds up others."""
+"""What arrives at a webhook: everything of its client, signed, once in order; and what happens when it fails."""
 
 from __future__ import annotations
 
@@ -12,10 +12,19 @@ import time_machine
 
 from tests.conftest import MovableClock
 from tests.services.money import a_client, operator, wish, work
-from tests.services.receivers import Received, Receiver, deliver, subscribe
+from tests.services.receivers import (
+    Received,
+    Receiver,
+    answering,
+    deliver,
+    deliveries_of,
+    happen,
+    only_delivery,
+    subscribe,
+)
 from ussd_server.adapters.addresses import AddressGuard
 from ussd_server.adapters.transport import Transport
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.webhooks import (
     DeliveryView,
     ListEvents,
@@ -35,37 +44,6 @@ from ussd_server.services.events import write_event
 
 HOUR = 3600.0
 DAY = 24 * HOUR
-
-
-def happen(house: Services, call: CallContext, thing: str = "", times: int = 1) -> list[str]:
-    """Write events about one thing of a client, as services do; give their ids."""
-    thing = thing or new_id(house.clock.now())
-    with unit_of_work():
-        return [
-            write_event(call.client_id, "ussd.session.ended", thing, {"number": number}, house.clock.now()).id
-            for number in range(times)
-        ]
-
-
-def deliveries_of(house: Services, call: CallContext, event_id: str) -> tuple[DeliveryView, ...]:
-    return house.events.get(NameEvent(event_id), call).deliveries
-
-
-def only_delivery(house: Services, call: CallContext, event_id: str) -> DeliveryView:
-    (delivery,) = deliveries_of(house, call, event_id)
-    return delivery
-
-
-def every_queue_has_one_head() -> bool:
-    waiting = list(Delivery.select().where(Delivery.status == "waiting"))
-    heads = [(row.webhook_id, row.object_id) for row in waiting if row.due_at is not None]
-    return sorted(heads) == sorted({(row.webhook_id, row.object_id) for row in waiting})
-
-
-def answering(*statuses: int) -> Callable[[Received], int]:
-    """Answers in turn; the last one stays."""
-    left = list(statuses)
-    return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
 # What arrives
@@ -171,9 +149,6 @@ def test_without_grace_the_old_secret_ends_at_once(house: Services) -> None:
         (received,) = receiver.calls
     assert new.previous_secret_expires_at is None
     assert (received.is_signed_with(old.secret), received.is_signed_with(new.secret)) == (False, True)
-
-
-# What fails
 
 
 def test_a_failed_delivery_is_tried_again_after_each_pause_and_then_given_up(house: Services, clock: MovableClock) -> None:
@@ -363,190 +338,6 @@ def test_what_waits_for_a_deleted_webhook_is_not_sent(house: Services, clock: Mo
     assert [only_delivery(house, call, event).status for event in (first, second)] == ["cancelled", "cancelled"]
 
 
-# Asking again
-
-
-def test_an_event_is_told_again_under_the_same_id(house: Services) -> None:
-    call = a_client()
-    with Receiver() as receiver:
-        subscribe(house, call, receiver.url)
-        (event_id,) = happen(house, call)
-        deliver(house)
-        house.events.redeliver(NameEvent(event_id), call)
-        deliver(house)
-    assert [received.id for received in receiver.calls] == [event_id, event_id]
-    assert [delivery.status for delivery in deliveries_of(house, call, event_id)] == ["delivered", "delivered"]
-
-
-def test_asking_again_for_what_is_being_tried_hurries_it_and_doubles_nothing(house: Services, clock: MovableClock) -> None:
-    call = a_client()
-    with Receiver(answering(500, 500, 200)) as receiver:
-        subscribe(house, call, receiver.url)
-        (event_id,) = happen(house, call)
-        deliver(house, clock, 10)
-        assert len(receiver.calls) == 2
-        house.events.redeliver(NameEvent(event_id), call)
-        deliver(house)
-    assert len(receiver.calls) == 3
-    assert only_delivery(house, call, event_id).status == "delivered"
-
-
-def test_a_period_is_told_again_in_the_order_of_each_object(house: Services, clock: MovableClock) -> None:
-    call = a_client()
-    begin = clock.now()
-    happen(house, call, times=5)
-    clock.advance(1)
-    end = clock.now()
-    happen(house, call)
-    deliver(house)
-    with Receiver() as receiver:
-        subscribe(house, call, receiver.url)
-        again = house.events.redeliver_range(RedeliverEvents(begin, end, "ussd.session.ended"), call)
-        nothing = house.events.redeliver_range(RedeliverEvents(begin, end, "transaction.failed"), call)
-        deliver(house)
-    assert (again.events, nothing.events) == (5, 0)
-    assert [received.document["data"]["number"] for received in receiver.calls] == [0, 1, 2, 3, 4]
-
-
-def test_no_more_than_a_thousand_events_are_told_again_at_once(house: Services, clock: MovableClock) -> None:
-    call = a_client()
-    now = clock.now()
-    rows = [
-        {"id": new_id(now), "client_id": call.client_id, "type": "ussd.session.ended", "object_id": f"o{number}",
-         "sequence": 1, "payload": {}, "created_at": now, "is_pending": False}
-        for number in range(1001)
-    ]  # fmt: skip
-    for start in range(0, 1001, 200):
-        Event.insert_many(rows[start : start + 200]).execute()
-    with pytest.raises(Exception, match="More than 1000 events"):
-        house.events.redeliver_range(RedeliverEvents(now, datetime.max.replace(tzinfo=UTC)), call)
-    assert not Event.select().where(Event.is_pending).exists()
-
-
-# Several workers, crashes and slots
-
-
-def test_events_of_one_moment_go_out_by_their_sequence_whatever_their_ids(house: Services, clock: MovableClock) -> None:
-    call = a_client()
-    now = clock.now()
-    ids = sorted((new_id(now) for _ in range(4)), reverse=True)
-    for sequence, event_id in enumerate(ids, start=1):
-        Event.insert(
-            id=event_id, client_id=call.client_id, type="ussd.session.ended", object_id="one", sequence=sequence,
-            payload={}, created_at=now,
-        ).execute()  # fmt: skip
-    with Receiver() as receiver:
-        subscribe(house, call, receiver.url)
-        deliver(house)
-    assert [received.id for received in receiver.calls] == ids
-
-
-def test_an_event_with_a_smaller_id_that_is_committed_later_is_not_missed(house: Services, clock: MovableClock) -> None:
-    call = a_client()
-    early, late = new_id(clock.now()), new_id(clock.now().replace(year=2090))
-    with Receiver() as receiver:
-        subscribe(house, call, receiver.url)
-        for event_id in (late, early):
-            Event.insert(
-                id=event_id, client_id=call.client_id, type="ussd.session.ended", object_id=event_id, sequence=1,
-                payload={}, created_at=clock.now(),
-            ).execute()  # fmt: skip
-            deliver(house)
-    assert [received.id for received in receiver.calls] == [late, early]
-
-
-def test_a_delivery_whose_sender_died_is_sent_by_another_one(house: Services, clock: MovableClock) -> None:
-    call = a_client()
-    with Receiver() as receiver:
-        subscribe(house, call, receiver.url)
-        (event_id,) = happen(house, call)
-        house.fanout.run()
-        assert len(house.deliveries.claim(10)) == 1
-        deliver(house)
-        assert receiver.calls == []
-        clock.advance(31)
-        deliver(house)
-    assert [received.id for received in receiver.calls] == [event_id]
-
-
-def test_a_sender_that_comes_back_too_late_changes_nothing(house: Services, clock: MovableClock) -> None:
-    call = a_client()
-
-    def outlive_the_lease(_: Received) -> int:
-        if len(receiver.calls) == 1:
-            clock.advance(31)
-            deliver(house)
-            return 500
-        return 200
-
-    with Receiver(outlive_the_lease) as receiver:
-        subscribe(house, call, receiver.url)
-        (event_id,) = happen(house, call)
-        deliver(house)
-    delivery = only_delivery(house, call, event_id)
-    assert (len(receiver.calls), delivery.status, delivery.attempts) == (2, "delivered", 1)
-
-
-def test_side_by_side_claims_never_give_one_delivery_to_two(house: Services) -> None:
-    call = a_client()
-    with Receiver() as receiver:
-        subscribe(house, call, receiver.url)
-        happen(house, call)
-        deliver(house)
-        for _ in range(40):
-            happen(house, call)
-        house.fanout.run()
-        with ThreadPoolExecutor(8) as pool:
-            claimed = [delivery for ids in pool.map(lambda _: house.deliveries.claim(3), range(8)) for delivery in ids]
-    assert len(claimed) == len(set(claimed)) == house.settings.delivery_slots // 4
-
-
-def test_a_webhook_that_is_not_proven_gets_one_slot_and_all_of_them_half(house: Services, clock: MovableClock) -> None:
-    slots = house.settings.delivery_slots
-    unproven = [a_client(f"new {number}") for number in range(slots)]
-    for call in unproven:
-        subscribe(house, call, "http://127.0.0.1:9999/")
-        for _ in range(3):
-            happen(house, call)
-    house.fanout.run()
-    assert len(house.deliveries.claim(100)) == slots // 2
-    assert house.deliveries.claim(100) == []
-    proven = a_client("proven")
-    with Receiver() as receiver:
-        subscribe(house, proven, receiver.url)
-        Webhook.update(is_proven=True).where(Webhook.client_id == proven.client_id).execute()
-        for _ in range(slots):
-            happen(house, proven)
-        house.fanout.run()
-        assert len(house.deliveries.claim(100)) == slots // 4
-
-
-def test_no_secret_shows_in_what_is_kept_or_printed(house: Services) -> None:
-    call = a_client()
-    webhook = subscribe(house, call, "http://127.0.0.1:9999/")
-    rotated = house.webhooks.rotate(RotateWebhook(webhook.id), call)
-    row = Webhook.get_by_id(webhook.id)
-    for secret in (webhook.secret, rotated.secret):
-        assert secret not in repr(webhook) + repr(rotated)
-        assert secret.removeprefix("whsec_").encode() not in bytes(row.secret_sealed) + bytes(row.previous_secret_sealed)
-
-
-def test_events_are_listed_newest_first_by_type_and_page(house: Services, clock: MovableClock) -> None:
-    call, stranger = a_client(), a_client("Other")
-    ids = []
-    for _ in range(5):
-        ids += happen(house, call)
-        clock.advance(0.01)
-    happen(house, stranger)
-    first = house.events.list(ListEvents(limit=3), call)
-    second = house.events.list(ListEvents(limit=3, cursor=first.next_cursor), call)
-    assert [event.id for event in (*first.items, *second.items)] == ids[::-1]
-    assert second.next_cursor is None
-    assert house.events.list(ListEvents(type="transaction.failed"), call).items == ()
-    with pytest.raises(Exception, match="no such event type"):
-        house.events.list(ListEvents(type="nonsense"), call)
-
-
 def with_sender(house: Services, *, transport: Transport, pace: Pace | None = None) -> Services:
     """The same house with another way outwards."""
     vault: Vault = house.deliveries._vault
@@ -555,6 +346,3 @@ def with_sender(house: Services, *, transport: Transport, pace: Pace | None = No
     )
 
 
-def test_the_operator_can_read_no_event_as_a_client(house: Services) -> None:
-    with pytest.raises(AssertionError, match="acts for a client"):
-        house.events.list(ListEvents(), operator())

@@ -8,7 +8,7 @@ import pytest
 
 from tests.companies import OPERATOR, Company
 from tests.services.crowd import at_once, refusals
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.api_keys import ApiKeyView, RotateApiKey
 from ussd_server.messages.channels import CreateChannel
 from ussd_server.models.keys import ApiKey

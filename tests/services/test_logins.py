@@ -9,7 +9,7 @@ import pytest
 from tests.companies import OPERATOR, PASSWORD, Company
 from tests.conftest import MovableClock
 from tests.services.crowd import at_once, refusals
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.clients import LogIn, LoginView, LogOut, RefreshLogin
 from ussd_server.models.base import database
 from ussd_server.models.clients import AuditEvent, Login

@@ -8,7 +8,7 @@ import pytest
 from peewee import DatabaseError
 
 from tests.shop import CODE, Shop, client_call, shop_document
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.channels import BindCode
 from ussd_server.messages.menus import CheckMenu, GetGraph, NameMenu, RollBack, SaveDraft
 from ussd_server.models.base import release_connection

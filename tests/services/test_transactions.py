@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.money import a_client, balances, deposit, wish, work
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionView
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError

@@ -22,7 +22,7 @@ from ussd_server.rpc.limiter import rate_limit_headers
 from ussd_server.rpc.status import Code, ServiceError
 
 if TYPE_CHECKING:
-    from ussd_server.app import Services
+    from ussd_server.house import Services
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _RATE_LIMITED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."

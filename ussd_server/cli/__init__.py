@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 import orjson
 
-from ussd_server.app import Services, anchor_clock, build_services
+from ussd_server.house import Services, anchor_clock, build_services
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections
 from ussd_server.rpc.context import operator_call
 from ussd_server.rpc.status import ServiceError
@@ -19,8 +19,10 @@ from ussd_server.settings import Settings, SettingsError, configure_logging, rea
 __all__ = ["main", "open_house", "operator_call", "show", "with_json"]
 
 _COMMANDS = {
+    "check": "ussd_server.cli.check",
     "clients": "ussd_server.cli.clients",
     "doctor": "ussd_server.cli.doctor",
+    "fees": "ussd_server.cli.fees",
     "keys": "ussd_server.cli.keys",
     "migrate": "ussd_server.cli.run",
     "run": "ussd_server.cli.run",

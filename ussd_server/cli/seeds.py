@@ -31,15 +31,13 @@ class Sown:
 def read_rows(file: Path, required: Collection[str], optional: Collection[str]) -> list[Row]:
     """The rows of a JSON array of objects, or of a CSV file with a line of column names; empty fields are left out.
 
-    Raises ClickException, before anything is changed, for a file that cannot be read and for unknown or missing columns.
+    Raises ClickException, before anything is changed, for an unreadable file and for unknown or missing columns.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")
         rows = _json_rows(text) if text.lstrip().startswith(("[", "{")) else _csv_rows(text, required)
     except (OSError, ValueError, csv.Error, RecursionError):
-        raise click.ClickException(
-            f"{file} is neither a JSON array of objects nor a CSV file with a line of column names."
-        ) from None
+        raise click.ClickException(f"{file} is neither a JSON array of objects nor CSV with column names.") from None
     kept: list[Row] = [{name: value for name, value in row.items() if value not in (None, "")} for row in rows]
     for number, row in enumerate(kept, 1):
         for name in row:
