@@ -10,11 +10,11 @@ from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.models.base import new_id
 from ussd_server.models.clients import Client
-from ussd_server.rpc.context import CallContext, Caller, CallerKind
+from ussd_server.rpc.context import CallContext, Caller, CallerKind, operator_call
 
 PHONE = "+256770000000"
 CODE = "*384*123#"
-OPERATOR = CallContext(Caller(CallerKind.OPERATOR, grants=None))
+OPERATOR = operator_call()
 
 _DOCUMENT: dict[str, Any] = {
     "id": "shop",

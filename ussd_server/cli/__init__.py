@@ -19,11 +19,15 @@ from ussd_server.settings import Settings, SettingsError, configure_logging, rea
 __all__ = ["main", "open_house", "operator_call", "show", "with_json"]
 
 _COMMANDS = {
+    "channels": "ussd_server.cli.channels",
     "check": "ussd_server.cli.check",
     "clients": "ussd_server.cli.clients",
+    "codes": "ussd_server.cli.codes",
+    "dial": "ussd_server.cli.dial",
     "doctor": "ussd_server.cli.doctor",
     "fees": "ussd_server.cli.fees",
     "keys": "ussd_server.cli.keys",
+    "menu": "ussd_server.cli.menu",
     "migrate": "ussd_server.cli.run",
     "run": "ussd_server.cli.run",
     "secrets": "ussd_server.cli.secrets",

@@ -9,7 +9,7 @@ from ussd_server.menus.entries import notices
 from ussd_server.menus.findings import Finding
 from ussd_server.menus.gsm7 import BASIC, EXTENSION, measure
 from ussd_server.menus.nodes import EndNode, InputNode, ScreenNode
-from ussd_server.menus.screen import Budget, Footer, option_pieces, single, word_pieces
+from ussd_server.menus.screen import Budget, Footer, Screen, option_pieces, single, word_pieces
 from ussd_server.menus.views import OPTIONS, WORDS, Painter, View, WidestValues
 
 CHANNELS = (True, False)  # one that transliterates, and one that does not: a menu may be dialled on either
@@ -27,6 +27,26 @@ def prove(document: Document) -> Iterator[Finding]:
         if isinstance(node, ScreenNode):
             for language in document.languages:
                 yield from _findings(document, node, language)
+
+
+def fullest_screen(document: Document) -> Screen:
+    """Give the screen that leaves the least room within the document's budget, with every variable at its maximum."""
+    drawn = [
+        Screen(text, node.name, language)
+        for node in document.nodes.values()
+        if isinstance(node, ScreenNode)
+        for language in document.languages
+        for transliterates in CHANNELS
+        for view, footer in _views(document, node, language, transliterates)
+        for text in _worst_screens(view, footer, document.budget)
+    ]
+    return max(drawn, key=lambda screen: _share(document.budget, screen.text))
+
+
+def _share(budget: Budget, text: str) -> float:
+    """Say which part of the budget a text takes; 1 is all of it."""
+    size = measure(text)
+    return size.units / (budget.septets if size.encoding == "gsm7" else budget.characters)
 
 
 def _findings(document: Document, node: ScreenNode, language: str) -> Iterator[Finding]:

@@ -7,11 +7,11 @@ import secrets
 
 from ussd_server.adapters.gateways import ADAPTERS
 from ussd_server.messages.channels import AssignCode, ChannelOfCall, ChannelView, CodeView, CreateChannel
-from ussd_server.models.base import new_id
+from ussd_server.models.base import is_id, new_id
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, Menu, ServiceCode
 from ussd_server.rpc.clock import Clock
-from ussd_server.rpc.context import CallContext, CallerKind
+from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.credentials import Vault
 
@@ -33,7 +33,7 @@ class ChannelService:
 
         INVALID_REQUEST for an adapter or a code that cannot be, NOT_FOUND for a client that does not exist.
         """
-        _require_operator(call)
+        call.require_operator()
         adapter = ADAPTERS.get(wish.adapter)
         if adapter is None:
             raise ServiceError(Code.INVALID_REQUEST, f"adapter: Must be one of {', '.join(ADAPTERS)}.")
@@ -57,14 +57,15 @@ class ChannelService:
 
     def list(self, call: CallContext) -> tuple[ChannelView, ...]:
         """Every channel with its path, oldest first."""
-        _require_operator(call)
+        call.require_operator()
         return tuple(self._view(row) for row in Channel.select().order_by(Channel.id))
 
-    def set_active(self, channel_id: str, is_active: bool, call: CallContext) -> None:
+    def set_active(self, channel_id: str, is_active: bool, call: CallContext) -> ChannelView:
         """Open or close a channel; a closed one answers like one that does not exist. NOT_FOUND for an unknown id."""
-        _require_operator(call)
-        if not Channel.update(is_active=is_active).where(Channel.id == channel_id).execute():
+        call.require_operator()
+        if not is_id(channel_id) or not Channel.update(is_active=is_active).where(Channel.id == channel_id).execute():
             raise ServiceError(Code.NOT_FOUND, "Channel not found")
+        return self._view(Channel.get_by_id(channel_id))
 
     def identify(self, adapter: str, secret: str) -> ChannelOfCall:
         """The channel whose path a call came by. NOT_FOUND for a wrong secret, a closed channel or another adapter.
@@ -88,7 +89,7 @@ class ChannelService:
 
         INVALID_REQUEST when it is somebody else's or not a code, NOT_FOUND for a client that does not exist.
         """
-        _require_operator(call)
+        call.require_operator()
         code = service_code(wish.service_code)
         _require_client(wish.client_id)
         given = {"code": code, "client_id": wish.client_id, "menu_id": None, "created_at": self._clock.now()}
@@ -124,11 +125,6 @@ def view_of_code(row: ServiceCode) -> CodeView:
     """A service code with the name of the menu that answers."""
     menu = Menu.get_or_none(Menu.id == row.menu_id) if row.menu_id else None
     return CodeView(row.code, row.client_id, menu.name if menu else None, row.created_at)
-
-
-def _require_operator(call: CallContext) -> None:
-    if call.caller.kind is not CallerKind.OPERATOR:
-        raise ServiceError(Code.INSUFFICIENT_SCOPE, "Only the operator may do this")
 
 
 def _require_client(client_id: str) -> None:

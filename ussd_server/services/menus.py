@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -33,8 +33,10 @@ from ussd_server.models.base import for_update, new_id, unit_of_work
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.channels import service_code, view_of_code
+from ussd_server.services.deeds import call_secrets
 
 MAX_MENUS = 200
 _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -43,8 +45,9 @@ _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 class MenuService:
     """Keeps the menus of every client."""
 
-    def __init__(self, guard: AddressGuard, clock: Clock, session_life_seconds: int) -> None:
+    def __init__(self, guard: AddressGuard, keyring: Keyring, clock: Clock, session_life_seconds: int) -> None:
         self._guard = guard
+        self._keyring = keyring
         self._clock = clock
         self._session_life_seconds = session_life_seconds
 
@@ -173,6 +176,11 @@ class MenuService:
         call.require("menus:read")
         rows = ServiceCode.select().where(ServiceCode.client_id == call.client_id).order_by(ServiceCode.code)
         return tuple(view_of_code(row) for row in rows)
+
+    def call_secrets(self, call: CallContext) -> Sequence[bytes]:
+        """The secrets with which calls of menus to the client's own server are signed, newest first."""
+        call.require_operator()
+        return call_secrets(self._keyring, call.client_id)
 
     def _report(self, menu_id: str, raw: dict[str, Any]) -> CheckReport:
         report = check(

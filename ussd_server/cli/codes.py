@@ -1,0 +1,46 @@
+"""`codes`: the service codes that phones dial."""
+
+from __future__ import annotations
+
+import click
+
+from ussd_server.cli import open_house, show, with_json
+from ussd_server.messages.channels import AssignCode, BindCode, CodeView
+from ussd_server.rpc.context import operator_call
+
+
+@click.group()
+def codes() -> None:
+    """Service codes and whose they are."""
+
+
+@codes.command()
+@click.argument("code")
+@click.option("--client", required=True, metavar="CLIENT", help="Whose it will be (name or id).")
+@click.option("--menu", metavar="MENU", help="Which of the client's menus answers it.")
+@with_json
+def assign(code: str, client: str, menu: str | None, as_json: bool) -> None:
+    """Give CODE, such as '*384*123#', to a client."""
+    with open_house() as house:
+        owner = house.clients.find(client, operator_call())
+        given = house.channels.assign_code(AssignCode(code, owner.client_id), operator_call())
+        if menu:
+            given = house.menus.bind_code(BindCode(code, menu), operator_call(owner.client_id))
+    show(given, _line(given), as_json=as_json)
+
+
+@codes.command(name="list")
+@click.option("--client", required=True, metavar="CLIENT", help="Whose codes (name or id).")
+@with_json
+def list_(client: str, as_json: bool) -> None:
+    """Show a client's codes and the menus that answer them."""
+    with open_house() as house:
+        owner = house.clients.find(client, operator_call())
+        found = house.menus.codes(operator_call(owner.client_id))
+    show(found, "\n".join(map(_line, found)) or "The client has no codes.", as_json=as_json)
+
+
+def _line(code: CodeView) -> str:
+    return f"{code.service_code} belongs to {code.client_id}; " + (
+        f"the menu {code.menu_id} answers it." if code.menu_id else "no menu answers it yet."
+    )
