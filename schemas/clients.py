@@ -23,7 +23,7 @@ class Scopes(fields.Field[tuple[str, ...]]):
 class LogInBody(Body):
     """What a person signs in with."""
 
-    example = {"email": "owner@client.example", "password": "correct horse battery"}  # noqa: RUF012
+    example = {"email": "owner@client.example", "password": "correct horse battery"}
 
     email = Text(longest=254, required=True)
     password = Text(longest=256, required=True)
@@ -32,7 +32,7 @@ class LogInBody(Body):
 class RefreshLoginBody(Body):
     """The refresh token of a login."""
 
-    example = {"refresh_token": "eyJsIjoi..."}  # noqa: RUF012
+    example = {"refresh_token": "eyJsIjoi..."}
 
     refresh_token = Text(longest=1024, required=True)
 
@@ -40,7 +40,7 @@ class RefreshLoginBody(Body):
 class LogOutBody(Body):
     """Nothing, or `{"all": true}`."""
 
-    example = {"all": True}  # noqa: RUF012
+    example = {"all": True}
 
     everywhere = Flag(data_key="all", load_default=False)
 
@@ -48,7 +48,7 @@ class LogOutBody(Body):
 class CreateApiKeyBody(Body):
     """What a new key may do, and until when."""
 
-    example = {"scopes": "transactions:* balance:read", "expires_at": None}  # noqa: RUF012
+    example = {"scopes": "transactions:* balance:read", "expires_at": None}
 
     scopes = Scopes(load_default=None, allow_none=True)
     expires_at = Timestamp(load_default=None, allow_none=True)
@@ -57,7 +57,7 @@ class CreateApiKeyBody(Body):
 class RotateApiKeyBody(Body):
     """How long the present secret stays good."""
 
-    example = {"grace_period_seconds": 3600}  # noqa: RUF012
+    example = {"grace_period_seconds": 3600}
 
     grace_period_seconds = Whole(lowest=0, highest=604_800, load_default=86_400)
 
@@ -65,7 +65,7 @@ class RotateApiKeyBody(Body):
 class DeleteApiKeysBody(Body):
     """Which keys are to go, and whether all or none."""
 
-    example = {"api_key_ids": ["0193a3f2-9b7c-7d4e-8f10-2a3b4c5d6e7f"], "atomic": False}  # noqa: RUF012
+    example = {"api_key_ids": ["0193a3f2-9b7c-7d4e-8f10-2a3b4c5d6e7f"], "atomic": False}
 
     api_key_ids = fields.List(Text(longest=1024, shortest=0), required=True, validate=validate.Length(1, 100))
     atomic = Flag(load_default=False)

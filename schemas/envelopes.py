@@ -20,7 +20,7 @@ class Body(Schema):
     is_query: ClassVar[bool] = False
     example: ClassVar[Mapping[str, Any]] = {}
     """A body that is accepted; the API document shows it."""
-    error_messages = {"unknown": "Unknown field."}  # noqa: RUF012
+    error_messages = {"unknown": "Unknown field."}
 
     class Meta:
         unknown = RAISE
@@ -31,7 +31,7 @@ class Query(Body):
     """The parameters behind the question mark; each at most once, and none that is not declared."""
 
     is_query: ClassVar[bool] = True
-    error_messages = {"unknown": "Unknown query parameter."}  # noqa: RUF012
+    error_messages = {"unknown": "Unknown query parameter."}
 
 
 class Record(Schema):

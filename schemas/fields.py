@@ -23,7 +23,7 @@ class PhoneNumber(fields.Field[str]):
     """`+256` and nine ASCII digits, the whole string; nothing is trimmed."""
 
     refusal: ClassVar[str] = "INVALID_PHONE_NUMBER"
-    default_error_messages = {  # noqa: RUF012
+    default_error_messages = {
         "invalid": "Must be +256 followed by nine digits.",
         "null": "Must be +256 followed by nine digits.",
     }
@@ -46,7 +46,7 @@ class Amount(fields.Field[int]):
     """
 
     refusal: ClassVar[str] = "INVALID_AMOUNT"
-    default_error_messages = {  # noqa: RUF012
+    default_error_messages = {
         "invalid": "Must be greater than 0 and less than 1000000, with at most two decimals.",
         "null": "Must be greater than 0 and less than 1000000, with at most two decimals.",
     }

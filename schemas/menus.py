@@ -41,7 +41,7 @@ class OptionalMenuRequest(MenuRequest):
 class RollbackRequest(Body):
     """Which version to put in force again."""
 
-    example = {"version": 1}  # noqa: RUF012
+    example = {"version": 1}
 
     version = Whole(required=True, lowest=1, highest=_HIGHEST_VERSION)
 
@@ -49,7 +49,7 @@ class RollbackRequest(Body):
 class BindRequest(Body):
     """Which menu answers a code."""
 
-    example = {"menu_id": "shop"}  # noqa: RUF012
+    example = {"menu_id": "shop"}
 
     menu_id = Text(required=True, longest=64)
 

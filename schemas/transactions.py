@@ -15,7 +15,7 @@ _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit")
 class TransactionRequest(Body):
     """A wish to move money. Of several faults the first field's is told: the phone number, then the amount."""
 
-    example = {  # noqa: RUF012
+    example = {
         "type": "collection",
         "phone_number": "+256770000000",
         "amount": 5000,
@@ -40,7 +40,7 @@ class TransactionRequest(Body):
 class RefundRequest(Body):
     """A wish to give a succeeded collection back; all of it when no amount is named."""
 
-    example = {"amount": 1500, "reference": "order-1001-refund"}  # noqa: RUF012
+    example = {"amount": 1500, "reference": "order-1001-refund"}
 
     amount_cents = Amount(data_key="amount", allow_none=True)
     reference = Text(required=True, longest=_LONGEST_REFERENCE)

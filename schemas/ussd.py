@@ -16,7 +16,7 @@ _STATUSES = ("active", "completed", "timed_out", "ended_by_user", "ended_by_clie
 class SessionRequest(Body):
     """A wish to dial a code; `text` holds further entries, joined by stars."""
 
-    example = {"phone_number": "+256770000000", "service_code": "*165#", "network": "64110"}  # noqa: RUF012
+    example = {"phone_number": "+256770000000", "service_code": "*165#", "network": "64110"}
 
     phone_number = PhoneNumber(required=True)
     service_code = Text(required=True, longest=_LONGEST_CODE, pattern=_SERVICE_CODE)
@@ -27,7 +27,7 @@ class SessionRequest(Body):
 class EntryRequest(Body):
     """What the subscriber typed."""
 
-    example = {"text": "1", "turn": 1}  # noqa: RUF012
+    example = {"text": "1", "turn": 1}
 
     text = Text(required=True, longest=_LONGEST_TEXT, shortest=0)
     turn = Whole(lowest=0, highest=9999, allow_none=True)

@@ -13,6 +13,11 @@ _LONGEST_TYPE = 64
 class CreateWebhookBody(Body):
     """Where to call, and for which types of event; all of them when no types are named."""
 
+    example = {
+        "url": "https://client.example/events",
+        "types": ["transaction.succeeded", "transaction.failed"],
+    }
+
     url = Text(required=True, longest=2048)
     types = fields.List(Text(longest=_LONGEST_TYPE), allow_none=True, validate=validate.Length(1, 32))
 
@@ -20,11 +25,15 @@ class CreateWebhookBody(Body):
 class RotateWebhookBody(Body):
     """How long the present secret goes on signing."""
 
+    example = {"grace_period_seconds": 3600}
+
     grace_period_seconds = Whole(lowest=0, highest=604_800)
 
 
 class RedeliverEventsBody(Body):
     """Which period, and perhaps which type."""
+
+    example = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-21T00:00:00Z"}
 
     from_at = Timestamp(required=True, data_key="from")
     to_at = Timestamp(required=True, data_key="to")

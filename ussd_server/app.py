@@ -13,11 +13,13 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from ussd_server.blueprints.balances import balances
+from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
 from ussd_server.blueprints.doors import refuse
 from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
+from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
@@ -60,7 +62,7 @@ def create_app(services: Services) -> Flask:
 
 
 def _register_doors(app: Flask) -> None:
-    for room in (logins, clients, transactions, collection, balances, ussd, menus, webhooks, gateways, ops):
+    for room in (logins, clients, transactions, collection, balances, ussd, menus, webhooks, gateways, callbacks, ops, openapi):
         app.register_blueprint(room)
 
 
