@@ -77,7 +77,7 @@ class Receiver:
                 self.end_headers()
                 self.wfile.write(receiver.body)
 
-            def log_message(self, format: str, *args: object) -> None:
+            def log_request(self, *_: object) -> None:
                 """Say nothing."""
 
         class Server(ThreadingHTTPServer):

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 import time_machine
 
 from tests.conftest import MovableClock
-from tests.services.money import a_client, operator, wish, work
+from tests.services.money import a_client, wish, work
 from tests.services.receivers import (
-    Received,
     Receiver,
     answering,
     deliver,
-    deliveries_of,
     happen,
     only_delivery,
     subscribe,
@@ -26,27 +21,17 @@ from ussd_server.adapters.addresses import AddressGuard
 from ussd_server.adapters.transport import Transport
 from ussd_server.house import Services
 from ussd_server.messages.webhooks import (
-    DeliveryView,
-    ListEvents,
     NameEvent,
     NameWebhook,
-    RedeliverEvents,
     RotateCallbacks,
     RotateWebhook,
 )
-from ussd_server.models.base import new_id, unit_of_work
-from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, Webhook
-from ussd_server.rpc.context import CallContext
 from ussd_server.services.credentials import Vault
 from ussd_server.services.deliveries import DeliveryService, Pace
-from ussd_server.services.events import write_event
 
 HOUR = 3600.0
 DAY = 24 * HOUR
-
-
-# What arrives
 
 
 def test_an_event_arrives_signed_after_the_specification(house: Services) -> None:
@@ -81,7 +66,9 @@ def test_every_step_of_a_transaction_arrives_in_its_order(house: Services, clock
     assert receiver.types == [f"transaction.{step}" for step in steps]
 
 
-def test_a_webhook_gets_only_the_types_it_asked_for_and_only_of_its_client(house: Services, clock: MovableClock) -> None:
+def test_a_webhook_gets_only_the_types_it_asked_for_and_only_of_its_client(
+    house: Services, clock: MovableClock
+) -> None:
     call, stranger = a_client(), a_client("Other")
     with Receiver() as receiver, Receiver() as others:
         subscribe(house, call, receiver.url, "transaction.succeeded")
@@ -151,7 +138,9 @@ def test_without_grace_the_old_secret_ends_at_once(house: Services) -> None:
     assert (received.is_signed_with(old.secret), received.is_signed_with(new.secret)) == (False, True)
 
 
-def test_a_failed_delivery_is_tried_again_after_each_pause_and_then_given_up(house: Services, clock: MovableClock) -> None:
+def test_a_failed_delivery_is_tried_again_after_each_pause_and_then_given_up(
+    house: Services, clock: MovableClock
+) -> None:
     call = a_client()
     with Receiver(answering(500)) as receiver:
         subscribe(house, call, receiver.url)
@@ -172,44 +161,6 @@ def test_a_failed_delivery_is_tried_again_after_each_pause_and_then_given_up(hou
         assert len(receiver.calls) == 8
     assert len({received.id for received in receiver.calls}) == 1
     assert len({received.body for received in receiver.calls}) == 1
-
-
-def test_after_a_dead_event_the_later_ones_of_its_object_go_on(house: Services, clock: MovableClock) -> None:
-    call = a_client()
-    with Receiver(lambda received: 500 if received.document["data"]["number"] == 0 else 200) as receiver:
-        subscribe(house, call, receiver.url)
-        happen(house, call, times=3)
-        deliver(house)
-        assert {received.document["data"]["number"] for received in receiver.calls} == {0}
-        deliver(house, clock, 33 * HOUR, 900)
-    assert [received.document["data"]["number"] for received in receiver.calls] == [0] * 8 + [1, 2]
-
-
-def test_a_later_event_waits_for_the_earlier_one_of_its_object_and_for_no_other(house: Services, clock: MovableClock) -> None:
-    call = a_client()
-    refused: list[str] = []
-
-    def refuse_first(received: Received) -> int:
-        if received.id == stuck and not refused:
-            refused.append(received.id)
-            return 503
-        return 200
-
-    with Receiver(refuse_first) as receiver:
-        subscribe(house, call, receiver.url)
-        stuck, behind = happen(house, call, times=2)
-        (free,) = happen(house, call)
-        deliver(house)
-        assert sorted(received.id for received in receiver.calls) == sorted([stuck, free])
-        assert every_queue_has_one_head()
-        happen(house, call, Event.get_by_id(stuck).object_id)
-        deliver(house)
-        assert every_queue_has_one_head()
-        clock.advance(6)
-        deliver(house)
-    of_object = [received.id for received in receiver.calls if received.id in (stuck, behind)]
-    assert of_object == [stuck, stuck, behind]
-    assert len(receiver.calls) == 5
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308, 400, 401, 404, 500])
@@ -288,7 +239,7 @@ def test_five_days_without_success_switch_the_webhook_off_and_enabling_starts_af
         webhook = subscribe(house, call, receiver.url, "ussd.session.ended")
         for _ in range(6):
             happen(house, call)
-            deliver(house, clock, 33 * HOUR, 900)
+            deliver(house, clock, 36 * HOUR, 900)
             if not house.webhooks.get(NameWebhook(webhook.id), call).is_active:
                 break
         seen = house.webhooks.get(NameWebhook(webhook.id), call)
@@ -344,5 +295,3 @@ def with_sender(house: Services, *, transport: Transport, pace: Pace | None = No
     return replace(
         house, deliveries=DeliveryService(vault, transport, house.clock, house.settings.delivery_slots, pace)
     )
-
-

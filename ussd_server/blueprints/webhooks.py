@@ -36,6 +36,7 @@ from ussd_server.messages.webhooks import (
     WebhookView,
 )
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.status import Code
 
 webhooks = Doorway("webhooks", by_key)
 
@@ -58,7 +59,7 @@ def create_webhook(wish: CreateWebhook, call: CallContext) -> Reply:
 
 @webhooks.call(
     "GET", "/api/webhooks/<webhook_id>", needs="webhooks:read", makes=NameWebhook, gives=WebhookRecord(),
-    message="Webhook",
+    refuses=(Code.NOT_FOUND,), message="Webhook",
 )  # fmt: skip
 def get_webhook(wish: NameWebhook, call: CallContext) -> WebhookView:
     """One webhook, and since when it fails."""
@@ -67,7 +68,7 @@ def get_webhook(wish: NameWebhook, call: CallContext) -> WebhookView:
 
 @webhooks.call(
     "DELETE", "/api/webhooks/<webhook_id>", needs="webhooks:write", makes=NameWebhook, gives=WebhookDeletionRecord(),
-    message="Webhook deleted",
+    refuses=(Code.NOT_FOUND,), message="Webhook deleted",
 )  # fmt: skip
 def delete_webhook(wish: NameWebhook, call: CallContext) -> WebhookDeletion:
     """Remove a webhook; what still waited for it is not sent any more."""
@@ -76,7 +77,7 @@ def delete_webhook(wish: NameWebhook, call: CallContext) -> WebhookDeletion:
 
 @webhooks.call(
     "POST", "/api/webhooks/<webhook_id>/rotate", needs="webhooks:write", takes=RotateWebhookBody, makes=RotateWebhook,
-    gives=RotatedSecretRecord(), message="Webhook secret rotated",
+    gives=RotatedSecretRecord(), refuses=(Code.NOT_FOUND,), message="Webhook secret rotated",
 )  # fmt: skip
 def rotate_webhook(wish: RotateWebhook, call: CallContext) -> RotatedSecretView:
     """Give a webhook another secret; for a while its calls carry the signatures of both."""
@@ -94,7 +95,7 @@ def rotate_callbacks(wish: RotateCallbacks, call: CallContext) -> RotatedSecretV
 
 @webhooks.call(
     "POST", "/api/webhooks/<webhook_id>/enable", needs="webhooks:write", takes=Body, makes=NameWebhook,
-    gives=WebhookRecord(), message="Webhook enabled",
+    gives=WebhookRecord(), refuses=(Code.NOT_FOUND,), message="Webhook enabled",
 )  # fmt: skip
 def enable_webhook(wish: NameWebhook, call: CallContext) -> WebhookView:
     """Switch a webhook on again that was switched off because nothing was taken there."""
@@ -103,7 +104,7 @@ def enable_webhook(wish: NameWebhook, call: CallContext) -> WebhookView:
 
 @webhooks.call(
     "POST", "/api/webhooks/<webhook_id>/test", needs="webhooks:write", takes=Body, makes=NameWebhook,
-    gives=EventRecord(), status=201, message="Test event created",
+    gives=EventRecord(), refuses=(Code.NOT_FOUND,), status=201, message="Test event created",
 )  # fmt: skip
 def test_webhook(wish: NameWebhook, call: CallContext) -> Reply:
     """Send a test event to one webhook; `GET /api/events/{id}` shows what became of it."""
@@ -121,7 +122,8 @@ def list_events(wish: ListEvents, call: CallContext) -> EventPage:
 
 
 @webhooks.call(
-    "GET", "/api/events/<event_id>", needs="webhooks:read", makes=NameEvent, gives=EventStoryRecord(), message="Event",
+    "GET", "/api/events/<event_id>", needs="webhooks:read", makes=NameEvent, gives=EventStoryRecord(),
+    refuses=(Code.NOT_FOUND,), message="Event",
 )  # fmt: skip
 def get_event(wish: NameEvent, call: CallContext) -> EventView:
     """One event with its deliveries: their status, the time taken and the first KiB of the answer."""
@@ -130,7 +132,7 @@ def get_event(wish: NameEvent, call: CallContext) -> EventView:
 
 @webhooks.call(
     "POST", "/api/events/<event_id>/redeliver", needs="webhooks:write", takes=Body, makes=NameEvent,
-    gives=RedeliveryRecord(), message="Event will be delivered again",
+    gives=RedeliveryRecord(), refuses=(Code.NOT_FOUND,), message="Event will be delivered again",
 )  # fmt: skip
 def redeliver_event(wish: NameEvent, call: CallContext) -> Redelivery:
     """Tell one event again to every webhook that is switched on for it."""
