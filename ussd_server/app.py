@@ -62,7 +62,8 @@ def create_app(services: Services) -> Flask:
 
 
 def _register_doors(app: Flask) -> None:
-    for room in (logins, clients, transactions, collection, balances, ussd, menus, webhooks, gateways, callbacks, ops, openapi):
+    for_programs = (transactions, collection, balances, ussd, menus, webhooks)
+    for room in (logins, clients, *for_programs, gateways, callbacks, ops, openapi):
         app.register_blueprint(room)
 
 

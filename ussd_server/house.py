@@ -10,18 +10,20 @@ from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, 
 from ussd_server.adapters.addresses import AddressGuard
 from ussd_server.adapters.client_server import ClientServer
 from ussd_server.adapters.providers.prediction import predict
-from ussd_server.adapters.providers.sandbox import SandboxProvider
 from ussd_server.adapters.transport import Transport
+from ussd_server.companies import build_companies
 from ussd_server.models.base import DATABASE_TROUBLE, database_now, open_database, release_connection
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
+from ussd_server.rpc.noticeboard import Noticeboard
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.api_keys import ApiKeyService
 from ussd_server.services.audit import AuditService
 from ussd_server.services.auth import AuthService
 from ussd_server.services.balances import BalanceService
+from ussd_server.services.callbacks import CallbackService, callback_path
 from ussd_server.services.channels import ChannelService
 from ussd_server.services.clients import ClientService
 from ussd_server.services.conversations import Conversations
@@ -77,9 +79,12 @@ class Services:
     gateways: GatewayService
     health: HealthService
     bell: Bell
+    providers: Providers
+    noticeboard: Noticeboard
     transactions: TransactionService
     balances: BalanceService
     settlement: Settlement
+    callbacks: CallbackService
     webhooks: WebhookService
     events: EventService
     fanout: FanOut
@@ -95,17 +100,19 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     )
     keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
     storage = SlidingLogStorage(settings.redis_url)
-    companies = [SandboxProvider(clock.now)] if settings.is_sandbox else []
+    tokens = Tokens(keyring)
+    companies = build_companies(settings, clock.now, lambda company: callback_path(tokens, company))
     policies = [Policy(name, items) for name, items in _WINDOWS.items()]
     policies += [
         Policy(f"provider:{company.name}", (RateLimitItemPerSecond(int(company.pace.per_second)),))
         for company in companies
     ]
     limiter = Limiter(storage, policies, settings.workers)
-    tokens = Tokens(keyring)
     vault = Vault(keyring)
     bell = Bell(settings.redis_url, lambda: limiter.away)
-    providers = Providers(companies, predict)
+    noticeboard = Noticeboard(settings.redis_url, lambda: limiter.away, [company.name for company in companies])
+    providers = Providers(companies, predict, noticeboard.is_away)
+    settlement = Settlement(providers, clock, lambda name: limiter.hit(f"provider:{name}", "all").accepted)
     guard = AddressGuard(allow_private=settings.allow_private_addresses)
     payments = TransactionService(providers, tokens, clock, bell.ring, waiting_calls=settings.threads // 2)
     accounts = BalanceService(clock)
@@ -129,9 +136,12 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         gateways=GatewayService(channels, sessions, conversations, limiter),
         health=HealthService(limiter),
         bell=bell,
+        providers=providers,
+        noticeboard=noticeboard,
         transactions=payments,
         balances=accounts,
-        settlement=Settlement(providers, clock, lambda name: limiter.hit(f"provider:{name}", "all").accepted),
+        settlement=settlement,
+        callbacks=CallbackService(providers, settlement, tokens, bell.ring),
         webhooks=WebhookService(guard, vault, clock),
         events=EventService(tokens, clock),
         fanout=FanOut(vault, clock),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from environs import Env, EnvValidationError, validate
+
+from ussd_server.company_settings import CompanySettings, problems_of_address, read_company_settings
 
 _ENVIRONMENTS = ("sandbox", "production")
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -40,6 +42,9 @@ class Settings:
     session_idle_seconds: int
     session_life_seconds: int
     log_level: str
+    companies: CompanySettings = field(default_factory=CompanySettings)
+    public_url: str | None = None
+    kill_point: str | None = None
 
     @property
     def is_sandbox(self) -> bool:
@@ -73,6 +78,8 @@ def read_settings() -> Settings:
     for name in [name for name, value in os.environ.items() if name.startswith("USSD_") and not value.strip()]:
         del os.environ[name]
     env = Env(prefix="USSD_", eager=False)
+    given = {name.removeprefix("USSD_") for name in os.environ if name.startswith("USSD_")}
+    companies, problems_of_companies = read_company_settings(env, given)
     data_dir = Path(env.str("DATA_DIR", "./var") or "./var").absolute()
     settings = Settings(
         data_dir=data_dir,
@@ -89,13 +96,16 @@ def read_settings() -> Settings:
         session_idle_seconds=env.int("SESSION_IDLE_SECONDS", 180, validate=validate.Range(10, 3600)),
         session_life_seconds=env.int("SESSION_LIFE_SECONDS", 600, validate=validate.Range(30, 7200)),
         log_level=env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
+        companies=companies,
+        public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
+        kill_point=env.str("KILL_POINT", None),
     )
     try:
         env.seal()
     except EnvValidationError as error:
         said = dict(error.error_messages)
         raise SettingsError("\n".join(f"{name}: {' '.join(map(str, lines))}" for name, lines in said.items())) from None
-    problems = [*_malformed(settings), *(() if settings.is_sandbox else _unsafe(settings))]
+    problems = [*_malformed(settings), *problems_of_companies, *(() if settings.is_sandbox else _unsafe(settings))]
     if problems:
         raise SettingsError("\n".join(problems))
     return settings
@@ -128,19 +138,32 @@ def _malformed(settings: Settings) -> list[str]:
         problems.append("USSD_DATABASE_URL: must begin with sqlite:/// or postgresql://")
     if settings.session_life_seconds < settings.session_idle_seconds:
         problems.append("USSD_SESSION_LIFE_SECONDS: must not be shorter than USSD_SESSION_IDLE_SECONDS")
+    if settings.public_url is not None:
+        problems += problems_of_address("PUBLIC_URL", settings.public_url)
     return problems
 
 
 def _unsafe(settings: Settings) -> list[str]:
     problems = []
     if "USSD_SECRETS_FILE" not in os.environ:
-        problems.append("USSD_SECRETS_FILE: production needs secrets of its own; make them with `ussd-server secrets create`")
+        problems.append(
+            "USSD_SECRETS_FILE: production needs secrets of its own; make them with `ussd-server secrets create`"
+        )
     elif not settings.secrets_file.is_file():
         problems.append("USSD_SECRETS_FILE: there is no such file; make it with `ussd-server secrets create`")
     elif settings.secrets_file.stat().st_mode & 0o077:
         problems.append("USSD_SECRETS_FILE: others can read this file; take their rights away with chmod 600")
     if settings.allow_private_addresses:
         problems.append("USSD_ALLOW_PRIVATE_ADDRESSES: is for development; unset it in production")
+    if settings.kill_point is not None:
+        problems.append("USSD_KILL_POINT: is for fault tests; unset it in production")
+    for name, address in (
+        ("USSD_PUBLIC_URL", settings.public_url),
+        ("USSD_MTN_BASE_URL", settings.companies.mtn and settings.companies.mtn.base_url),
+        ("USSD_AIRTEL_BASE_URL", settings.companies.airtel and settings.companies.airtel.base_url),
+    ):
+        if address and not address.startswith("https://"):
+            problems.append(f"{name}: production needs an address that begins with https://")
     redis_is_elsewhere = urlsplit(settings.redis_url).hostname not in _LOCAL_HOSTS
     if settings.database_url.startswith("sqlite") and redis_is_elsewhere:
         problems.append("USSD_DATABASE_URL: SQLite serves one machine, but Redis is on another; use PostgreSQL")

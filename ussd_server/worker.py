@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.5
 _SHORT_TICK_SECONDS = 0.2
+_NOTICES_SECONDS = 1.0
 _HOUSEKEEPING_SECONDS = 10.0
 
 
@@ -46,6 +47,8 @@ class Worker:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        services.settlement.at_kill_point = kill_point(services.settings.kill_point)
+        self._next_notices = 0.0
         self._next_housekeeping = 0.0
         self._pause = Event()
 
@@ -99,7 +102,12 @@ class Worker:
             release_connection()
 
     def _keep_house(self) -> None:
-        """What is done now and then: end conversations whose time is over, and follow the database's clock."""
+        """What is done now and then: say which companies are away, and follow the database's clock."""
+        if time.monotonic() >= self._next_notices:
+            self._next_notices = time.monotonic() + _NOTICES_SECONDS
+            for company in self._services.providers:
+                if not company.available:
+                    self._services.noticeboard.post_away(company.name)
         if time.monotonic() < self._next_housekeeping:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS

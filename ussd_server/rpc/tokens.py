@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -104,6 +105,16 @@ class Tokens:
             raise ServiceError(Code.INVALID_REQUEST, "cursor: Not a cursor of this list.")
         return position
 
+    def callback_secret(self, company: str) -> str:
+        """The part of a money company's callback path that nobody else knows, made from the newest key."""
+        return _callback_secret(self._keyring.newest(Ring.SIGNING).material, company)
+
+    def is_callback_secret(self, company: str, given: str) -> bool:
+        """Whether `given` was made from any of our keys: companies keep an address for long."""
+        secrets = [_callback_secret(material, company) for material in self._keyring.all_materials(Ring.SIGNING)]
+        matches = [hmac.compare_digest(secret.encode(), given.encode()) for secret in secrets]
+        return any(matches)
+
     def _sign(self, salt: str, content: Any) -> str:
         return str(self._serializer(salt).dumps(content))
 
@@ -117,3 +128,7 @@ class Tokens:
         return URLSafeSerializer(
             self._keyring.all_materials(Ring.SIGNING), salt=salt, signer_kwargs={"digest_method": hashlib.sha256}
         )
+
+
+def _callback_secret(material: bytes, company: str) -> str:
+    return hmac.digest(material, f"callback/{company}".encode(), "sha256")[:24].hex()

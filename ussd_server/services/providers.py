@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from ussd_server.messages.providers import Provider
 from ussd_server.rpc.status import Code, ServiceError
@@ -13,12 +13,21 @@ KNOWN_PROVIDERS = ("mtn", "airtel", "sandbox")
 class Providers:
     """Finds the company for a payment."""
 
-    def __init__(self, switched_on: Iterable[Provider], predict: Callable[[str], str | None]) -> None:
-        """`predict` names the company that a phone number most probably belongs to."""
+    def __init__(
+        self,
+        switched_on: Iterable[Provider],
+        predict: Callable[[str], str | None],
+        is_away: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`predict` names the company that a phone number most probably belongs to.
+
+        `is_away` tells whether a company is known to be away to another process, which has called it lately.
+        """
         self._switched_on = {provider.name: provider for provider in switched_on}
         self._predict = predict
+        self._is_away = is_away
 
-    def __iter__(self) -> Iterable[Provider]:
+    def __iter__(self) -> Iterator[Provider]:
         return iter(self._switched_on.values())
 
     def get(self, name: str) -> Provider | None:
@@ -39,7 +48,7 @@ class Providers:
         if name is None:
             raise ServiceError(Code.INVALID_REQUEST, "provider: Cannot be told from the phone number; name it.")
         provider = self._switched_on.get(name)
-        if provider is None or not provider.available:
+        if provider is None or not provider.available or self._is_away(name):
             raise ServiceError(
                 Code.TRANSACTION_FAILED,
                 f"The mobile money company {name} is not available. Nothing was recorded; please try again later",
