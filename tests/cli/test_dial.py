@@ -1,0 +1,96 @@
+"""`dial`: a conversation in the terminal, with a running server and with a file alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from flask import Flask
+from werkzeug.serving import make_server
+
+from tests.program import Program
+from tests.shop import CODE, PHONE, Shop, shop_document
+from ussd_server.cli import main
+from ussd_server.house import Services
+from ussd_server.models.base import release_connection
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import UssdSession
+
+
+@pytest.fixture
+def base_url(app: Flask) -> Iterator[str]:
+    """The application on a port of this machine."""
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_bill_is_paid_from_the_terminal(
+    base_url: str, house: Services, app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(house)
+    program = Program(house, app.test_client(), client_id=shop.client_id)
+    demonstration = {
+        "base_url": base_url,
+        "gateway_path": shop.channel.gateway_path,
+        "apikey": program.headers["x-api-key"],
+        "apisecret": program.headers["x-api-secret"],
+    }
+    (tmp_path / "demo.json").write_text(json.dumps(demonstration))
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
+    result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE], input="1\n5000\n1\n")
+    assert result.exit_code == 0, result.output
+    assert result.output == (
+        "Welcome to ACME\n1. Pay\n2. Balance\n3. Language\n4. Voucher\n-- 56 of 160 septets, root\n\n"
+        "Enter amount (UGX)\n0 Back\n-- 25 of 160 septets, amount\n\n"
+        "Pay UGX 5,000?\n1. Yes\n2. No\n0 Back\n-- 34 of 160 septets, sure\n\n"
+        "Approve the prompt on your phone.\n-- 33 of 160 septets, pay.accepted, ended\n\n"
+    )
+    assert Transaction.select().count() == 1
+    release_connection()
+
+
+def test_another_channel_is_dialled_by_its_path_without_the_key(base_url: str, house: Services) -> None:
+    shop = Shop(house)
+    words = ["dial", CODE, "--phone", PHONE, "--base-url", base_url, "--channel", shop.channel.gateway_path]
+    result = CliRunner().invoke(main, [*words, "--text", "1*5000", "--json"], input="")
+    (screen,) = json.loads(result.output)["screens"]
+    assert screen == {"message": "Pay UGX 5,000?\n1. Yes\n2. No\n0 Back", "ends": False, "node": "", "septets": 34}
+    assert UssdSession.select().count() == 1
+    wrong = CliRunner().invoke(main, [*words[:-1], "/ussd/africastalking/x"])
+    assert (wrong.exit_code, wrong.output) == (1, "Error: The server refuses this channel (HTTP 404).\n")
+    release_connection()
+
+
+def test_a_file_alone_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps(shop_document()))
+    result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE, "--menu", str(path)], input="4\n7391\n1\n")
+    assert result.output.count("--") == 4
+    assert result.output.endswith("Goodbye\n-- 7 of 160 septets, bye, ended\n\n")
+
+
+def test_a_screen_outside_gsm7_is_measured_in_characters(tmp_path: Path) -> None:
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps(shop_document(nodes={"bye": {"type": "end", "text": {"en": "Ωŋ日"}}}, start="bye")))
+    result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE, "--menu", str(path)])
+    assert "-- 5 of 70 characters, bye, ended" in result.output
+
+
+def test_without_a_server_and_without_a_demonstration_there_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
+    result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE])
+    assert (result.exit_code, "There is no demo.json" in result.output) == (1, True)
+    words = ["dial", CODE, "--phone", PHONE, "--base-url", "http://127.0.0.1:9", "--channel", "/ussd/at/x"]
+    result = CliRunner().invoke(main, words)
+    assert result.output == "Error: Nothing answers at http://127.0.0.1:9; is the server running?\n"

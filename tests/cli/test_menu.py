@@ -1,0 +1,117 @@
+"""`menu`, `codes` and `channels`: what the operator types and reads."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.shop import shop_document
+from ussd_server.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "ussd_server" / "menus" / "examples"
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path / "var"))
+    return tmp_path / "var"
+
+
+@pytest.fixture
+def menu_file(tmp_path: Path) -> Path:
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps(shop_document()))
+    return path
+
+
+def run(*words: Any) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def told(*words: Any) -> Any:
+    """What a command prints as JSON, after checking that it went well."""
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_example_may_be_published_and_its_fullest_screen_is_drawn(path: Path) -> None:
+    result = run("menu", "check", path)
+    assert (result.exit_code, "0 errors" in result.output) == (0, True)
+    assert "every screen fits" in result.output
+    assert "of 160 septets" in result.output
+    assert run("menu", "script", path).exit_code == 0
+
+
+def test_the_worst_screen_is_drawn_as_a_phone_would_show_it(tmp_path: Path) -> None:
+    path = tmp_path / "long.yaml"
+    path.write_text(json.dumps(shop_document(nodes={"bye": {"type": "end", "text": {"en": "Good " + "bye " * 50}}})))
+    result = run("menu", "check", path)
+    assert result.exit_code == 1
+    assert "The worst screen" in result.output
+    assert "┃ Good bye bye" in result.output
+    assert "205 of 160 septets" in result.output
+    report = json.loads(run("menu", "check", path, "--json").stdout)
+    assert (report["passes"], report["errors"][0]["node"], report["errors"][0]["excess"]) == (False, "bye", 45)
+
+
+def test_a_script_that_comes_out_differently_fails(tmp_path: Path) -> None:
+    dial = {"phone": "+256772123456", "code": "*1#"}
+    scripts = [{"name": "good", "dial": dial, "steps": [{"expect": "Welcome"}]},
+               {"name": "bad", "dial": dial, "steps": [{"expect": "Farewell"}]}]  # fmt: skip
+    path = tmp_path / "shop.json"
+    path.write_text(json.dumps(shop_document(scripts=scripts)))
+    result = run("menu", "script", path)
+    assert result.exit_code == 1
+    assert "passed  good\nfailed  bad" in result.output
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "\x00"])
+def test_a_file_that_holds_no_menu_gets_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "menu.yaml"
+    path.write_text(text)
+    for command in ("check", "script"):
+        result = run("menu", command, path)
+        assert (result.exit_code, result.output.count("\n")) == (1, 1)
+
+
+def test_a_client_is_given_a_code_a_menu_and_a_channel(data_dir: Path, menu_file: Path) -> None:
+    assert run("migrate").exit_code == 0
+    client = told("clients", "create", "ACME")
+    version = told("menu", "publish", menu_file, "--client", "ACME", "--code", "*384*123#")
+    assert (version["menu_id"], version["version"], version["in_force"]) == ("shop", 1, True)
+    assert told("codes", "list", "--client", "ACME")[0]["menu_id"] == "shop"
+    assert told("codes", "assign", "*165#", "--client", client["client_id"], "--menu", "shop")["menu_id"] == "shop"
+    channel = told("channels", "create", "--client", "ACME", "--adapter", "africastalking", "--code", "*165#")
+    assert channel["gateway_path"].startswith("/ussd/africastalking/")
+    assert run("channels", "list").output.count(channel["gateway_path"]) == 1
+    assert told("channels", "disable", channel["channel_id"])["is_active"] is False
+    assert told("channels", "enable", channel["channel_id"])["is_active"] is True
+    secret = told("menu", "secret", "--client", "ACME")["secret"]
+    assert len(base64.b64decode(secret.removeprefix("whsec_"))) == 32
+
+
+def test_what_cannot_be_done_is_said_in_one_sentence(data_dir: Path, menu_file: Path, tmp_path: Path) -> None:
+    run("migrate")
+    told("clients", "create", "ACME")
+    told("clients", "create", "Rival")
+    told("codes", "assign", "*165#", "--client", "Rival")
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(shop_document(start="nowhere")))
+    for words, sentence in {
+        ("codes", "assign", "*165#", "--client", "ACME"): "service_code: Belongs to another client.",
+        ("codes", "assign", "165", "--client", "ACME"): "service_code: Must be a code such as *384*123#.",
+        ("channels", "create", "--adapter", "pigeon"): "adapter: Must be one of",
+        ("channels", "disable", "x"): "Channel not found",
+        ("menu", "publish", broken, "--client", "ACME"): "nowhere",
+        ("menu", "publish", menu_file, "--client", "Nobody"): "Client not found",
+    }.items():
+        result = run(*words)
+        assert (result.exit_code, sentence in result.output) == (1, True), result.output
+        assert "Traceback" not in result.output
