@@ -1,0 +1,138 @@
+"""Fees: how they are worked out, that they are transfers of their own, and how an operator agrees them."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from tests.conftest import MovableClock
+from tests.services.money import a_client, balances, deposit, operator, wish, work
+from ussd_server.app import Services
+from ussd_server.cli import main
+from ussd_server.messages.fees import Fee
+from ussd_server.messages.transactions import CreateRefund, TransactionType
+from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.services.check import check_everything
+from ussd_server.services.fees import fee_cents, list_fees, set_fee
+from ussd_server.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("fixed_cents", "share_basis_points", "amount_cents", "expected_cents"),
+    [
+        (0, 0, 100, 0),
+        (50, 0, 100, 50),
+        (0, 100, 10_000, 100),
+        (0, 150, 33, 0),  # 0.495 of a cent
+        (0, 150, 34, 1),  # 0.51
+        (0, 5_000, 1, 1),  # exactly half a cent goes up
+        (0, 5_000, 3, 2),
+        (10, 150, 99_999_999, 1_500_010),
+        (50_000, 0, 100, 100),  # never more than the amount
+        (0, 10_000, 99_999_999, 99_999_999),
+        (99_999_999, 10_000, 1, 1),
+    ],
+)
+def test_a_fee_is_a_fixed_part_and_a_share_rounded_half_up(
+    house: Services, fixed_cents: int, share_basis_points: int, amount_cents: int, expected_cents: int
+) -> None:
+    client_id = a_client().client_id
+    set_fee(Fee(client_id, TransactionType.COLLECTION, fixed_cents, share_basis_points), operator())
+    assert fee_cents(client_id, "collection", amount_cents) == expected_cents
+    assert fee_cents(client_id, "disbursement", amount_cents) == 0
+
+
+def test_every_type_pays_its_fee_as_a_transfer_of_its_own(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    for number, kind in enumerate(("collection", "disbursement", "transfer", "refund"), 1):
+        set_fee(Fee(call.client_id, TransactionType(kind), number * 100, 0), operator())
+    deposit(house, call, 1000)
+    collected = house.transactions.create(wish("collection", shillings=500), call).transaction
+    house.transactions.create(wish("collection", shillings=100, account="+256770000000"), call)
+    work(house, clock)
+    house.transactions.create(wish("disbursement", shillings=200), call)
+    house.transactions.create(wish("disbursement", "+256770000001", 200), call)
+    house.transactions.create(wish("transfer", shillings=50, to_phone_number="+256770000002"), call)
+    work(house, clock)
+    house.transactions.refund(CreateRefund(collected.transaction_id, "back"), call)
+    work(house, clock)
+    assert balances(call.client_id) == {
+        "main": (100_000 + 50_000 - 100 - 20_000 - 200 - 50_000 - 400, 0),
+        "+256770000000": (10_000 - 100 - 5_000 - 300, 0),
+        "+256770000002": (5_000, 0),
+        "fees": (100 + 100 + 200 + 300 + 400, 0),
+        "provider:sandbox": (-50_000 - 10_000 + 20_000 + 50_000, 0),
+        "deposits": (-100_000, 0),
+    }
+    assert check_everything() == []
+
+
+def test_the_fee_of_a_disbursement_must_be_there_too(house: Services) -> None:
+    call = a_client()
+    set_fee(Fee(call.client_id, TransactionType.DISBURSEMENT, 1, 0), operator())
+    deposit(house, call, 100)
+    with pytest.raises(ServiceError) as refusal:
+        house.transactions.create(wish("disbursement", shillings=100), call)
+    assert refusal.value.code is Code.INSUFFICIENT_BALANCE
+
+
+def test_a_fee_agreed_later_changes_nothing_that_was_recorded(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    recorded = house.transactions.create(wish(shillings=500), call).transaction
+    set_fee(Fee(call.client_id, TransactionType.COLLECTION, 100, 0), operator())
+    work(house, clock)
+    assert house.transactions.create(wish(shillings=500), call).transaction.fee_cents == recorded.fee_cents == 0
+    assert balances(call.client_id)["main"] == (50_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fixed_cents", "share_basis_points"),
+    [
+        ("deposit", 0, 0),
+        ("collection", -1, 0),
+        ("collection", 100_000_000, 0),
+        ("refund", 0, -1),
+        ("refund", 0, 10_001),
+    ],
+)
+def test_a_fee_out_of_its_bounds_is_refused(
+    house: Services, kind: str, fixed_cents: int, share_basis_points: int
+) -> None:
+    with pytest.raises(ServiceError) as refusal:
+        set_fee(Fee(a_client().client_id, TransactionType(kind), fixed_cents, share_basis_points), operator())
+    assert refusal.value.code is Code.INVALID_REQUEST
+    assert list_fees(operator()) == ()
+
+
+def test_only_an_operator_agrees_fees_and_only_for_clients_that_exist(house: Services) -> None:
+    call = a_client()
+    with pytest.raises(ServiceError):
+        set_fee(Fee(call.client_id, TransactionType.COLLECTION, 0, 0), call)
+    with pytest.raises(ServiceError) as refusal:
+        set_fee(Fee("00000000-0000-0000-0000-000000000000", TransactionType.COLLECTION, 0, 0), operator())
+    assert refusal.value.code is Code.NOT_FOUND
+
+
+def test_fees_are_set_and_listed_at_the_command_line(
+    house: Services, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client_id = a_client().client_id
+    monkeypatch.setenv("USSD_DATABASE_URL", settings.database_url)
+    monkeypatch.setenv("USSD_REDIS_URL", settings.redis_url)
+    monkeypatch.setenv("USSD_DATA_DIR", str(settings.data_dir))
+
+    def run(*arguments: str, exit_code: int = 0) -> str:
+        result = CliRunner().invoke(main, ["fees", *arguments])
+        assert result.exit_code == exit_code, result.output
+        return result.output
+
+    assert run("list") == "No fees were agreed.\n"
+    run("set", "--client", "ACME", "--type", "collection", "--fixed", "12.5", "--share-basis-points", "150")
+    run("set", "--client", client_id, "--type", "collection", "--fixed", "100", "--share-basis-points", "125")
+    assert run("list") == f"{client_id}  collection    UGX 100.00 and 1.25 percent\n"
+    agreed = {"client_id": client_id, "type": "collection", "fixed_cents": 10_000, "share_basis_points": 125}
+    assert orjson.loads(run("list", "--json")) == [agreed]
+    run("set", "--client", "nobody", "--type", "collection", exit_code=1)
+    for wrong in ("-1", "1.005", "1000000", "1e3", "١"):
+        run("set", "--client", client_id, "--type", "collection", "--fixed", wrong, exit_code=2)

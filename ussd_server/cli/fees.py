@@ -1,0 +1,66 @@
+"""`fees`: what clients pay for their transactions."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from ussd_server.cli import open_house, show, with_json
+from ussd_server.messages.fees import Fee
+from ussd_server.messages.transactions import TransactionType
+from ussd_server.rpc.context import operator_call
+from ussd_server.services.fees import list_fees, set_fee
+
+_SHILLINGS = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,2}))?")
+_TYPES = [kind.value for kind in TransactionType if kind is not TransactionType.DEPOSIT]
+
+
+class _Shillings(click.ParamType[int]):
+    """Shillings at the prompt, whole cents inside."""
+
+    name = "shillings"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        written = _SHILLINGS.fullmatch(str(value))
+        if written is None:
+            self.fail("must be less than 1000000 shillings, with at most two decimals", param, ctx)
+        return int(written[1]) * 100 + int((written[2] or "").ljust(2, "0"))
+
+
+@click.group()
+def fees() -> None:
+    """What clients pay for their transactions."""
+
+
+@fees.command(name="set")
+@click.option("--client", required=True, help="Name or id of the client.")
+@click.option("--type", "kind", required=True, type=click.Choice(_TYPES))
+@click.option(
+    "--fixed", "fixed_cents", default="0", show_default=True, type=_Shillings(), help="The same for every amount."
+)
+@click.option(
+    "--share-basis-points", default=0, show_default=True, type=click.IntRange(0, 10_000), help="150 is 1.5 percent."
+)
+@with_json
+def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int, as_json: bool) -> None:
+    """Agree a fee for the transactions that are recorded from now on; zeros end it."""
+    with open_house() as house:
+        client_id = house.clients.find(client, operator_call()).client_id
+        agreed = set_fee(Fee(client_id, TransactionType(kind), fixed_cents, share_basis_points), operator_call())
+    show(agreed, _line(agreed), as_json=as_json)
+
+
+@fees.command(name="list")
+@with_json
+def list_(as_json: bool) -> None:
+    """Show what was agreed."""
+    with open_house():
+        agreed = list_fees(operator_call())
+    show(agreed, "\n".join(map(_line, agreed)) or "No fees were agreed.", as_json=as_json)
+
+
+def _line(fee: Fee) -> str:
+    fixed = f"{fee.fixed_cents // 100}.{fee.fixed_cents % 100:02}"
+    share = f"{fee.share_basis_points / 100:g}"
+    return f"{fee.client_id}  {fee.type:<12}  UGX {fixed} and {share} percent"
