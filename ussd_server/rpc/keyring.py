@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import secrets
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -37,8 +40,8 @@ class HouseKey:
 class Keyring:
     """All rings of one key file.
 
-    The file is JSON: `{"tokens": [{"id": ..., "key": base64}, ...], ...}`, newest last. A key that is not known in memory
-    is looked for in the file once more, so that a rotation on another process or machine is followed without a restart.
+    The file is JSON: `{"tokens": [{"id": ..., "key": base64}, ...], ...}`, newest last. The file is read again when
+    it has changed, so that a renewal by another process is followed without a restart.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,11 +54,10 @@ class Keyring:
     @classmethod
     def create(cls, path: Path) -> Keyring:
         """Write a new file with one key in each ring, readable by its owner only. Leaves an existing file alone."""
-        document = {ring.value: [_fresh_key()] for ring in Ring}
-        try:
-            _write(path, document, exclusive=True)
-        except FileExistsError:
-            pass
+        if not path.exists():
+            with _locked(path):
+                if not path.exists():
+                    _write(path, {ring.value: [_fresh_key()] for ring in Ring})
         return cls(path)
 
     def newest(self, ring: Ring) -> HouseKey:
@@ -74,25 +76,39 @@ class Keyring:
         self._follow_file()
         return [key.material for key in self._rings[ring].values()]
 
-    def add_keys(self) -> dict[Ring, str]:
-        """Add a new key to every ring, which makes it the newest; give the new ids."""
-        with self._lock:
-            document = json.loads(self._path.read_text())
-            for ring in Ring:
-                document[ring.value].append(_fresh_key())
-            _write(self._path, document, exclusive=False)
-        self._read()
+    def newest_ids(self) -> dict[Ring, str]:
+        """The id of the newest key of every ring."""
         return {ring: self.newest(ring).id for ring in Ring}
 
-    def drop_old_keys(self) -> None:
-        """Keep only the newest key of every ring. Whatever an old key made can no longer be opened."""
-        with self._lock:
-            document = {name: keys[-1:] for name, keys in json.loads(self._path.read_text()).items()}
-            _write(self._path, document, exclusive=False)
+    def add_keys(self) -> None:
+        """Add a new key to every ring, which makes it the newest."""
+        with self._changed() as document:
+            for ring in Ring:
+                document[ring.value].append(_fresh_key())
+
+    def drop_keys_before(self, ids: Mapping[Ring, str]) -> None:
+        """Drop every key that is older than the one named for its ring: what it made can no longer be opened."""
+        with self._changed() as document:
+            for ring, key_id in ids.items():
+                keys = document[ring.value]
+                document[ring.value] = keys[[key["id"] for key in keys].index(key_id) :]
+
+    @contextmanager
+    def _changed(self) -> Iterator[dict[str, list[dict[str, str]]]]:
+        """The file's content, to be changed by one process at a time: a key that is lost takes secrets with it."""
+        with _locked(self._path):
+            document = json.loads(self._path.read_text())
+            yield document
+            _write(self._path, document)
         self._read()
 
     def _follow_file(self) -> None:
-        if self._path.stat().st_mtime_ns != self._read_at_mtime_ns:
+        try:
+            changed = self._path.stat().st_mtime_ns != self._read_at_mtime_ns
+        except FileNotFoundError:
+            # A running service goes on with the keys it has; `doctor` tells that the file is missing.
+            return
+        if changed:
             self._read()
 
     def _read(self) -> None:
@@ -112,13 +128,15 @@ def _fresh_key() -> dict[str, str]:
     return {"id": secrets.token_hex(4), "key": base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()}
 
 
-def _write(path: Path, document: object, *, exclusive: bool) -> None:
-    """Write the file whole or not at all: a reader never sees half a ring."""
-    if exclusive:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(document, file, indent=1)
-        return
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with os.fdopen(os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _write(path: Path, document: object) -> None:
+    """Write the file whole or not at all, readable by its owner only: a reader never sees half a ring."""
     beside = path.with_suffix(".new")
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(document, file, indent=1)

@@ -121,7 +121,7 @@ class Tokens:
     def _read(self, salt: str, text: str) -> Any:
         try:
             return self._serializer(salt).loads(text)
-        except BadData:
+        except (BadData, UnicodeEncodeError):
             return None
 
     def _serializer(self, salt: str) -> URLSafeSerializer:

@@ -41,11 +41,13 @@ class HouseKeyService:
         Access tokens, refresh tokens and page cursors that an older key signed end with it.
         """
         call.require_operator()
+        # Taken first: a key that somebody adds meanwhile is not the one that the secrets were found under.
+        newest = self._keyring.newest_ids()
         if not all(map(self._is_current, ApiKey.select())) or not all(map(self._is_current_channel, Channel.select())):
             raise ServiceError(
                 Code.INVALID_REQUEST, "Some secrets still need an older key; run `ussd-server secrets rekey` first"
             )
-        self._keyring.drop_old_keys()
+        self._keyring.drop_keys_before(newest)
 
     def _rekeyed(self, row: ApiKey) -> dict[str, Any]:
         secret = self._vault.open(row.secret_sealed, row.client_id, row.id)
