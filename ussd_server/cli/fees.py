@@ -16,16 +16,12 @@ _SHILLINGS = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,2}))?")
 _TYPES = [kind.value for kind in TransactionType if kind is not TransactionType.DEPOSIT]
 
 
-class _Shillings(click.ParamType[int]):
+def _read_shillings(context: click.Context, option: click.Parameter, value: str) -> int:
     """Shillings at the prompt, whole cents inside."""
-
-    name = "shillings"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        written = _SHILLINGS.fullmatch(str(value))
-        if written is None:
-            self.fail("must be less than 1000000 shillings, with at most two decimals", param, ctx)
-        return int(written[1]) * 100 + int((written[2] or "").ljust(2, "0"))
+    written = _SHILLINGS.fullmatch(value)
+    if written is None:
+        raise click.BadParameter("must be less than 1000000 shillings, with at most two decimals")
+    return int(written[1]) * 100 + int((written[2] or "").ljust(2, "0"))
 
 
 @click.group()
@@ -36,11 +32,9 @@ def fees() -> None:
 @fees.command(name="set")
 @click.option("--client", required=True, help="Name or id of the client.")
 @click.option("--type", "kind", required=True, type=click.Choice(_TYPES))
+@click.option("--fixed", "fixed_cents", default="0", callback=_read_shillings, help="Shillings for any amount.")
 @click.option(
-    "--fixed", "fixed_cents", default="0", show_default=True, type=_Shillings(), help="The same for every amount."
-)
-@click.option(
-    "--share-basis-points", default=0, show_default=True, type=click.IntRange(0, 10_000), help="150 is 1.5 percent."
+    "--share-basis-points", default=0, type=click.IntRange(0, 10_000), help="150 is 1.5 percent of the amount."
 )
 @with_json
 def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int, as_json: bool) -> None:
