@@ -89,14 +89,12 @@ class EventService:
         return Redelivery(len(ids))
 
 
-def write_event(
-    client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime, *, is_pending: bool = True
-) -> Event:
+def write_event(client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime) -> Event:
     """Write the next event of an object. Call inside the unit of work that makes the change, with its row locked."""
     sequence = 1 + Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0)).where(Event.object_id == object_id).scalar()
     return Event.create(
         id=new_id(now), client_id=client_id, type=event_type, object_id=object_id, sequence=sequence,
-        payload=data, created_at=now, is_pending=is_pending,
+        payload=data, created_at=now,
     )  # fmt: skip
 
 
