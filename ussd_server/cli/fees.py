@@ -16,7 +16,7 @@ _SHILLINGS = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,2}))?")
 _TYPES = [kind.value for kind in TransactionType if kind is not TransactionType.DEPOSIT]
 
 
-def _read_shillings(context: click.Context, option: click.Parameter, value: str) -> int:
+def _read_shillings(_context: click.Context, _option: click.Parameter, value: str) -> int:
     """Shillings at the prompt, whole cents inside."""
     written = _SHILLINGS.fullmatch(value)
     if written is None:
