@@ -106,7 +106,7 @@ class Keyring:
         try:
             changed = self._path.stat().st_mtime_ns != self._read_at_mtime_ns
         except FileNotFoundError:
-            # A running service goes on with the keys it has; `doctor` tells that the file is missing.
+            # A running service goes on with the keys it has.
             return
         if changed:
             self._read()
