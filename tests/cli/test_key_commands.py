@@ -1,0 +1,115 @@
+"""The operator's commands around clients, people, keys and the keys of the house."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ussd_server.cli import main
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def command(tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run `ussd-server` on a database of this test's own."""
+    shutil.copy(migrated_sqlite, tmp_path / "ussd.db")
+    for name in ("USSD_DATABASE_URL", "USSD_REDIS_URL", "USSD_SECRETS_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
+    return lambda *words, typed=None: CliRunner().invoke(main, words, input=typed, catch_exceptions=False)
+
+
+def told(result: Result) -> Any:
+    """What a command that went well printed as JSON."""
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_clients_people_and_keys_are_made_listed_disabled_and_enabled(command: Command) -> None:
+    client = told(command("clients", "create", "Acme", "--json"))
+    user = told(
+        command("users", "create", "--client", "Acme", "--email", "A@acme.example", "--role", "owner", "--json")
+    )
+    assert len(user.pop("password")) >= 20
+    key = told(command("keys", "create", "--client", "Acme", "--scopes", "ussd:* balance:read", "--json"))
+    assert (key["client_id"], key["scopes"]) == (client["client_id"], "balance:read ussd:*")
+    for room, name, thing in [
+        ("clients", "Acme", client), ("users", "a@acme.example", user), ("keys", key["apikey"], key),
+    ]:  # fmt: skip
+        assert not told(command(room, "disable", name, "--json"))["is_active"]
+        changed = told(command(room, "enable", name, "--json"))
+        assert changed["is_active"]
+        expected = {field: value for field, value in thing.items() if field not in ("updated_at", "apisecret")}
+        assert {field: changed[field] for field in expected} == expected
+    assert [found["client_id"] for found in told(command("clients", "list", "--json"))] == [client["client_id"]]
+    assert [found["email"] for found in told(command("users", "list", "--json"))] == ["a@acme.example"]
+
+
+def test_secrets_are_listed_only_when_they_are_asked_for(command: Command) -> None:
+    command("clients", "create", "Acme")
+    secret = told(command("keys", "create", "--client", "Acme", "--json"))["apisecret"]
+    for words in (["--json"], []):
+        assert secret not in command("keys", "list", "--client", "Acme", *words).output
+        assert secret in command("keys", "list", "--client", "Acme", "--show-secrets", *words).output
+
+
+def test_a_password_is_read_from_standard_input_and_not_repeated(command: Command) -> None:
+    command("clients", "create", "Acme")
+    words = ["users", "create", "--client", "Acme", "--email", "a@b.c", "--role", "viewer", "--password-stdin"]
+    made = command(*words, typed="a typed password\n")
+    assert made.exit_code == 0
+    assert "a typed password" not in made.output
+    changed = command("users", "password", "a@b.c", "--password-stdin", "--json", typed="short\n")
+    assert (changed.exit_code, "password: Must be 12 to 256" in changed.output) == (1, True)
+    assert len(told(command("users", "password", "a@b.c", "--json"))["password"]) >= 20
+
+
+def test_the_keys_of_the_house_are_renewed_and_the_old_ones_retired(command: Command) -> None:
+    command("clients", "create", "Acme")
+    secret = told(command("keys", "create", "--client", "Acme", "--json"))["apisecret"]
+    assert told(command("secrets", "add", "--json")) == {"added": True}
+    refused = command("secrets", "retire")
+    assert (refused.exit_code, "secrets rekey" in refused.output) == (1, True)
+    assert told(command("secrets", "rekey", "--json")) == {"rekeyed": 1}
+    assert told(command("secrets", "retire", "--json")) == {"retired": True}
+    assert told(command("secrets", "rotate", "--json")) == {"rekeyed": 1}
+    assert secret in command("keys", "list", "--client", "Acme", "--show-secrets").output
+
+
+def test_secrets_are_written_once_and_never_over_others(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "house.json"
+    assert command("secrets", "create", str(file)).exit_code == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    before = file.read_bytes()
+    assert command("secrets", "create", str(file)).exit_code == 1
+    assert file.read_bytes() == before
+    lost = command("secrets", "create", str(tmp_path / "nowhere" / "house.json"))
+    assert (lost.exit_code, "cannot be written" in lost.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["clients", "disable", "Nobody"], ["users", "disable", "nobody@b.c"], ["keys", "disable", "nokey"],
+        ["keys", "list", "--client", "Nobody"], ["keys", "create", "--client", "Nobody"],
+        ["users", "create", "--client", "Nobody", "--email", "a@b.c", "--role", "owner"], ["clients", "create", ""],
+    ],
+)  # fmt: skip
+def test_a_refusal_is_one_sentence_and_exit_code_1(words: list[str], command: Command) -> None:
+    result = command(*words)
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: ")
+    assert result.output.count("\n") == 1
+
+
+def test_a_scope_that_does_not_exist_is_explained(command: Command) -> None:
+    result = command("keys", "create", "--client", "Acme", "--scopes", "everything")
+    assert result.exit_code == 2
+    assert "each must be one of ussd, menus, transactions, balance, collection, webhooks" in result.output
