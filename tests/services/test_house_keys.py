@@ -11,10 +11,15 @@ from tests.services.crowd import at_once, refusals
 from ussd_server.house import Services
 from ussd_server.messages.api_keys import ApiKeyView, RotateApiKey
 from ussd_server.messages.channels import CreateChannel
+from ussd_server.messages.webhooks import CreateWebhook, RotateWebhook
+from ussd_server.models.base import Table
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import Channel
+from ussd_server.models.webhooks import Webhook
+from ussd_server.rpc.context import CallContext, Caller, CallerKind
+from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.status import ServiceError
-from ussd_server.services.credentials import SealBrokenError
+from ussd_server.services.credentials import SealBrokenError, Vault
 
 
 @pytest.fixture
@@ -115,3 +120,24 @@ def test_a_ciphertext_moved_to_another_row_shows_to_nobody(house: Services, comp
         house.api_keys.list(company.call())
     with pytest.raises(ServiceError):
         open_door(house, mine, theirs.apisecret)
+
+
+def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(house: Services, company: Company) -> None:
+    caller = CallContext(Caller(CallerKind.KEY, client_id=company.id, grants=None))
+    made = house.webhooks.create(CreateWebhook("https://client.example/hook"), caller)
+    rotated = house.webhooks.rotate(RotateWebhook(made.id), caller)
+    house.house_keys.add(OPERATOR)
+    with pytest.raises(ServiceError, match="still need an older key"):
+        house.house_keys.retire(OPERATOR)
+    assert house.house_keys.rekey(OPERATOR) == 1
+    house.house_keys.retire(OPERATOR)
+    row, vault = Webhook.get_by_id(made.id), Vault(Keyring(house.settings.secrets_file))
+    assert vault.open(row.secret_sealed, company.id, row.id) == rotated.secret
+    assert vault.open(row.previous_secret_sealed, company.id, row.id) == made.secret
+
+
+def test_every_table_that_seals_something_is_carried_over() -> None:
+    sealing = {
+        table for table in Table.__subclasses__() if any(name.endswith("_sealed") for name in table._meta.fields)
+    }
+    assert sealing == {ApiKey, Channel, Webhook}

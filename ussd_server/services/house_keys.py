@@ -9,6 +9,7 @@ from typing import Any
 from ussd_server.models.base import for_update, unit_of_work
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import Channel
+from ussd_server.models.webhooks import Webhook
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.status import Code, ServiceError
@@ -33,7 +34,11 @@ class HouseKeyService:
         Requests go on meanwhile: they meet a secret under its old key or its new one, and both are in the ring.
         """
         call.require_operator()
-        return _in_batches(ApiKey, batch, self._rekeyed) + _in_batches(Channel, batch, self._rekeyed_channel)
+        return (
+            _in_batches(ApiKey, batch, self._rekeyed)
+            + _in_batches(Channel, batch, self._rekeyed_channel)
+            + _in_batches(Webhook, batch, self._rekeyed_webhook)
+        )
 
     def retire(self, call: CallContext) -> None:
         """Drop all keys but the newest. INVALID_REQUEST while a kept secret still needs an older one.
@@ -43,7 +48,11 @@ class HouseKeyService:
         call.require_operator()
         # Taken first: a key that somebody adds meanwhile is not the one that the secrets were found under.
         newest = self._keyring.newest_ids()
-        if not all(map(self._is_current, ApiKey.select())) or not all(map(self._is_current_channel, Channel.select())):
+        if not (
+            all(map(self._is_current, ApiKey.select()))
+            and all(map(self._is_current_channel, Channel.select()))
+            and all(map(self._is_current_webhook, Webhook.select()))
+        ):
             raise ServiceError(
                 Code.INVALID_REQUEST, "Some secrets still need an older key; run `ussd-server secrets rekey` first"
             )
@@ -62,6 +71,16 @@ class HouseKeyService:
             "secret_digest": self._vault.path_digests(secret)[-1],
         }
 
+    def _rekeyed_webhook(self, row: Webhook) -> dict[str, Any]:
+        def resealed(sealed: bytes) -> bytes:
+            return self._vault.seal(self._vault.open(sealed, row.client_id, row.id), row.client_id, row.id)
+
+        previous = row.previous_secret_sealed
+        return {
+            "secret_sealed": resealed(row.secret_sealed),
+            "previous_secret_sealed": None if previous is None else resealed(previous),
+        }
+
     def _is_current(self, row: ApiKey) -> bool:
         return self._vault.is_current(row.secret_sealed, row.digest_key_id)
 
@@ -69,6 +88,10 @@ class HouseKeyService:
         secret = self._vault.open(row.secret_sealed, row.client_id or "", row.id)
         digest = self._vault.path_digests(secret)[-1]
         return self._vault.is_current(row.secret_sealed) and hmac.compare_digest(digest, row.secret_digest)
+
+    def _is_current_webhook(self, row: Webhook) -> bool:
+        previous = row.previous_secret_sealed
+        return self._vault.is_current(row.secret_sealed) and (previous is None or self._vault.is_current(previous))
 
 
 def _in_batches(table: Any, batch: int, rekeyed: Callable[[Any], dict[str, Any]]) -> int:
