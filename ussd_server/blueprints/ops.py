@@ -8,19 +8,21 @@ from flask import Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from schemas.health import LivenessRecord, ReadinessRecord
 from ussd_server.blueprints.doors import Doorway, by_anybody, services, speaks
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.status import Code
 
 ops = Doorway("ops", by_anybody)
 
 
-@ops.call("GET", "/health/live", message="Alive")
+@ops.call("GET", "/health/live", gives=LivenessRecord(), message="Alive")
 def show_liveness(_: CallContext) -> dict[str, str]:
     """Whether this process answers at all."""
     return {"status": "alive"}
 
 
-@ops.call("GET", "/health/ready", message="Ready")
+@ops.call("GET", "/health/ready", gives=ReadinessRecord(), refuses=(Code.SERVICE_UNAVAILABLE,), message="Ready")
 def show_readiness(_: CallContext) -> dict[str, str]:
     """Whether the service can answer calls; 503 names the part that is away."""
     return {"status": "ready", **asdict(services().health.check())}

@@ -1,0 +1,99 @@
+"""Settings are read once, and refused loudly when they are incomplete or unsafe."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from redis.connection import parse_url
+
+from ussd_server.rpc.keyring import Keyring
+from ussd_server.settings import SettingsError, read_settings
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("USSD_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
+
+
+def refusals(monkeypatch: pytest.MonkeyPatch, **settings: str) -> list[str]:
+    """The names of the settings that are refused."""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as refused:
+        read_settings()
+    return [line.partition(":")[0] for line in str(refused.value).splitlines()]
+
+
+def test_without_settings_everything_is_local_and_in_one_folder(tmp_path: Path) -> None:
+    settings = read_settings()
+    assert settings.bind == "127.0.0.1:8000"
+    assert settings.database_url == f"sqlite:///{tmp_path}/ussd.db"
+    assert settings.redis_url == f"unix://{tmp_path}/valkey.sock"
+    assert settings.embeds_redis
+    assert settings.is_sandbox
+
+
+def test_an_empty_setting_is_an_absent_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("USSD_BIND", " ")
+    monkeypatch.setenv("USSD_WORKERS", "")
+    assert (read_settings().bind, read_settings().workers) == ("127.0.0.1:8000", 2)
+
+
+@pytest.mark.parametrize("name", ["a b%41#?c", "x" * 120])
+def test_the_valkey_of_any_folder_has_an_address_that_a_client_understands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path / name))
+    settings = read_settings()
+    assert settings.embeds_redis
+    assert parse_url(settings.redis_url)["path"] == str(settings.valkey_socket)
+    assert len(os.fsencode(settings.valkey_socket)) <= 107
+
+
+def test_everything_that_is_wrong_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(refusals(monkeypatch, USSD_WORKERS="0", USSD_THREADS="two", USSD_ENV="moon")) == {
+        "USSD_WORKERS",
+        "USSD_THREADS",
+        "USSD_ENV",
+    }
+    monkeypatch.delenv("USSD_WORKERS")
+    monkeypatch.delenv("USSD_THREADS")
+    monkeypatch.delenv("USSD_ENV")
+    assert refusals(monkeypatch, USSD_BIND="8000", USSD_DATABASE_URL="mysql://x") == ["USSD_BIND", "USSD_DATABASE_URL"]
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1", ":8000", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "x:８０"])
+def test_an_address_to_listen_on_has_a_host_and_a_port(monkeypatch: pytest.MonkeyPatch, bind: str) -> None:
+    assert refusals(monkeypatch, USSD_BIND=bind) == ["USSD_BIND"]
+
+
+def test_production_needs_private_secrets_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert refusals(monkeypatch, USSD_ENV="production") == ["USSD_SECRETS_FILE"]
+    path = tmp_path / "house.json"
+    assert refusals(monkeypatch, USSD_SECRETS_FILE=str(path)) == ["USSD_SECRETS_FILE"]
+    Keyring.create(path)
+    path.chmod(0o640)
+    assert refusals(monkeypatch) == ["USSD_SECRETS_FILE"]
+    path.chmod(0o600)
+    assert not read_settings().is_sandbox
+
+
+def test_production_refuses_what_is_for_development(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Keyring.create(tmp_path / "house.json")
+    monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "house.json"))
+    assert refusals(monkeypatch, USSD_ENV="production", USSD_ALLOW_PRIVATE_ADDRESSES="1", USSD_KILL_POINT="asked") == [
+        "USSD_ALLOW_PRIVATE_ADDRESSES",
+        "USSD_KILL_POINT",
+    ]
+
+
+def test_production_refuses_sqlite_beside_a_redis_on_another_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Keyring.create(tmp_path / "house.json")
+    monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "house.json"))
+    assert refusals(monkeypatch, USSD_ENV="production", USSD_REDIS_URL="redis://cache:6379") == ["USSD_DATABASE_URL"]
