@@ -25,6 +25,7 @@ _TICK_SECONDS = 0.5
 _SHORT_TICK_SECONDS = 0.2
 _NOTICES_SECONDS = 1.0
 _HOUSEKEEPING_SECONDS = 10.0
+_SESSIONS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Worker:
             release_connection()
 
     def _keep_house(self) -> None:
-        """What is done now and then: say which companies are away, and follow the database's clock."""
+        """What is done now and then: say which companies are away, end old sessions, follow the database's clock."""
         if time.monotonic() >= self._next_notices:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
             for company in self._services.providers:
@@ -112,6 +113,9 @@ class Worker:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS
         anchor_clock(self._services.clock)
+        end_expired = partial(self._services.ussd.end_expired, _SESSIONS_AT_ONCE)
+        while self._attempt("end sessions", end_expired) == _SESSIONS_AT_ONCE and not self._pause.is_set():
+            continue
 
     def _attempt(self, what: str, work: Callable[[], Work]) -> Work | None:
         """Do `work`; trouble costs this one step only, because the row stays due and its lease runs out."""

@@ -239,7 +239,9 @@ def test_a_deleted_keys_sessions_end(house: Services, web: FlaskClient, shop: Sh
     key_id = UssdSession.get().key_id
     house.api_keys.delete(DeleteApiKey(key_id), shop.call)
     other = Program(house, web, client_id=shop.client_id)
-    assert other.get(path).json["data"]["status"] == "invalidated"
+    record = other.get(path).json["data"]
+    assert (record["status"], record["end_reason"], record["action"]) == ("invalidated", "api_key_deleted", "end")
+    assert Event.get(Event.type == "ussd.session.ended").object_id == record["session_id"]
     assert refusal(enter(other, path, "1")) == (404, "SESSION_NOT_FOUND")
 
 

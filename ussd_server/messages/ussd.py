@@ -21,6 +21,21 @@ class SessionStatus(StrEnum):
     FAILED = "failed"
 
 
+class EndReason(StrEnum):
+    """Why a session is over, in one word."""
+
+    LAST_SCREEN = "last_screen"
+    NOT_DELIVERED = "not_delivered"
+    HUNG_UP = "hung_up"
+    ABANDONED = "abandoned"
+    REDIALLED = "redialled"
+    IDLE = "idle"
+    TOO_LONG = "too_long"
+    TOO_MANY_TURNS = "too_many_turns"
+    DELETED = "deleted"
+    KEY_DELETED = "api_key_deleted"
+
+
 @dataclass(frozen=True, slots=True)
 class BeginSession:
     """A wish to dial `service_code` for a subscriber; `text` holds further entries, joined by `*`."""

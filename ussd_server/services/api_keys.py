@@ -24,14 +24,14 @@ from ussd_server.messages.api_keys import (
 )
 from ussd_server.models.base import for_update, is_id, iso_milliseconds, new_id, unit_of_work
 from ussd_server.models.clients import Client
-from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.models.ussd import UssdSession
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
+from ussd_server.services.events import write_event
+from ussd_server.services.sessions import invalidate_sessions
 
 MOST_KEYS_OF_A_CLIENT = 50
 
@@ -242,18 +242,9 @@ def _remove(row: ApiKey, call: CallContext, now: datetime) -> None:
     """Remove a key's row and write down everything that follows from it."""
     ApiKey.delete().where(ApiKey.id == row.id).execute()
     DeletedApiKey.create(apikey=row.apikey, id=row.id, client_id=row.client_id, deleted_at=now)
-    UssdSession.update(status="invalidated", end_reason="api_key_deleted", ended_at=now).where(
-        UssdSession.key_id == row.id, UssdSession.status == "active"
-    ).execute()
-    Event.create(
-        id=new_id(now),
-        client_id=row.client_id,
-        type="api_key.deleted",
-        object_id=row.id,
-        sequence=1,
-        payload={"id": row.id, "apikey": row.apikey, "deleted_at": iso_milliseconds(now)},
-        created_at=now,
-    )
+    invalidate_sessions(row.id, now)
+    shown = {"id": row.id, "apikey": row.apikey, "deleted_at": iso_milliseconds(now)}
+    write_event(row.client_id, "api_key.deleted", row.id, shown, now)
     write_audit_event("api_key.deleted", call, now, client_id=row.client_id, object_id=row.id)
 
 

@@ -13,7 +13,7 @@ from ussd_server.menus.resumption import announce, reopen
 from ussd_server.menus.state import Turn
 from ussd_server.menus.variables import SessionFacts
 from ussd_server.messages.transactions import TransactionStatus
-from ussd_server.messages.ussd import SessionStatus
+from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, ServiceCode, SubscriberLanguage, UssdSession
@@ -21,7 +21,7 @@ from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
 from ussd_server.services.deeds import Deeds, Errand
 from ussd_server.services.menus import published_document
-from ussd_server.services.sessions import NOT_DELIVERED, Arrived, Sessions, state_of
+from ussd_server.services.sessions import Arrived, Sessions, state_of
 
 RESUME_SECONDS = 600
 _FEWEST_TURNS_TO_RESUME = 2
@@ -152,7 +152,7 @@ class Conversations:
             return None
         broke_off = last.status in (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
         under_way = last.status == SessionStatus.ACTIVE and None not in (last.channel_id, row.channel_id)
-        unseen = last.status == SessionStatus.COMPLETED and last.end_reason == NOT_DELIVERED
+        unseen = last.status == SessionStatus.COMPLETED and last.end_reason == EndReason.NOT_DELIVERED
         lately = self._clock.now() - last.last_seen_at <= timedelta(seconds=RESUME_SECONDS)
         far = last.turn >= _FEWEST_TURNS_TO_RESUME
         return last if lately and far and (broke_off or under_way or unseen) else None

@@ -25,7 +25,7 @@ from ussd_server.messages.gateways import (
     StepKind,
     Unreadable,
 )
-from ussd_server.messages.ussd import SessionStatus
+from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
@@ -35,21 +35,13 @@ from ussd_server.services.arrivals import classify
 from ussd_server.services.channels import ChannelService
 from ussd_server.services.conversations import Conversations, Dialled, bound_to
 from ussd_server.services.deeds import Errand
-from ussd_server.services.sessions import (
-    ABANDONED,
-    HUNG_UP,
-    NOT_DELIVERED,
-    REDIALLED,
-    Arrived,
-    Sessions,
-    screen_of,
-)
+from ussd_server.services.sessions import Arrived, Sessions, screen_of
 
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 7.5
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
-_OVER = {StepKind.END: HUNG_UP, StepKind.ABORT: HUNG_UP, StepKind.TIMEOUT: "idle"}
+_OVER = {StepKind.END: EndReason.HUNG_UP, StepKind.ABORT: EndReason.HUNG_UP, StepKind.TIMEOUT: EndReason.IDLE}
 
 
 class NoScreenError(Exception):
@@ -180,7 +172,7 @@ class GatewayService:
             if self._sessions.is_over(before):
                 self._sessions.expire(before)
             else:
-                self._sessions.end(before, SessionStatus.ENDED_BY_USER, REDIALLED)
+                self._sessions.end(before, SessionStatus.ENDED_BY_USER, EndReason.REDIALLED)
         dialled = Dialled(
             phone_number=step.phone_number,
             service_code=code,
@@ -222,10 +214,10 @@ class GatewayService:
         failed = report.outcome is SessionOutcome.FAILED
         if row.status == SessionStatus.ACTIVE:
             status = SessionStatus.FAILED if failed else SessionStatus.ENDED_BY_USER
-            self._sessions.end(row, status, NOT_DELIVERED if failed else ABANDONED)
+            self._sessions.end(row, status, EndReason.NOT_DELIVERED if failed else EndReason.ABANDONED)
         elif failed and row.status == SessionStatus.COMPLETED:
             # The last screen never reached the phone: the next call says what became of the payment.
-            UssdSession.update(end_reason=NOT_DELIVERED).where(UssdSession.id == row.id).execute()
+            UssdSession.update(end_reason=EndReason.NOT_DELIVERED).where(UssdSession.id == row.id).execute()
 
 
 def _named(told: Step | SessionEnd, channel: ChannelOfCall) -> tuple[Any, ...]:

@@ -16,8 +16,8 @@ from ussd_server.menus.gsm7 import measure
 from ussd_server.menus.state import State, Turn
 from ussd_server.menus.turns import AnsweredText, Digest
 from ussd_server.messages.gateways import Action, Screen
-from ussd_server.messages.ussd import SessionStatus, SessionView, TurnView
-from ussd_server.models.base import iso_milliseconds, new_id, unit_of_work
+from ussd_server.messages.ussd import EndReason, SessionStatus, SessionView, TurnView
+from ussd_server.models.base import for_update, iso_milliseconds, new_id, unit_of_work
 from ussd_server.models.events import Event
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.rpc.clock import Clock
@@ -27,9 +27,6 @@ from ussd_server.services.menus import published_document
 # Longer than any step may take, and shorter than a phone company waits: who waits for a dead worker takes over.
 LEASE_SECONDS = 7
 MAX_TURNS = 200
-
-HUNG_UP, REDIALLED, IDLE, TOO_LONG = "hung_up", "redialled", "idle", "too_long"
-DELETED, LAST_SCREEN, NOT_DELIVERED, TOO_MANY_TURNS, ABANDONED = "deleted", "last_screen", "not_delivered", "too_many_turns", "abandoned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,7 @@ class Sessions:
             self._follow(row, turn.language_chosen)
         return True
 
-    def end(self, row: UssdSession, status: SessionStatus, reason: str) -> bool:
+    def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
         """End a session that is under way and tell its client. False when it had ended already."""
         now = self._clock.now()
         ended = {"status": status, "end_reason": reason, "ended_at": now, "action": Action.END,
@@ -137,7 +134,7 @@ class Sessions:
     def expire(self, row: UssdSession) -> bool:
         """End a session because its time is up."""
         lived_long = row.expires_at >= row.created_at + self._life
-        return self.end(row, SessionStatus.TIMED_OUT, TOO_LONG if lived_long else IDLE)
+        return self.end(row, SessionStatus.TIMED_OUT, EndReason.TOO_LONG if lived_long else EndReason.IDLE)
 
     def digest(self, row: UssdSession) -> Digest:
         """The keyed hash of a session's texts."""
@@ -212,10 +209,18 @@ class Sessions:
         row.working_token = row.working_until = None
         if is_last:
             row.status = SessionStatus.COMPLETED if screen.ends else SessionStatus.FAILED
-            row.end_reason = LAST_SCREEN if screen.ends else TOO_MANY_TURNS
+            row.end_reason = EndReason.LAST_SCREEN if screen.ends else EndReason.TOO_MANY_TURNS
             row.ended_at = now
 
 
+_ENDED = (
+    UssdSession.status,
+    UssdSession.end_reason,
+    UssdSession.ended_at,
+    UssdSession.action,
+    UssdSession.working_token,
+    UssdSession.working_until,
+)
 _WRITTEN = (
     "turns", "turn", "state", "node", "language", "message", "action", "transaction_id", "last_seen_at", "expires_at",
     "working_token", "working_until", "status", "end_reason", "ended_at",
@@ -255,6 +260,15 @@ def view_of(row: UssdSession, *, with_transcript: bool = False) -> SessionView:
         ended_at=row.ended_at,
         transcript=tuple(_turn_view(number, turn) for number, turn in enumerate(row.turns)) if with_transcript else (),
     )
+
+
+def invalidate_sessions(key_id: str, now: datetime) -> None:
+    """End the open sessions of a key that is being deleted, in the unit of work that deletes it."""
+    for row in for_update(UssdSession.select().where(UssdSession.key_id == key_id, UssdSession.status == "active")):
+        row.status, row.end_reason, row.ended_at = SessionStatus.INVALIDATED, EndReason.KEY_DELETED, now
+        row.action, row.working_token, row.working_until = Action.END, None, None
+        row.save(only=_ENDED)
+        tell_end(row, now)
 
 
 def tell_end(row: UssdSession, now: datetime) -> None:

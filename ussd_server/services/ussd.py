@@ -6,6 +6,7 @@ import time
 
 from ussd_server.messages.ussd import (
     BeginSession,
+    EndReason,
     EnterText,
     ListSessions,
     NameSession,
@@ -20,7 +21,7 @@ from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.conversations import Conversations, Dialled, bound_to
-from ussd_server.services.sessions import DELETED, Arrived, Sessions, view_of
+from ussd_server.services.sessions import Arrived, Sessions, view_of
 
 _CURSOR = "ussd-sessions"
 _WAIT_SECONDS = 7.5
@@ -118,7 +119,7 @@ class UssdService:
         """End a session that is under way. SESSION_NOT_FOUND for any other."""
         call.require("ussd:write")
         row = self._find(wish.session_id, call)
-        if self._sessions.is_over(row) or not self._sessions.end(row, SessionStatus.ENDED_BY_CLIENT, DELETED):
+        if self._sessions.is_over(row) or not self._sessions.end(row, SessionStatus.ENDED_BY_CLIENT, EndReason.DELETED):
             raise _not_found()
         return view_of(row)
 
@@ -152,7 +153,7 @@ class UssdService:
         )
         if not row:
             raise _not_found()
-        return row  # type: ignore[no-any-return]
+        return row
 
 
 def _not_found() -> ServiceError:
