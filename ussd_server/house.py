@@ -38,6 +38,7 @@ from ussd_server.services.house_keys import HouseKeyService
 from ussd_server.services.logins import LoginService
 from ussd_server.services.menus import MenuService
 from ussd_server.services.providers import Providers
+from ussd_server.services.review import ReviewService
 from ussd_server.services.sessions import Sessions
 from ussd_server.services.settlement import Settlement
 from ussd_server.services.transactions import TransactionService
@@ -85,6 +86,7 @@ class Services:
     balances: BalanceService
     settlement: Settlement
     callbacks: CallbackService
+    review: ReviewService
     webhooks: WebhookService
     events: EventService
     fanout: FanOut
@@ -142,6 +144,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         balances=accounts,
         settlement=settlement,
         callbacks=CallbackService(providers, settlement, tokens, bell.ring),
+        review=ReviewService(settlement, providers, clock),
         webhooks=WebhookService(guard, vault, clock),
         events=EventService(tokens, clock),
         fanout=FanOut(vault, clock),

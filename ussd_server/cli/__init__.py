@@ -19,6 +19,8 @@ from ussd_server.settings import Settings, SettingsError, configure_logging, rea
 __all__ = ["main", "open_house", "operator_call", "show", "with_json"]
 
 _COMMANDS = {
+    "accounts": "ussd_server.cli.accounts",
+    "callbacks": "ussd_server.cli.callbacks",
     "channels": "ussd_server.cli.channels",
     "check": "ussd_server.cli.check",
     "clients": "ussd_server.cli.clients",
@@ -31,6 +33,7 @@ _COMMANDS = {
     "migrate": "ussd_server.cli.run",
     "run": "ussd_server.cli.run",
     "secrets": "ussd_server.cli.secrets",
+    "transactions": "ussd_server.cli.transactions",
     "users": "ussd_server.cli.users",
     "worker": "ussd_server.cli.run",
 }

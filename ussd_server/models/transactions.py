@@ -10,10 +10,12 @@ from ussd_server.models.base import CentsField, IdField, JsonField, MomentField,
 class Transaction(Table):
     """One payment.
 
-    `reference` is the client's own name for it, `idempotency_key` an optional second one; both are unique for the client
-    for ever. `request_digest` tells a repeat from a reuse. `provider_reference` is our name for it at the company, stored
-    before the first byte leaves. `asked_at` is null while it is certain that nothing was sent. `due_at` is when the worker must look
-    again (null: nothing left to do) and `due_source` what brought that forward; `leased_until` is set while a worker has it. `confirmation` names the place of a USSD conversation that ordered it.
+    `reference` is the client's own name for it, `idempotency_key` an optional second one; both are unique for the
+    client for ever. `request_digest` tells a repeat from a reuse. `confirmation` names the place of a USSD conversation
+    that ordered it. `provider_reference` is our name for it at the company, stored before the first byte leaves.
+    `asked_at` is null while it is certain that nothing was sent. `due_at` is when the worker must look again (null:
+    nothing left to do) and `due_source` what brought that forward; `leased_until` is set while a worker has it. A review
+    that was opened and not closed waits for a person; `review_note` says how it ended and who stands by that.
     """
 
     id = IdField(primary_key=True)
@@ -53,9 +55,11 @@ class Transaction(Table):
     review_reason = TextField(null=True)
     review_opened_at = MomentField(null=True)
     review_closed_at = MomentField(null=True)
+    review_note = TextField(null=True)
 
     class Meta:
         table_name = "transactions"
+        only_save_dirty = True
 
 
 class TransactionEvent(Table):

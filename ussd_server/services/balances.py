@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ussd_server.messages.balances import Balance, GetBalance
 from ussd_server.messages.transactions import MAIN_ACCOUNT
+from ussd_server.models.ledger import Account
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.services.ledger import find_account
@@ -22,3 +23,14 @@ class BalanceService:
         account = find_account(call.client_id, name)
         current, reserved = (account.balance_cents, account.reserved_cents) if account else (0, 0)
         return Balance(name, "UGX", current, current - reserved, reserved, self._clock.now())
+
+    def list(self, call: CallContext) -> tuple[Balance, ...]:
+        """Every account of a client, for the operator; those of companies, deposits and shortfalls may be negative."""
+        call.require_operator()
+        now = self._clock.now()
+        kept = Account.select().where(Account.client_id == call.client_id).order_by(Account.name)
+        return tuple(
+            Balance(each.name, each.currency, each.balance_cents, each.balance_cents - each.reserved_cents,
+                    each.reserved_cents, now)
+            for each in kept
+        )  # fmt: skip

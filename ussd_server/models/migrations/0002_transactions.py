@@ -43,6 +43,7 @@ CREATE TABLE transactions (
     review_reason text,
     review_opened_at {moment},
     review_closed_at {moment},
+    review_note text,
     CHECK ((failure_code IS NOT NULL) = (status = 'failed')),
     CHECK ((completed_at IS NOT NULL) = (status IN ('succeeded', 'failed', 'reversed'))),
     CHECK (due_at IS NOT NULL OR review_opened_at IS NOT NULL OR completed_at IS NOT NULL)

@@ -1,0 +1,109 @@
+"""`accounts`, `transactions` and `callbacks`: an operator's hands on money."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.services.money import wish
+from ussd_server.cli import main, open_house
+from ussd_server.models.transactions import Transaction
+from ussd_server.rpc.context import CallContext, Caller, CallerKind
+from ussd_server.services.settlement import open_review
+
+
+def run(*words: Any) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def told(*words: Any) -> Any:
+    """What a command prints as JSON, after checking that it went well."""
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def client_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("USSD_REDIS_URL", f"unix://{tmp_path}/no.sock")
+    told("migrate")
+    created: str = told("clients", "create", "ACME")["client_id"]
+    return created
+
+
+@pytest.fixture
+def silent(client_id: str) -> str:
+    """A disbursement that went to review."""
+    told("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
+    with open_house() as house:
+        call = CallContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
+        made = house.transactions.create(wish("disbursement", "+256770000007"), call).transaction.transaction_id
+        for claimed in house.settlement.claim(1):
+            house.settlement.advance(claimed)
+        row = Transaction.get_by_id(made)
+        open_review(row, "nobody could confirm the outcome in time", house.clock.now())
+        row.save()
+    return made
+
+
+def test_a_deposit_is_credited_once(client_id: str) -> None:
+    deposit = ("accounts", "credit", "--client", "ACME", "--amount", "50000.50", "--reference", "slip 1")
+    assert told(*deposit)["transaction"]["amount_cents"] == 5_000_050
+    assert "had been credited before" in run(*deposit).output
+    kept = {each["account"]: each["current_cents"] for each in told("accounts", "list", "--client", client_id)}
+    assert kept == {"deposits": -5_000_050, "main": 5_000_050}
+    assert "UGX -50000.50" in run("accounts", "list", "--client", "ACME").output
+
+
+@pytest.mark.parametrize("amount", ["0", "-5", "1.001", "x", "1e3", "٣", ""])
+def test_an_amount_that_is_none_is_refused(client_id: str, amount: str) -> None:
+    assert run("accounts", "credit", "--client", "ACME", f"--amount={amount}", "--reference", "r").exit_code == 2
+
+
+def test_a_stranger_is_credited_nothing(client_id: str) -> None:
+    assert run("accounts", "credit", "--client", "Nobody", "--amount", "5", "--reference", "r").exit_code == 1
+
+
+def test_a_review_is_listed_settled_and_gone(silent: str) -> None:
+    assert [item["transaction"]["transaction_id"] for item in told("transactions", "review")] == [silent]
+    assert silent in run("transactions", "review").output
+    settle = ("transactions", "review", "--settle", silent, "--as", "failed", "--reason", "their statement")
+    assert run(*settle, "--by", "Jane Doe").exit_code == 1
+    result = run(*settle, "--by", "Jane Doe", "--and", "Mary Roe")
+    assert result.exit_code == 0
+    assert "their statement (Jane Doe, Mary Roe)" in result.output
+    assert told("transactions", "review") == []
+    shown = told("transactions", "show", silent)
+    assert (shown["transaction"]["status"], shown["transaction"]["events"][-1]["source"]) == ("failed", "operator")
+    assert told("check")["ok"]
+
+
+@pytest.mark.parametrize(
+    "words", [("--settle", "x"), ("--as", "failed"), ("--settle", "x", "--close", "y", "--as", "failed")]
+)
+def test_half_a_settlement_is_a_usage_error(client_id: str, words: tuple[str, ...]) -> None:
+    assert run("transactions", "review", *words).exit_code == 2
+
+
+def test_what_is_not_there_is_refused_in_one_sentence(client_id: str) -> None:
+    result = run("transactions", "show", "x")
+    assert (result.exit_code, result.output) == (1, "Error: Transaction not found\n")
+
+
+def test_companies_that_are_switched_on_have_their_addresses_printed(
+    client_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert told("callbacks") == []
+    monkeypatch.setenv("USSD_AIRTEL_BASE_URL", "https://openapi.airtel.ug")
+    monkeypatch.setenv("USSD_AIRTEL_CLIENT_ID", "id")
+    assert run("callbacks").exit_code == 1, "a company half set up is refused"
+    monkeypatch.setenv("USSD_AIRTEL_CLIENT_SECRET", "secret")
+    monkeypatch.setenv("USSD_PUBLIC_URL", "https://api.example.com/")
+    (airtel,) = told("callbacks")
+    assert airtel["url"] == f"https://api.example.com{airtel['path']}"
+    assert told("callbacks") == [airtel]

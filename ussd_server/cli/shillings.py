@@ -1,0 +1,31 @@
+"""Amounts at the prompt: shillings there, whole cents inside."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+_SHILLINGS = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,2}))?")
+
+
+class Shillings(click.ParamType[int]):
+    """Digits with at most two decimals, greater than 0; the option's value is in cents."""
+
+    name = "shillings"
+
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Cents of what was typed."""
+        if isinstance(value, int):
+            return value
+        written = _SHILLINGS.fullmatch(value)
+        cents = int(written[1]) * 100 + int((written[2] or "").ljust(2, "0")) if written else 0
+        if not cents:
+            self.fail("must be more than 0 shillings, with at most two decimals", param, ctx)
+        return cents
+
+
+def written_shillings(cents: int) -> str:
+    """`UGX 5000.50`, as people read it."""
+    sign, cents = ("-", -cents) if cents < 0 else ("", cents)
+    return f"UGX {sign}{cents // 100}.{cents % 100:02}"
