@@ -137,13 +137,13 @@ class TransactionService:
         """
         call.require("transactions:write")
         original = self._find(wish.transaction_id, call)
-        assert original.phone_number is not None
         digest = _digest({"refund_of": original.id, "amount_cents": wish.amount_cents, "reference": wish.reference})
         names = (wish.reference, wish.idempotency_key, None, None)
         if replay := self._replay(call.client_id, names, digest):
             return replay
         if original.type != TransactionType.COLLECTION or original.status != TransactionStatus.SUCCEEDED:
             raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
+        assert original.phone_number is not None
         left_cents = original.amount_cents - _given_back_cents(original)
         amount_cents = left_cents if wish.amount_cents is None else wish.amount_cents
         if not 0 < amount_cents <= left_cents:

@@ -1,0 +1,73 @@
+"""A client that has one of everything, and calls every path with credentials that never run into a limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from schemas.envelopes import is_management
+from tests.companies import PASSWORD
+from tests.conftest import MovableClock
+from tests.services.money import deposit, work
+from tests.shop import OPERATOR, PHONE, Shop, shop_document
+from ussd_server.house import Services
+from ussd_server.messages.api_keys import CreateApiKey, DeleteApiKey
+from ussd_server.messages.clients import CreateUser, LogIn
+from ussd_server.rpc.context import CallContext, Caller, CallerKind
+
+_CALLS_OF_A_CREDENTIAL = 95
+
+
+class Tenant:
+    """A client with money, a menu on a code, a session, a succeeded payment, a webhook and its events.
+
+    `ids` has a name of the client's own for every variable that a path can hold.
+    """
+
+    def __init__(self, house: Services, web: FlaskClient, clock: MovableClock, name: str, code: str) -> None:
+        self._house, self._web, self._name = house, web, name
+        self.shop = Shop(house, shop_document(id=f"menu-of-{name}"), code)
+        self.client_id = self.shop.client_id
+        deposit(house, self.shop.call, 100_000, name)
+        house.clients.create_user(CreateUser(self.client_id, f"owner@{name}.example", "owner", PASSWORD), OPERATOR)
+        self._calls, self._key_id = 0, ""
+        self.secrets: list[str] = []
+        self.ids = {"menu_id": self.shop.menu_id, "service_code": code.rstrip("#")}
+        payment = {"type": "collection", "phone_number": PHONE, "amount": 5000, "reference": f"paid-{name}"}
+        self.ids["transaction_id"] = self._make("/api/transactions", payment)["transaction_id"]
+        work(house, clock)
+        session = {"phone_number": PHONE, "service_code": code}
+        self.ids["session_id"] = self._make("/api/ussd/sessions", session)["session_id"]
+        webhook = {"url": "http://127.0.0.1:9999/events"}
+        self.ids["webhook_id"] = self._make("/api/webhooks", webhook)["id"]
+        self.ids["event_id"] = self.ask("GET", "/api/events").json["data"]["items"][0]["id"]
+        self.ids["api_key_id"] = self._make("/api/clients/api-keys", {})["id"]
+
+    def ask(self, method: str, path: str, **options: Any) -> TestResponse:
+        """Send one request, with a key or an access token, whichever the path asks for."""
+        if self._calls % _CALLS_OF_A_CREDENTIAL == 0:
+            self._renew()
+        self._calls += 1
+        headers = self._token if is_management(path) else self._key
+        return self._web.open(path, method=method, headers=headers | options.pop("headers", {}), **options)
+
+    def _make(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        reply = self.ask("POST", path, json=body)
+        assert reply.status_code == 201, reply.text
+        data: dict[str, Any] = reply.json["data"]
+        return data
+
+    def _renew(self) -> None:
+        """Take a fresh key and a fresh login, so that no limit is ever met."""
+        key = self._house.api_keys.create(CreateApiKey(), self.shop.call)
+        if self._key_id:
+            # A client may have 50 keys.
+            self._house.api_keys.delete(DeleteApiKey(self._key_id), self.shop.call)
+        self._key_id = key.id
+        nobody = CallContext(Caller(CallerKind.NOBODY), address=f"192.0.2.{self._calls % 250}")
+        login = self._house.logins.begin(LogIn(f"owner@{self._name}.example", PASSWORD), nobody)
+        self._key = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
+        self._token = {"Authorization": f"Bearer {login.access_token}"}
+        self.secrets = [key.apisecret, login.access_token, login.refresh_token]

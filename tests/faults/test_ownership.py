@@ -1,0 +1,100 @@
+"""Another client's things answer like things that do not exist, on every path and to the byte."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from tests.conftest import MovableClock
+from tests.faults.tenant import Tenant
+from ussd_server.house import Services
+
+_MOMENT = re.compile(rb'"timestamp":"[^"]+"')
+_UNKNOWN = {"menu_id": "menu-of-nobody", "service_code": "*384*999"}
+
+
+@pytest.fixture
+def mine(house: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
+    return Tenant(house, web, clock, "mine", "*384*1#")
+
+
+@pytest.fixture
+def theirs(house: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
+    return Tenant(house, web, clock, "theirs", "*384*2#")
+
+
+def test_another_clients_thing_answers_to_the_byte_like_one_that_does_not_exist(
+    app: Flask, mine: Tenant, theirs: Tenant
+) -> None:
+    asked = 0
+    # What saves a menu comes last: with a name of somebody else's it makes a menu of one's own.
+    for rule in sorted(app.url_map.iter_rules(), key=lambda rule: "PUT" in rule.methods):
+        route = getattr(app.view_functions[rule.endpoint], "route", None)
+        if route is None or not rule.arguments:
+            continue
+        assert rule.arguments <= mine.ids.keys(), f"{rule}: the tenant has nothing of this kind"
+        (variable,) = rule.arguments
+        body = dict(route.takes.example) if route.takes else None
+        if body is not None and "menu_id" in body:
+            body["menu_id"] = mine.ids["menu_id"]
+        for method in rule.methods - {"HEAD"}:
+            answers = [
+                _bytes(mine.ask(method, rule.rule.replace(f"<{variable}>", name), json=body), name)
+                for name in (theirs.ids[variable], _UNKNOWN.get(variable, str(uuid.uuid4())))
+            ]
+            assert answers[0] == answers[1], rule
+            asked += 1
+    print(f"leaks over {asked} paths with an id: 0")
+    assert asked > 20
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "theirs_is", "nobodys_is"),
+    [
+        ("/api/clients/api-keys/bulk-delete", {"api_key_ids": ["?"], "atomic": True}, "api_key_id", None),
+        ("/api/clients/api-keys/bulk-delete", {"api_key_ids": ["?"]}, "api_key_id", None),
+        ("/api/ussd/sessions", {"phone_number": "+256770000000", "service_code": "?#"}, "service_code", "*384*999"),
+    ],
+)
+def test_a_name_in_a_body_tells_as_little_as_one_in_a_path(
+    mine: Tenant, theirs: Tenant, path: str, body: dict[str, Any], theirs_is: str, nobodys_is: str | None
+) -> None:
+    def answer(name: str) -> tuple[int, bytes]:
+        filled = {
+            key: [name] if value == ["?"] else value.replace("?", name) if isinstance(value, str) else value
+            for key, value in body.items()
+        }
+        return _bytes(mine.ask("POST", path, json=filled), name)
+
+    assert answer(theirs.ids[theirs_is]) == answer(nobodys_is or str(uuid.uuid4()))
+
+
+def test_binding_a_code_to_another_clients_menu_is_like_binding_it_to_none(mine: Tenant, theirs: Tenant) -> None:
+    path = f"/api/ussd/codes/{mine.ids['service_code']}"
+    answers = {
+        _bytes(mine.ask("PUT", path, json={"menu_id": name}), name) for name in (theirs.ids["menu_id"], "nobodys")
+    }
+    assert len(answers) == 1
+    assert {status for status, _ in answers} == {404}
+
+
+def test_a_list_shows_nothing_of_another_client(mine: Tenant, theirs: Tenant) -> None:
+    foreign = [value.encode() for name, value in theirs.ids.items() if name != "service_code"]
+    for path in (
+        "/api/transactions", "/data/collection", "/api/ussd/sessions", "/api/ussd/menus", "/api/ussd/codes",
+        "/api/webhooks", "/api/events", "/api/clients/api-keys", "/api/clients/audit-events",
+    ):  # fmt: skip
+        reply = mine.ask("GET", path)
+        assert reply.status_code == 200
+        assert not [value for value in foreign if value in reply.data], path
+
+
+def _bytes(reply: TestResponse, name: str) -> tuple[int, bytes]:
+    """What an answer tells, less what no two answers share: the moment, and the name that was asked for."""
+    return reply.status_code, _MOMENT.sub(b"", reply.data).replace(name.encode(), b"?")
