@@ -12,7 +12,7 @@ from tests.conftest import MovableClock
 from tests.program import Program
 from tests.services.money import work
 from tests.services.receivers import Receiver, deliver
-from ussd_server.app import Services
+from ussd_server.house import Services
 
 URL = "https://shop.example.com/hooks"
 RECORD = [

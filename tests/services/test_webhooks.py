@@ -13,7 +13,7 @@ from tests.conftest import MovableClock
 from tests.services.money import a_client
 from tests.services.receivers import Receiver, deliver, deliveries_of, subscribe
 from ussd_server.adapters.addresses import AddressGuard
-from ussd_server.app import Services
+from ussd_server.house import Services
 from ussd_server.messages.webhooks import CreateWebhook, NameWebhook, RotateCallbacks, RotateWebhook
 from ussd_server.models.webhooks import Webhook
 from ussd_server.rpc.context import CallContext, Caller, CallerKind

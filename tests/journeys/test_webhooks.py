@@ -1,0 +1,186 @@
+"""Webhooks as receivers live them: senders die, receivers fail and hang, and still every event arrives in its order."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.services.money import a_client
+from tests.services.receivers import Received, Receiver, happen, subscribe
+from ussd_server.house import Services
+from ussd_server.models.base import new_id
+from ussd_server.models.webhooks import Delivery
+from ussd_server.rpc.context import CallContext
+from ussd_server.settings import Settings
+from ussd_server.worker import Worker
+
+_REPOSITORY = Path(__file__).parents[2]
+_EVENTS = int(os.environ.get("USSD_TEST_WEBHOOK_EVENTS", "300"))
+_EVENTS_OF_AN_OBJECT = 5
+_SENDERS = 2
+_PATIENCE_SECONDS = 100.0
+
+
+class Sender:
+    """One worker process of the test's own."""
+
+    def __init__(self, settings: Settings) -> None:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "USSD_DATA_DIR": str(settings.data_dir),
+            "USSD_DATABASE_URL": settings.database_url,
+            "USSD_REDIS_URL": settings.redis_url,
+            "USSD_SECRETS_FILE": str(settings.secrets_file),
+            "USSD_WORKER_THREADS": "8",
+        }
+        command = [sys.executable, "-m", "tests.journeys.sender"]
+        self._process = subprocess.Popen(command, cwd=_REPOSITORY, env=environment)
+
+    def kill(self) -> None:
+        """End it at once, whatever it is doing."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """Ask it to finish; give its status."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait()
+
+
+@contextmanager
+def working(house: Services) -> Iterator[None]:
+    """A real worker in this process, until the block ends."""
+    stop = threading.Event()
+    worker = threading.Thread(target=Worker(house).run, args=(stop,))
+    worker.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        worker.join()
+
+
+@pytest.mark.slow
+def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothing_out_of_order(
+    house: Services, settings: Settings, record_property: Callable[[str, object], None]
+) -> None:
+    call, chance = a_client(), random.Random(7)
+    taken: list[Received] = []
+
+    def fail_three_in_ten(received: Received) -> int:
+        if chance.random() < 0.3:
+            return chance.choice([500, 503, 301, 404])
+        taken.append(received)
+        return 200
+
+    with Receiver(fail_three_in_ten) as receiver:
+        secret = subscribe(house, call, receiver.url).secret
+        senders = [Sender(settings) for _ in range(_SENDERS)]
+        written: dict[str, list[str]] = {}
+        for _ in range(_EVENTS // _EVENTS_OF_AN_OBJECT):
+            thing = new_id(house.clock.now())
+            written[thing] = happen(house, call, thing, _EVENTS_OF_AN_OBJECT)
+        expected = [event for events in written.values() for event in events]
+        kills = 0
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        next_kill = _EVENTS // 10
+        while len({received.id for received in taken}) < len(expected) and time.monotonic() < deadline:
+            if len(taken) >= next_kill:
+                # In the middle of the work, wherever it happens to be.
+                victim = chance.randrange(_SENDERS)
+                senders[victim].kill()
+                senders[victim] = Sender(settings)
+                kills += 1
+                next_kill = len(taken) + _EVENTS // 10
+            time.sleep(0.01)
+        assert [sender.stop() for sender in senders] == [0] * _SENDERS
+
+    first_taken: dict[str, list[str]] = defaultdict(list)
+    thing_of = {event: thing for thing, events in written.items() for event in events}
+    for received in taken:
+        order = first_taken[thing_of[received.id]]
+        if received.id not in order:
+            order.append(received.id)
+    out_of_order = [thing for thing, order in first_taken.items() if order != written[thing][: len(order)]]
+    repeats = len(taken) - len(expected)
+    figures = {
+        "events": len(expected),
+        "calls": len(receiver.calls),
+        "senders_killed": kills,
+        "missing": len(set(expected) - {received.id for received in taken}),
+        "out_of_order": len(out_of_order),
+        "badly_signed": sum(not received.is_signed_with(secret) for received in receiver.calls),
+        "repeats_of_what_was_taken": repeats,
+    }
+    for name, figure in figures.items():
+        record_property(name, figure)
+    assert (figures["missing"], figures["out_of_order"], figures["badly_signed"]) == (0, 0, 0)
+    assert kills >= 3
+    assert len(receiver.calls) > 1.2 * len(expected)
+    states = Counter(row.status for row in Delivery.select(Delivery.status))
+    assert states == {"delivered": len(expected)}
+
+
+def delays_of_the_nine(house: Services, *, with_one_that_hangs: bool) -> list[float]:
+    """How long events take to nine good receivers, each of another client, while a tenth may hang for ever."""
+    with ExitStack() as receivers:
+        written_at: dict[str, float] = {}
+        delays: dict[str, float] = {}
+        all_there = threading.Event()
+
+        def note(received: Received) -> int:
+            delays.setdefault(received.id, time.monotonic() - written_at.get(received.id, time.monotonic()))
+            if len(delays) == _ROUNDS * 9:
+                all_there.set()
+            return 200
+
+        good: list[CallContext] = []
+        for number in range(9):
+            receiver = receivers.enter_context(Receiver(note))
+            good.append(a_client(f"good {number}"))
+            subscribe(house, good[-1], receiver.url)
+        bad = a_client("hangs")
+        hanging = Receiver()
+        hanging.answers = hanging.hang
+        worker = receivers.enter_context(ExitStack())
+        worker.enter_context(working(house))
+        # Left first, so that the worker has nothing to wait for.
+        worker.enter_context(hanging)
+        if with_one_that_hangs:
+            subscribe(house, bad, hanging.url)
+        for _ in range(_ROUNDS):
+            for call in good:
+                thing, at = new_id(house.clock.now()), time.monotonic()
+                (event,) = happen(house, call, thing)
+                written_at[event] = at
+            for _ in range(10):
+                happen(house, bad)
+            time.sleep(0.1)
+        assert all_there.wait(60)
+        assert with_one_that_hangs == bool(hanging.calls)
+    return list(delays.values())
+
+
+_ROUNDS = 5
+
+
+def test_one_receiver_that_hangs_holds_up_none_of_nine_others(
+    house: Services, record_property: Callable[[str, object], None]
+) -> None:
+    without = statistics.median(delays_of_the_nine(house, with_one_that_hangs=False))
+    with_it = delays_of_the_nine(house, with_one_that_hangs=True)
+    record_property("median_seconds_without", round(without, 3))
+    record_property("longest_seconds_beside_one_that_hangs", round(max(with_it), 3))
+    assert max(with_it) < without + 1.0
