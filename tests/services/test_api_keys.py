@@ -12,6 +12,7 @@ import pytest
 from tests.companies import OPERATOR, Company
 from tests.conftest import MovableClock
 from tests.services.crowd import at_once, refusals
+from tests.shop import Shop
 from ussd_server.house import Services
 from ussd_server.messages.api_keys import (
     ApiKeyView,
@@ -22,11 +23,12 @@ from ussd_server.messages.api_keys import (
     RotateApiKey,
     canonical_scopes,
 )
-from ussd_server.models.base import new_id
+from ussd_server.messages.ussd import BeginSession, NameSession
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.models.ussd import Menu, UssdSession
+from ussd_server.models.ussd import UssdSession
+from ussd_server.rpc.context import CallContext, operator_call
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.credentials import new_apikey, new_apisecret
 
@@ -37,6 +39,7 @@ def company(house: Services) -> Company:
 
 
 _addresses = itertools.count()
+_phones = itertools.cycle(range(10))
 
 
 def accepted(house: Services, key: ApiKeyView, secret: str | None = None) -> bool:
@@ -107,17 +110,22 @@ def test_deleting_a_key_leaves_a_tombstone_an_event_and_a_line_in_the_trail(hous
     assert (line.object_id, line.user_id, line.address) == (key.id, call.caller.user_id, "192.0.2.1")
 
 
-def test_deleting_a_key_ends_its_open_conversations_and_no_others(
-    house: Services, company: Company, clock: MovableClock
-) -> None:
-    key, other, call = company.create_key(), company.create_key(), company.call()
-    doomed, done, kept = (
-        _conversation(company, clock, *of) for of in [(key.id, "active"), (key.id, "completed"), (other.id, "active")]
-    )
-    result = house.api_keys.delete(DeleteApiKey(key.id), call)
+def test_deleting_a_key_ends_its_open_conversations_and_no_others(house: Services) -> None:
+    shop = Shop(house)
+    operator = operator_call(shop.client_id)
+    key, other = house.api_keys.create(CreateApiKey(), operator), house.api_keys.create(CreateApiKey(), operator)
+
+    def begin(made: ApiKeyView) -> tuple[str, CallContext]:
+        call = CallContext(house.auth.identify_key(made.apikey, made.apisecret, "192.0.2.1"))
+        phone = f"+25677000000{next(_phones)}"
+        return house.ussd.begin(BeginSession(phone_number=phone, service_code=shop.code), call).session_id, call
+
+    (doomed, _), (done, call), (kept, _) = begin(key), begin(key), begin(other)
+    house.ussd.end(NameSession(done), call)
+    result = house.api_keys.delete(DeleteApiKey(key.id), operator)
     ended = UssdSession.get_by_id(doomed)
     assert (ended.status, ended.ended_at) == ("invalidated", result.deleted_at)
-    assert UssdSession.get_by_id(done).status == "completed"
+    assert UssdSession.get_by_id(done).status == "ended_by_client"
     assert UssdSession.get_by_id(kept).status == "active"
 
 
@@ -300,18 +308,3 @@ def test_a_secret_never_shows_in_a_repr(house: Services, company: Company) -> No
     rotated = house.api_keys.rotate(RotateApiKey(key.id), call)
     wish = ImportApiKey(company.id, new_apikey(), key.apisecret)
     assert not [secret for secret in (key.apisecret, rotated.apisecret) if secret in f"{key!r}{rotated!r}{wish!r}"]
-
-
-def _conversation(company: Company, clock: MovableClock, key_id: str, status: str) -> str:
-    now = clock.now()
-    menu, _ = Menu.get_or_create(
-        client_id=company.id, name="shop",
-        defaults={"id": new_id(now), "draft": {}, "draft_saved_at": now},
-    )  # fmt: skip
-    row = UssdSession.create(
-        id=new_id(now), client_id=company.id, key_id=key_id, phone_number="+256770000000", service_code="*165#",
-        network="mtn", status=status, menu_id=menu.id, menu_version=1, node="root", language="en", turn=1, state={},
-        turns=[], action="continue", message="", created_at=now, last_seen_at=now, expires_at=now,
-        ended_at=None if status == "active" else now,
-    )  # fmt: skip
-    return row.id
