@@ -35,7 +35,8 @@ from ussd_server.services.arrivals import classify
 from ussd_server.services.channels import ChannelService
 from ussd_server.services.conversations import Conversations, Dialled, bound_to
 from ussd_server.services.deeds import Errand
-from ussd_server.services.sessions import Arrived, Sessions, screen_of
+from ussd_server.services.sessions import Arrived, Sessions
+from ussd_server.services.transcripts import screen_of
 
 log = logging.getLogger(__name__)
 

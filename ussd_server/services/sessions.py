@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,14 +14,13 @@ from peewee import IntegrityError
 from ussd_server.menus.gsm7 import measure
 from ussd_server.menus.state import State, Turn
 from ussd_server.menus.turns import AnsweredText, Digest
-from ussd_server.messages.gateways import Action, Screen
-from ussd_server.messages.ussd import EndReason, SessionStatus, SessionView, TurnView
+from ussd_server.messages.gateways import Action
+from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.base import for_update, iso_milliseconds, new_id, unit_of_work
-from ussd_server.models.events import Event
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import HouseKey, Keyring, Ring
-from ussd_server.services.menus import published_document
+from ussd_server.services.transcripts import tell_end
 
 # Longer than any step may take, and shorter than a phone company waits: who waits for a dead worker takes over.
 LEASE_SECONDS = 7
@@ -227,39 +225,9 @@ _WRITTEN = (
 )  # fmt: skip
 
 
-def screen_of(turn: Mapping[str, Any]) -> Screen:
-    """The screen that answered a turn, for a phone company that sends it again."""
-    return Screen(Action(turn["action"]), turn["screen"])
-
-
 def state_of(row: UssdSession) -> State:
     """Where the conversation stands."""
     return State.from_dict(row.state)
-
-
-def view_of(row: UssdSession, *, with_transcript: bool = False) -> SessionView:
-    """A session as its client sees it."""
-    return SessionView(
-        session_id=row.id,
-        phone_number=row.phone_number,
-        service_code=row.service_code,
-        network=row.network,
-        status=SessionStatus(row.status),
-        end_reason=row.end_reason,
-        action=Action(row.action),
-        message=row.message,
-        menu_id=published_document(row.menu_id, row.menu_version).id,
-        menu_version=row.menu_version,
-        node=row.node,
-        language=row.language,
-        turn=row.turn,
-        transaction_id=row.transaction_id,
-        created_at=row.created_at,
-        last_seen_at=row.last_seen_at,
-        expires_at=row.expires_at,
-        ended_at=row.ended_at,
-        transcript=tuple(_turn_view(number, turn) for number, turn in enumerate(row.turns)) if with_transcript else (),
-    )
 
 
 def invalidate_sessions(key_id: str, now: datetime) -> None:
@@ -269,30 +237,3 @@ def invalidate_sessions(key_id: str, now: datetime) -> None:
         row.action, row.working_token, row.working_until = Action.END, None, None
         row.save(only=_ENDED)
         tell_end(row, now)
-
-
-def tell_end(row: UssdSession, now: datetime) -> None:
-    """Write the event that a session is over, in the unit of work that ends it."""
-    view = view_of(row)
-    Event.insert(
-        id=new_id(now), client_id=row.client_id, type="ussd.session.ended", object_id=row.id, sequence=1,
-        payload={
-            name: iso_milliseconds(value) if isinstance(value, datetime) else value
-            for name in SessionView.__slots__
-            if name != "transcript"
-            for value in (getattr(view, name),)
-        },
-        created_at=now,
-    ).execute()  # fmt: skip
-
-
-def _turn_view(number: int, turn: Mapping[str, Any]) -> TurnView:
-    return TurnView(
-        turn=number,
-        entry=turn["entry"],
-        screen=turn["screen"],
-        node=turn["node"],
-        septets=turn["septets"],
-        took_ms=turn["took_ms"],
-        at=datetime.fromisoformat(turn["at"]),
-    )

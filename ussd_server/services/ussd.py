@@ -21,7 +21,8 @@ from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.conversations import Conversations, Dialled, bound_to
-from ussd_server.services.sessions import Arrived, Sessions, view_of
+from ussd_server.services.sessions import Arrived, Sessions
+from ussd_server.services.transcripts import view_of
 
 _CURSOR = "ussd-sessions"
 _WAIT_SECONDS = 7.5
