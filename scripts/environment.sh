@@ -69,7 +69,7 @@ install_into_environment() {
     if [ -z "${PIP_CACHE_DIR:-}" ]; then export PIP_NO_CACHE_DIR=1; fi
     export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RETRIES=${PIP_RETRIES:-2}
     if ! (cd "$checkout" && "$venv/bin/python" -m pip install --no-input -c constraints.txt -e ".$extras") >"$log" 2>&1; then
-        if grep -qE 'NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError|MaxRetryError' "$log"; then
+        if grep -qE 'NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError|MaxRetryError|from versions: none' "$log"; then
             give_up "The libraries could not be fetched because there is no network: connect this machine, or name a mirror or a folder of wheels with pip's own settings."
         fi
         give_up "The libraries could not be installed; $log says why."

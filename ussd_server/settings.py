@@ -7,6 +7,7 @@ import logging
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from environs import Env, EnvValidationError, validate
@@ -43,6 +44,7 @@ class Settings:
     session_life_seconds: int
     log_level: str
     companies: CompanySettings = field(default_factory=CompanySettings)
+    provider_timeout_seconds: int = 20
     public_url: str | None = None
     kill_point: str | None = None
 
@@ -97,13 +99,15 @@ def read_settings() -> Settings:
         session_life_seconds=env.int("SESSION_LIFE_SECONDS", 600, validate=validate.Range(30, 7200)),
         log_level=env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
         companies=companies,
+        # Less than half of the lease under which a worker asks.
+        provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
         public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
         kill_point=env.str("KILL_POINT", None),
     )
     try:
         env.seal()
     except EnvValidationError as error:
-        said = dict(error.error_messages)
+        said: Any = error.error_messages
         raise SettingsError("\n".join(f"{name}: {' '.join(map(str, lines))}" for name, lines in said.items())) from None
     problems = [*_malformed(settings), *problems_of_companies, *(() if settings.is_sandbox else _unsafe(settings))]
     if problems:

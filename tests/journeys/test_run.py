@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,21 @@ def test_every_printed_curl_command_works_when_pasted(service: Service) -> None:
     login, payment = answers
     assert login["message"] == "Login successful"
     assert payment["data"]["status"] == "succeeded"
+
+
+def test_the_printed_phone_walks_the_menu_to_a_payment(service: Service) -> None:
+    printed = re.search(r"^  (USSD_DATA_DIR=\S+) \S+ (dial .*)$", service.welcome, re.MULTILINE)
+    assert printed
+    # The tests may run where the command is not installed; this is the same command.
+    command = f"{printed[1]} {sys.executable} -m ussd_server.cli {printed[2]}"
+    screens = subprocess.check_output(["bash", "-c", command], input="1\n8000\n1\n", text=True)
+    assert "Deposit UGX 8,000" in screens
+
+    def is_collected() -> bool:
+        items = service.call("GET", "/data/collection?status=succeeded", headers=service.key)[1]["data"]["items"]
+        return any(item["amount"] == 8000 and item["session_id"] for item in items)
+
+    eventually(is_collected)
 
 
 def test_a_payment_that_nobody_waits_for_is_concluded_by_the_worker(service: Service) -> None:
