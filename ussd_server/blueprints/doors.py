@@ -65,8 +65,8 @@ class Route:
 class Doorway(Blueprint):
     """A blueprint whose routes all enter by one door."""
 
-    def __init__(self, name: str, door: Callable[[], Caller]) -> None:
-        super().__init__(name, __name__)
+    def __init__(self, name: str, door: Callable[[], Caller], **options: Any) -> None:
+        super().__init__(name, __name__, **options)
         self._door = door
 
     def call(

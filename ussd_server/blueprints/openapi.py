@@ -1,15 +1,16 @@
-"""The API explained by itself: `/openapi.json`, OpenAPI 3.1 made from what the routes state."""
+"""The API explained by itself, made from what the routes state: OpenAPI 3.1 for machines, a page for people."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from apispec import APISpec
 from apispec.ext.marshmallow import MarshmallowPlugin
-from flask import Flask, Response, current_app, jsonify
+from flask import Flask, Response, current_app, jsonify, render_template, send_from_directory
 from marshmallow import INCLUDE, Schema
 from marshmallow.fields import Field
 from werkzeug.routing import Rule
@@ -17,9 +18,14 @@ from werkzeug.routing import Rule
 from schemas.envelopes import is_management
 from schemas.meanings import meaning_of
 from ussd_server.blueprints.doors import Doorway, Route, by_anybody, by_key, by_token, speaks
+from ussd_server.blueprints.reference import operations, records, title_of
 from ussd_server.rpc.status import Code
 
-openapi = Doorway("openapi", by_anybody)
+_CONSOLE = Path(__file__).parents[1] / "console"
+_PAGE_POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
+
+openapi = Doorway("openapi", by_anybody, template_folder=str(_CONSOLE / "templates"))
+openapi.add_app_template_filter(title_of)
 
 _VERSION = "1.0.0"
 _ABOUT = "USSD menus and mobile money behind one HTTPS API. Amounts are Ugandan shillings, times are UTC."
@@ -53,6 +59,26 @@ _LIMIT_HEADERS = [name for name in _HEADERS if "RateLimit" in name]
 def show_api_document() -> Response:
     """This API as an OpenAPI 3.1 document."""
     return jsonify(api_document(current_app._get_current_object()))  # type: ignore[attr-defined]
+
+
+@openapi.get("/docs", provide_automatic_options=False)
+@speaks("text/html")
+def show_docs() -> Response:
+    """This API as a page for people; nothing on it is fetched from another machine, and nothing runs."""
+    document = api_document(current_app._get_current_object())  # type: ignore[attr-defined]
+    page = render_template(
+        "docs.html", info=document["info"], operations=operations(document), records=records(document)
+    )
+    response = Response(page)
+    response.headers["Content-Security-Policy"] = _PAGE_POLICY
+    return response
+
+
+@openapi.get("/docs/style.css", provide_automatic_options=False)
+@speaks("text/css")
+def show_docs_style() -> Response:
+    """The look of `/docs`."""
+    return send_from_directory(_CONSOLE / "static", "docs.css", mimetype="text/css")
 
 
 @lru_cache(maxsize=1)

@@ -40,7 +40,8 @@ def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
 @transactions.call(
     "POST", "/api/transactions/<transaction_id>/refunds", needs="transactions:write", idempotent=True,
     takes=RefundRequest, makes=CreateRefund, gives=TransactionRecord(),
-    refuses=(Code.TRANSACTION_NOT_FOUND, Code.INSUFFICIENT_BALANCE), status=201, message="Refund accepted",
+    refuses=(Code.TRANSACTION_NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED),
+    status=201, message="Refund accepted",
 )  # fmt: skip
 def create_refund(wish: CreateRefund, call: CallContext) -> Reply:
     """Give a succeeded collection back to its payer, wholly or in part."""
