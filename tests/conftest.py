@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from flask import Flask
@@ -35,14 +36,16 @@ class MovableClock(Clock):
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """The address of a real PostgreSQL: the pipeline's, or one started here."""
     if given := os.environ.get("USSD_TEST_DATABASE_URL"):
         yield given
         return
-    server = PostgresServer(tmp_path_factory.mktemp("postgres"))
-    yield server.url
-    server.stop()
+    # Not in pytest's own folder: another run that starts meanwhile shuts that to the server's user.
+    with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
+        server = PostgresServer(Path(folder))
+        yield server.url
+        server.stop()
 
 
 @pytest.fixture(scope="session")
