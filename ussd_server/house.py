@@ -116,7 +116,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     providers = Providers(companies, predict, noticeboard.is_away)
     settlement = Settlement(providers, clock, lambda name: limiter.hit(f"provider:{name}", "all").accepted)
     guard = AddressGuard(allow_private=settings.allow_private_addresses)
-    payments = TransactionService(providers, tokens, clock, bell.ring, waiting_calls=settings.threads // 2)
+    payments = TransactionService(providers, tokens, guard, clock, bell.ring, waiting_calls=settings.threads // 2)
     accounts = BalanceService(clock)
     channels = ChannelService(vault, clock)
     sessions = Sessions(keyring, clock, settings.session_idle_seconds, settings.session_life_seconds)

@@ -94,6 +94,13 @@ def test_the_secret_of_callbacks_is_given_by_its_rotation(program: Program) -> N
     assert program.get("/api/webhooks").json["data"]["items"] == []
 
 
+def test_a_callback_url_inside_our_network_is_refused_and_its_reference_stays_free(program: Program) -> None:
+    refused = program.collect(callback_url="http://169.254.169.254/latest/meta-data")
+    assert (refused.status_code, refused.json["error"]) == (400, "INVALID_REQUEST")
+    assert refused.json["message"] == "callback_url: The address leads to a network that may not be called."
+    assert program.collect(callback_url="https://shop.example.com/callbacks").status_code == 201
+
+
 def test_what_a_webhook_is_sent_is_the_record_that_the_api_shows(
     program: Program, house: Services, clock: MovableClock
 ) -> None:

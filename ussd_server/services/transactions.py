@@ -12,6 +12,7 @@ from threading import BoundedSemaphore
 
 from peewee import IntegrityError
 
+from ussd_server.adapters.addresses import AddressGuard
 from ussd_server.messages.transactions import (
     MAIN_ACCOUNT,
     CreateDeposit,
@@ -47,6 +48,7 @@ from ussd_server.services.ledger import (
 )
 from ussd_server.services.providers import Providers
 from ussd_server.services.story import failure_of, tell, view_of
+from ussd_server.services.webhooks import require_callable
 
 _CURSOR = "transactions"
 _LOOK_AGAIN_SECONDS = 0.1
@@ -61,6 +63,7 @@ class TransactionService:
         self,
         providers: Providers,
         tokens: Tokens,
+        guard: AddressGuard,
         clock: Clock,
         wake_worker: Callable[[], None],
         waiting_calls: int,
@@ -72,6 +75,7 @@ class TransactionService:
         self._waiting = BoundedSemaphore(waiting_calls)
         self._providers = providers
         self._tokens = tokens
+        self._guard = guard
         self._clock = clock
         self._wake_worker = wake_worker
 
@@ -79,10 +83,10 @@ class TransactionService:
         """Record a collection, a disbursement or a transfer; the same wish again gives the same transaction.
 
         Refuses with IDEMPOTENCY_KEY_REUSED when a name was used for something else, INSUFFICIENT_BALANCE when the
-        account here is too low, INVALID_AMOUNT for cents that the provider cannot move, TRANSACTION_FAILED when the
-        provider is known to be away. A refusal records nothing. A new wish that waits is refused with
-        TRANSACTION_FAILED (502) when the transaction fails while it waits; that one is recorded, and the sentence names
-        it.
+        account here is too low, INVALID_AMOUNT for cents that the provider cannot move, INVALID_REQUEST for a
+        `callback_url` that may not be called, TRANSACTION_FAILED when the provider is known to be away. A refusal
+        records nothing. A new wish that waits is refused with TRANSACTION_FAILED (502) when the transaction fails while
+        it waits; that one is recorded, and the sentence names it.
         """
         call.require("transactions:write")
         recorded = self._record(wish, call)
@@ -102,6 +106,8 @@ class TransactionService:
         names = (wish.reference, wish.idempotency_key, wish.session_id, wish.confirmation)
         if replay := self._replay(call.client_id, names, digest):
             return replay
+        if wish.callback_url is not None:
+            require_callable(self._guard, "callback_url", wish.callback_url)
         provider = None
         if wish.type is not TransactionType.TRANSFER:
             provider = self._providers.choose(wish.provider, wish.phone_number, wish.amount_cents).name

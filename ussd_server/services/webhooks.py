@@ -68,10 +68,7 @@ class WebhookService:
         types = None if wish.types is None else [*dict.fromkeys(wish.types)]
         for unknown in set(types or ()) - EVENT_TYPES.keys():
             raise ServiceError(Code.INVALID_REQUEST, f"types: There is no event type {unknown}.")
-        try:
-            self._guard.check_url(wish.url)
-        except AddressRefusedError as refusal:
-            raise ServiceError(Code.INVALID_REQUEST, f"url: {refusal}.") from None
+        require_callable(self._guard, "url", wish.url)
         now, secret = self._clock.now(), new_webhook_secret()
         row = new_webhook(self._vault, call.client_id, wish.url, types, secret, now)
         with unit_of_work():
@@ -140,6 +137,14 @@ class WebhookService:
         row.updated_at = now
         row.save()
         return RotatedSecretView(secret, row.previous_secret_expires_at)
+
+
+def require_callable(guard: AddressGuard, field: str, url: str) -> None:
+    """INVALID_REQUEST with the guard's sentence unless an address may be called."""
+    try:
+        guard.check_url(url)
+    except AddressRefusedError as refusal:
+        raise ServiceError(Code.INVALID_REQUEST, f"{field}: {refusal}.") from None
 
 
 def new_webhook_secret() -> str:
