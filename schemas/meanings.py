@@ -29,6 +29,7 @@ _MEANINGS = {
     "client_id": "The client.",
     "code": "What went wrong, in the same word for every company.",
     "codes": "The service codes that this menu answers.",
+    "company": "The money company.",
     "completed_at": "When it became final; null before.",
     "created_at": "When it was made.",
     "currency": "`UGX`.",

@@ -1,0 +1,204 @@
+"""The story: every endpoint and every refusal, in the order in which a client would meet them."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from api_document.player import Player
+from ussd_server.rpc.keyring import Keyring
+from ussd_server.rpc.status import Code
+from ussd_server.rpc.tokens import Tokens
+from ussd_server.services.callbacks import callback_path
+
+_MENU = {
+    "id": "shop", "title": "ACME", "start": "root", "default_language": "en", "languages": ["en"],
+    "vars": {"amount": {"type": "amount", "max_len": 6}},
+    "nodes": {
+        "root": {
+            "type": "menu", "text": {"en": "Welcome to ACME"},
+            "options": [{"label": {"en": "Pay"}, "goto": "amount"}],
+        },
+        "amount": {
+            "type": "input", "text": {"en": "Enter amount (UGX)"}, "var": "amount",
+            "validate": [{"rule": "amount", "min": 500, "max": 999999}], "goto": "sure",
+        },
+        "sure": {"type": "confirm", "text": {"en": "Pay UGX {{vars.amount|ugx}}?"}, "yes": "pay", "no": "root"},
+        "pay": {
+            "type": "pay", "kind": "collection", "amount": "vars.amount", "phone_number": "session.phone_number",
+            "accepted": {"end": {"en": "Approve the prompt on your phone."}}, "rejected": {"goto": "bye"},
+        },
+        "bye": {"type": "end", "text": {"en": "Goodbye"}},
+    },
+}  # fmt: skip
+
+
+def play(player: Player) -> None:
+    """The whole story, from signing in to running into the limit."""
+    play_key_management(player)
+    play_money(player)
+    play_conversations(player)
+    play_menus(player)
+    play_webhooks(player)
+    play_machines(player)
+    play_refusals(player)
+
+
+def play_key_management(player: Player) -> None:
+    """Sign in, keep house with keys, sign out."""
+    known = player.service.demonstration
+    login = {"email": known["email"], "password": known["password"]}
+    first = player.send("POST", "/api/clients/login", login)["data"]
+    second = player.send("POST", "/api/clients/token/refresh", {"refresh_token": first["refresh_token"]})["data"]
+    player.token = second["access_token"]
+    player.manage("GET", "/service-identifier")
+    keys = [player.manage("POST", "/api-keys", {"scopes": "transactions:* balance:read"}) for _ in range(5)]
+    player.manage("GET", "/api-keys")
+    player.manage("POST", f"/api-keys/{keys[0]['id']}/rotate", {"grace_period_seconds": 3600})
+    player.manage("DELETE", f"/api-keys/{keys[0]['id']}")
+    missing = keys[0]["id"]
+    player.manage("DELETE", "/api-keys/bulk", {"api_key_ids": [keys[1]["id"], keys[2]["id"]]})
+    player.manage("POST", "/api-keys/bulk-delete", {"api_key_ids": [keys[3]["id"], missing]})
+    player.manage("GET", "/audit-events?limit=2")
+    player.manage("GET", "/api-keys?page=1")
+    player.manage("POST", "/api-keys", {"scopes": "everything"})
+    player.manage("DELETE", "/api-keys/not-an-id")
+    player.manage("DELETE", f"/api-keys/{missing}")
+    player.manage("GET", "/api-keys", token="stale")
+    player.send("POST", "/api/clients/login", login | {"password": "a wrong password"})
+    player.send("POST", "/api/clients/token/refresh", {"refresh_token": first["refresh_token"] + "x"})
+    viewer = {"email": known["viewer_email"], "password": known["viewer_password"]}
+    seen = player.send("POST", "/api/clients/login", viewer)["data"]["access_token"]
+    player.manage("GET", "/api-keys", token=seen)
+    player.manage("DELETE", f"/api-keys/{missing}", token=seen)
+    for _ in range(12):
+        player.send("POST", "/api/clients/login", {"email": "somebody@client.example", "password": "a guess"})
+
+
+def play_money(player: Player) -> None:
+    """Collect, pay out, give back, look."""
+    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order-1001"}
+    paid = player.data("POST", "/api/transactions?wait=10", wish | {"description": "Order 1001"})
+    player.data("GET", f"/api/transactions/{paid['transaction_id']}")
+    player.data("GET", "/api/transactions?type=collection&limit=1")
+    player.data("GET", "/data/collection?status=succeeded&limit=1")
+    refund = {"amount": 1500, "reference": "order-1001-back"}
+    player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
+    player.data("GET", "/api/balance")
+
+
+def play_conversations(player: Player) -> None:
+    """A program that is the phone, and a phone company that carries one."""
+    code = player.service.demonstration["service_code"]
+    session = player.data("POST", "/api/ussd/sessions", {"phone_number": "+256770000000", "service_code": code})
+    path = f"/api/ussd/sessions/{session['session_id']}"
+    player.data("POST", f"{path}/input", {"text": "1", "turn": 1})
+    player.data("GET", path)
+    player.data("GET", "/api/ussd/sessions?status=active&limit=1")
+    player.data("POST", f"{path}/input", {"text": "1", "turn": 7})
+    player.data("DELETE", path)
+    player.data("POST", f"{path}/input", {"text": "1"})
+    gateway = player.service.demonstration["gateway_path"]
+    secret = gateway.rpartition("/")[2]
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    phone = f"sessionId=ATUid_1&phoneNumber=%2B256770000000&serviceCode={code.replace('#', '%23')}"
+    step, over = f"{phone}&networkCode=64110&text=", f"{phone}&status=Success"
+    player.send("POST", gateway, step, form, form, hidden=secret)
+    player.send("POST", f"{gateway}/events", over, form, form, hidden=secret)
+    player.send("GET", f"{gateway}?{step}", hidden=secret)
+    tokens = Tokens(Keyring(player.service.folder / "secrets.json"))
+    callback = callback_path(tokens, "sandbox")
+    for method in ("POST", "PUT"):
+        body = {"reference": "5b1f8f0e-3c44-4c0c-9d5e-6a1f2f0b7a11"}
+        player.send(method, callback, body, hidden=callback.rpartition("/")[2])
+
+
+def play_menus(player: Player) -> None:
+    """Draft, check, publish, bind, go back."""
+    path, code = f"/api/ussd/menus/{_MENU['id']}", player.service.demonstration["service_code"].rstrip("#")
+    player.data("PUT", path, _MENU)
+    player.data("POST", f"{path}/check")
+    player.data("POST", f"{path}/publish", {})
+    player.data("POST", f"{path}/publish", {})
+    player.data("POST", f"{path}/rollback", {"version": 1})
+    for look in ("", "/versions", "/graph"):
+        player.data("GET", path + look)
+    player.data("GET", "/api/ussd/menus")
+    player.data("PUT", f"/api/ussd/codes/{code}", {"menu_id": _MENU["id"]})
+    player.data("GET", "/api/ussd/codes")
+    player.data("PUT", "/api/ussd/menus/broken", {"id": "broken", "start": "nowhere"})
+    player.data("POST", "/api/ussd/menus/broken/publish", {})
+
+
+def play_webhooks(player: Player) -> None:
+    """Be called, be called again, stop being called."""
+    webhook = player.data("POST", "/api/webhooks", {"url": "http://127.0.0.1:9090/events"})
+    path = f"/api/webhooks/{webhook['id']}"
+    player.data("GET", path)
+    player.data("GET", "/api/webhooks")
+    player.data("POST", f"{path}/test")
+    player.data("POST", f"{path}/rotate", {"grace_period_seconds": 3600})
+    player.data("POST", "/api/webhooks/callbacks/rotate")
+    player.data("POST", f"{path}/enable")
+    event = player.data("GET", "/api/events?type=transaction.succeeded&limit=1")["items"][0]
+    player.data("GET", f"/api/events/{event['id']}")
+    player.data("POST", f"/api/events/{event['id']}/redeliver")
+    hour = timedelta(hours=1)
+    period = {"from": (datetime.now(UTC) - hour).isoformat(), "to": datetime.now(UTC).isoformat()}
+    player.data("POST", "/api/events/redeliver", period | {"type": "transaction.succeeded"})
+    player.data("DELETE", path)
+
+
+def play_machines(player: Player) -> None:
+    """What watches the service, and what explains it."""
+    for path in ("/health/live", "/health/ready", "/metrics", "/openapi.json", "/docs", "/docs/style.css"):
+        player.send("GET", path)
+
+
+def play_refusals(player: Player) -> None:
+    """Every error code that a caller can bring about."""
+    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order-2001"}
+    player.data("POST", "/api/transactions", wish | {"phone_number": "0770000000"})
+    player.data("POST", "/api/transactions", wish | {"amount": 1_000_000})
+    player.data("POST", "/api/transactions", wish | {"colour": "red"})
+    player.data("POST", "/api/transactions", wish | {"reference": "order-1001"})
+    player.data("POST", "/api/transactions", wish | {"type": "disbursement", "amount": 999_999})
+    player.data("POST", "/api/transactions?wait=10", wish | {"phone_number": "+256770000002"})
+    player.data("GET", "/api/transactions/0193a3f2-9b7c-7d4e-8f10-2a3b4c5d6e7f")
+    player.data("GET", "/api/nowhere")
+    player.data("PATCH", "/api/transactions")
+    player.data("POST", "/api/transactions", "amount=5000", **{"Content-Type": "application/x-www-form-urlencoded"})
+    _play_too_large(player)
+    _play_without_database(player, wish)
+    shown = {"x-api-key": "$KEY", "x-api-secret": "$SECRET"}
+    player.send("GET", "/api/balance", None, player.key | {"x-api-secret": "wrong"}, shown)
+    moment = datetime.now(UTC) + timedelta(seconds=1)
+    narrow = player.manage("POST", "/api-keys", {"scopes": "balance:read", "expires_at": moment.isoformat()})
+    player.key = {"x-api-key": narrow["apikey"], "x-api-secret": narrow["apisecret"]}
+    player.data("GET", "/api/transactions")
+    while Code.API_KEY_DISABLED.error not in player.refused:
+        time.sleep(0.2)
+        player.data("GET", "/api/balance")
+    fresh = player.manage("POST", "/api-keys", {})
+    player.key = {"x-api-key": fresh["apikey"], "x-api-secret": fresh["apisecret"]}
+    for _ in range(101):
+        player.data("GET", "/api/balance")
+    player.manage("POST", "/logout", {"all": True})
+
+
+def _play_too_large(player: Player) -> None:
+    """A body of more than 64 KiB; what is shown of it is its beginning."""
+    player.data(
+        "POST", "/api/transactions", '{"description": "' + "x" * 70_000 + '"}', **{"Content-Type": "application/json"}
+    )
+
+
+def _play_without_database(player: Player, wish: dict[str, Any]) -> None:
+    """Hold the one place where SQLite writes, until a call gives up waiting for it."""
+    with closing(sqlite3.connect(player.service.folder / "ussd.db", isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        player.data("POST", "/api/transactions", wish | {"reference": "order-2002"})
+        database.execute("ROLLBACK")

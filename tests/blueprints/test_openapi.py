@@ -1,0 +1,122 @@
+"""The OpenAPI document is valid, whole and honest, and the page made from it asks nothing of another machine."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from schemas.meanings import meaning_of
+from ussd_server.blueprints.doors import by_anybody, by_key, by_token
+from ussd_server.blueprints.openapi import api_document
+from ussd_server.rpc.status import Code
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def document(app: Flask) -> dict[str, Any]:
+    return api_document(app)
+
+
+def routes(app: Flask) -> list[tuple[str, str, Any]]:
+    """Path, method and statement of every route that states what it does."""
+    return [
+        (re.sub("<(.*?)>", r"{\1}", rule.rule), method.lower(), app.view_functions[rule.endpoint].route)
+        for rule in app.url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+        if hasattr(app.view_functions[rule.endpoint], "route")
+    ]
+
+
+def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
+    assert document["openapi"] == "3.1.0"
+    OpenAPIV31SpecValidator(document).validate()
+
+
+def test_the_document_is_served_to_anybody(web: FlaskClient, document: dict[str, Any]) -> None:
+    assert web.get("/openapi.json").json == document
+
+
+def test_every_route_outside_the_console_is_in_the_document(app: Flask, document: dict[str, Any]) -> None:
+    for rule in app.url_map.iter_rules():
+        if not rule.endpoint.startswith("console."):
+            methods = document["paths"][re.sub("<(?:.*:)?(.*?)>", r"{\1}", rule.rule)]
+            assert {method.lower() for method in rule.methods - {"HEAD", "OPTIONS"}} <= methods.keys(), rule
+
+
+def test_every_operation_has_a_name_of_its_own(document: dict[str, Any]) -> None:
+    names = [item["operationId"] for methods in document["paths"].values() for item in methods.values()]
+    assert len(set(names)) == len(names)
+    assert all(item["summary"] for methods in document["paths"].values() for item in methods.values())
+
+
+def test_each_door_has_its_security_scheme_and_its_statuses(app: Flask, document: dict[str, Any]) -> None:
+    expected = {
+        by_key: ([{"apiKey": [], "apiSecret": []}], {"400", "401", "403", "413", "429", "500", "503"}),
+        by_token: ([{"bearer": []}], {"400", "401", "413", "429", "500", "503"}),
+        by_anybody: ([], {"400", "413", "500", "503"}),
+    }
+    for path, method, route in routes(app):
+        security, statuses = expected[route.door]
+        operation = document["paths"][path][method]
+        assert operation["security"] == security
+        assert statuses <= operation["responses"].keys(), path
+        assert ("403" in operation["responses"]) == bool(route.needs or route.door is by_key), path
+        assert ("415" in operation["responses"]) == ("requestBody" in operation) == (route.takes is not None)
+        assert ("404" in operation["responses"]) or "{" not in path
+
+
+def test_every_program_needs_a_permission_for_everything(app: Flask) -> None:
+    assert not [path for path, _, route in routes(app) if route.door is by_key and not route.needs]
+
+
+def test_what_is_made_says_where_it_is(document: dict[str, Any]) -> None:
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            if "201" in operation["responses"]:
+                assert "Location" in operation["responses"]["201"]["headers"]
+
+
+def test_what_comes_again_says_when(document: dict[str, Any]) -> None:
+    for response in document["components"]["responses"].values():
+        comes_again = {"RATE_LIMIT_EXCEEDED", "SERVICE_UNAVAILABLE"} & set(response["description"].split(", "))
+        assert ("Retry-After" in response["headers"]) == bool(comes_again)
+        assert "X-Request-Id" in response["headers"]
+
+
+def test_every_code_is_told_of(document: dict[str, Any]) -> None:
+    told = ", ".join(response["description"] for response in document["components"]["responses"].values())
+    # A wrong method has no operation that it could be told of by.
+    assert {code.error for code in Code} - set(told.split(", ")) == {"METHOD_NOT_ALLOWED"}
+
+
+def test_every_name_in_a_path_has_a_meaning(document: dict[str, Any]) -> None:
+    for path in document["paths"]:
+        for name in re.findall(r"\{(.*?)\}", path):
+            assert meaning_of(name), path
+
+
+def test_the_page_shows_every_operation_and_fetches_nothing_from_elsewhere(
+    web: FlaskClient, document: dict[str, Any]
+) -> None:
+    reply = web.get("/docs")
+    assert reply.headers["Content-Security-Policy"].startswith("default-src 'none';")
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            assert f'<section id="{operation["operationId"]}">' in reply.text
+    assert not re.search(r"(src|href)=\"(https?:)?//", reply.text)
+    assert "<script" not in reply.text
+    (style,) = re.findall(r'<link rel="stylesheet" href="(.*?)">', reply.text)
+    with web.get(style) as sheet:
+        assert (sheet.status_code, sheet.mimetype) == (200, "text/css")
+        assert "url(" not in sheet.text
+
+
+def test_every_link_on_the_page_leads_somewhere(web: FlaskClient) -> None:
+    text = web.get("/docs").text
+    assert set(re.findall(r'href="#(.*?)"', text)) <= set(re.findall(r'id="(.*?)"', text))
