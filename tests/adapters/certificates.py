@@ -12,8 +12,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def certified(host: str, folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Give a server's context for `host`, and a client's context that trusts it and nothing else."""
+def certified(host: str, folder: Path, *aliases: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Give a server's context for `host` and its `aliases`, and a client's context that trusts it and nothing else.
+
+    `server.pem` in the folder holds the certificate and its key.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
     now = datetime.now(UTC)
@@ -25,7 +28,7 @@ def certified(host: str, folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in (host, *aliases)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )

@@ -1,0 +1,177 @@
+"""An installation made from the files in `deploy/`: nginx, gunicorn and the worker, on real databases.
+
+Of those files only paths, ports, addresses and the certificate are replaced, and the sandbox provider is switched on.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.adapters.certificates import certified
+from tests.journeys.service import eventually
+from tests.rpc.redis_server import free_port
+
+HOST = "ussd.example.com"
+NGINX_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
+
+_REPOSITORY = Path(__file__).parents[2]
+_DEPLOY = _REPOSITORY / "deploy"
+_PATIENCE_SECONDS = 60.0
+_MAIN = """
+daemon off;
+{user}
+pid {folder}/nginx.pid;
+error_log {folder}/nginx/main.log;
+events {{ }}
+http {{
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/site.conf;
+}}
+"""
+
+
+class Deployment:
+    """One installation in a folder of its own; `commands` are those of `docs/OPERATIONS.md`."""
+
+    def __init__(self, folder: Path, database_url: str, redis_url: str, **settings: str) -> None:
+        self.folder = folder
+        self.logs = folder / "nginx"
+        self.https_port, self.http_port, self.web_port = free_port(), free_port(), free_port()
+        for name in ("data", "etc", "nginx"):
+            (folder / name).mkdir()
+        self._replaced = {
+            "/opt/ussd-server/.venv/bin/ussd-server": f"{sys.executable} -m ussd_server.cli",
+            "/opt/ussd-server/.venv/bin": str(Path(sys.executable).parent),
+            "/opt/ussd-server": str(_REPOSITORY),
+            "/var/lib/ussd-server": str(folder / "data"),
+            "/etc/ussd-server": str(folder / "etc"),
+            "/var/log/nginx": str(self.logs),
+            "127.0.0.1:8000": f"127.0.0.1:{self.web_port}",
+        }
+        self.environment = self._read_environment() | {
+            "USSD_DATABASE_URL": database_url,
+            "USSD_REDIS_URL": redis_url,
+            "USSD_BIND": f"127.0.0.1:{self.web_port}",
+            "USSD_ENV": "sandbox",
+            **settings,
+        }
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def command(self, *words: str) -> Any:
+        """Run `ussd-server` with these words; give the JSON it prints."""
+        ran = subprocess.run(
+            [sys.executable, "-m", "ussd_server.cli", *words, "--json"],
+            env=self._whole_environment(), cwd=_REPOSITORY, stdout=subprocess.PIPE, check=True,
+        )  # fmt: skip
+        return json.loads(ran.stdout)
+
+    def start(self) -> None:
+        """Start what the units start, and nginx, and wait until it answers."""
+        self._processes = [self._unit("web"), self._unit("worker"), self._nginx()]
+        self.web_pid = self._processes[0].pid
+        eventually(self._is_ready)
+
+    def stop(self) -> None:
+        """Stop all of it, the first first."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait(_PATIENCE_SECONDS)
+        self._processes = []
+
+    def stop_web(self) -> None:
+        """Stop the web processes alone."""
+        self._processes[0].send_signal(signal.SIGTERM)
+        self._processes[0].wait(_PATIENCE_SECONDS)
+
+    def connect(self, host: str = HOST) -> socket.socket:
+        """A fresh TLS connection to nginx, as a caller of `host` opens it."""
+        plain = socket.create_connection(("127.0.0.1", self.https_port), timeout=_PATIENCE_SECONDS)
+        return self._trust.wrap_socket(plain, server_hostname=host)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        host: str = HOST,
+    ) -> tuple[int, dict[str, str], Any]:
+        """Call over TLS; give the status, the headers with small names, and the body, read if it is JSON.
+
+        `body` is sent as JSON, or as it is when it is bytes.
+        """
+        connection = http.client.HTTPConnection(host)
+        connection.sock = self.connect(host)
+        sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        try:
+            connection.request(method, path, sent, {"Content-Type": "application/json", **(headers or {})})
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            read = answer.read()
+            is_json = found.get("content-type") == "application/json"
+            return answer.status, found, json.loads(read) if is_json and read else read
+        finally:
+            connection.close()
+
+    def written(self) -> str:
+        """Everything that the web processes, the worker and nginx have logged."""
+        return "".join(path.read_text(errors="replace") for path in self.folder.rglob("*.log"))
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.call("GET", "/health/ready")[0] == http.HTTPStatus.OK
+        except OSError:
+            return False
+
+    def _unit(self, name: str) -> subprocess.Popen[bytes]:
+        unit = self._replace((_DEPLOY / f"ussd-server-{name}.service").read_text())
+        (command,) = re.findall(r"^ExecStart=(.+)$", unit, re.MULTILINE)
+        (folder,) = re.findall(r"^WorkingDirectory=(.+)$", unit, re.MULTILINE)
+        with (self.folder / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(
+                shlex.split(command), env=self._whole_environment(), cwd=folder, stdout=log, stderr=log
+            )
+
+    def _nginx(self) -> subprocess.Popen[bytes]:
+        _, self._trust = certified(HOST, self.folder, f"www.{HOST}")
+        site = self._replace((_DEPLOY / "nginx.conf").read_text())
+        site = re.sub(r"/\S+/(fullchain|privkey)\.pem", str(self.folder / "server.pem"), site)
+        site = re.sub(r"^ *listen \[::\]:.*$", "", site, flags=re.MULTILINE)
+        site = site.replace("listen 443", f"listen 127.0.0.1:{self.https_port}")
+        site = site.replace("listen 80", f"listen 127.0.0.1:{self.http_port}")
+        (self.folder / "site.conf").write_text(site)
+        user = "user root;" if os.getuid() == 0 else ""
+        (self.folder / "main.conf").write_text(_MAIN.format(folder=self.folder, user=user))
+        program = shutil.which("nginx", path=NGINX_FOLDERS)
+        assert program, "nginx is not installed"
+        return subprocess.Popen([program, "-c", self.folder / "main.conf", "-e", self.logs / "main.log"])
+
+    def _read_environment(self) -> dict[str, str]:
+        example = self._replace((_DEPLOY / "environment.example").read_text())
+        return dict(re.findall(r"^(USSD_[A-Z_]+)=(.*)$", example, re.MULTILINE))
+
+    def _whole_environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("USSD_")}
+        return inherited | self.environment
+
+    def _replace(self, text: str) -> str:
+        for ours, theirs in self._replaced.items():
+            text = text.replace(ours, theirs)
+        return text

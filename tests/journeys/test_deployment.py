@@ -1,0 +1,259 @@
+"""The service as an operator installs it from the files in `deploy/`: nginx, gunicorn, worker, PostgreSQL and Redis."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import re
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from tests.journeys.deployment import HOST, Deployment
+from tests.journeys.service import eventually
+from tests.postgres_server import create_database, drop_database
+from tests.rpc.redis_server import Server, free_port
+from tests.shop import CODE, shop_document
+
+pytestmark = pytest.mark.needs_nginx
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+class Installed:
+    """The installation with a client, its owner, a key, a menu and a channel."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.call = deployment.call
+        deployment.command("secrets", "create", deployment.environment["USSD_SECRETS_FILE"])
+        deployment.command("migrate")
+        deployment.command("clients", "create", "acme")
+        wishes = (
+            ("users", "create", "--email", "owner@acme.example", "--role", "owner"),
+            ("keys", "create"),
+            ("channels", "create", "--adapter", "africastalking"),
+            ("codes", "assign", CODE),
+        )
+        with ThreadPoolExecutor(2) as pool:
+            owner, key, channel, _ = pool.map(lambda wish: deployment.command(*wish, "--client", "acme"), wishes)
+        self.login = {"email": owner["email"], "password": owner["password"]}
+        self.key = {"x-api-key": key["apikey"], "x-api-secret": key["apisecret"]}
+        self.gateway_path = channel["gateway_path"]
+        deployment.start()
+        self.call("PUT", "/api/ussd/menus/shop", shop_document(), self.key)
+        self.call("POST", "/api/ussd/menus/shop/publish", {}, self.key)
+        self.call("PUT", f"/api/ussd/codes/{quote(CODE, safe='')}", {"menu_id": "shop"}, self.key)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Iterator[Installed]:
+    """One installation, shared by the tests of this file."""
+    folder = tmp_path_factory.mktemp("deployment")
+    (folder / "redis").mkdir()
+    redis = Server(folder / "redis", port=free_port())
+    database_url = create_database(postgres_url)
+    deployment = Deployment(folder, database_url, f"redis://127.0.0.1:{redis.port}/0")
+    try:
+        yield Installed(deployment)
+    finally:
+        deployment.stop()
+        redis.stop()
+        drop_database(postgres_url, database_url)
+
+
+def assert_refused(answer: tuple[int, dict[str, str], Any], status: int, error: str) -> None:
+    """An answer in the general envelope, whoever wrote it."""
+    found, headers, body = answer
+    assert (found, body["success"], body["error"]) == (status, False, error)
+    assert set(body) == {"success", "error", "message", "timestamp"}
+    written_at = datetime.strptime(body["timestamp"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+    assert re.fullmatch(r"[0-9T:-]{19}\.[0-9]{3}Z", body["timestamp"])
+    assert abs((datetime.now(UTC) - written_at).total_seconds()) < 60
+    assert headers["x-request-id"]
+
+
+def assert_refused_to_people(answer: tuple[int, dict[str, str], Any], status: int) -> None:
+    """An answer in the key-management envelope, whoever wrote it."""
+    found, headers, body = answer
+    assert (found, body["status"], body["data"]) == (status, status, None)
+    assert set(body) == {"status", "message", "data"}
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-request-id"]
+
+
+def dial(installed: Installed, session: str) -> tuple[int, dict[str, str], bytes]:
+    """The first step of a conversation, as the phone company sends it."""
+    step = {"sessionId": session, "phoneNumber": "+256770000000", "serviceCode": CODE, "text": ""}
+    return installed.call("POST", installed.gateway_path, urlencode(step).encode(), FORM)
+
+
+def pipelined(deployment: Deployment, request: bytes, number: int) -> Counter[int]:
+    """Send the same request many times in one breath; give how often each status came back."""
+    with deployment.connect() as connection, connection.makefile("rb") as answers:
+        last = request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
+        sender = threading.Thread(target=connection.sendall, args=(request * (number - 1) + last,))
+        sender.start()
+        statuses = Counter(int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3})", answers.read()))
+        sender.join()
+    return statuses
+
+
+def test_a_person_lists_keys_on_both_names_over_tls(installed: Installed) -> None:
+    for host in (HOST, f"www.{HOST}"):
+        _, _, body = installed.call("POST", "/api/clients/login", installed.login, host=host)
+        token = {"Authorization": f"Bearer {body['data']['access_token']}"}
+        status, headers, keys = installed.call("GET", "/api/clients/api-keys", headers=token, host=host)
+        assert (status, len(keys["data"])) == (200, 1)
+        assert headers["strict-transport-security"] == "max-age=31536000"
+
+
+def test_a_program_collects_money_over_tls(installed: Installed) -> None:
+    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order 1"}
+    status, headers, body = installed.call("POST", "/api/transactions?wait=20", wish, installed.key)
+    assert (status, body["data"]["status"]) == (201, "succeeded")
+    assert headers["location"] == f"/api/transactions/{body['data']['transaction_id']}"
+    assert installed.call("GET", "/api/balance", headers=installed.key)[2]["data"]["available"] == 5000
+
+
+def test_a_phone_dials_through_its_company(installed: Installed) -> None:
+    status, headers, screen = dial(installed, "s1")
+    assert status == 200
+    assert headers["content-type"].startswith("text/plain")
+    assert screen.startswith(b"CON Welcome to ACME")
+
+
+@pytest.mark.parametrize(
+    "path", ["/api", "/api/clients", "/ussd", "/callbacks", "/data", "/console/x", "/data//collection"]
+)
+@pytest.mark.parametrize("host", [HOST, f"www.{HOST}"])
+def test_nothing_redirects(installed: Installed, host: str, path: str) -> None:
+    assert_refused(installed.call("GET", path, host=host), 404, "NOT_FOUND")
+
+
+def test_a_body_that_is_too_large_is_refused_in_the_envelope_of_its_path(installed: Installed) -> None:
+    large = b"x" * (64 * 1024 + 1)
+    assert_refused(installed.call("POST", "/api/transactions", large), 413, "REQUEST_TOO_LARGE")
+    assert_refused_to_people(installed.call("POST", "/api/clients/login", large), 413)
+    assert_refused(installed.call("POST", "/api/transactions", b"x" * 64 * 1024), 401, "INVALID_CREDENTIALS")
+
+
+def test_a_body_in_chunks_is_measured_too(installed: Installed) -> None:
+    chunk = b"1000\r\n" + b"x" * 4096 + b"\r\n"
+    head = f"POST /api/transactions HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    with installed.deployment.connect() as connection, connection.makefile("rb") as answer:
+        connection.sendall(head + chunk * 17 + b"0\r\n\r\n")
+        assert b" 413 " in answer.readline()
+
+
+def test_headers_and_request_lines_have_limits(installed: Installed) -> None:
+    assert_refused(installed.call("GET", "/" + "x" * 9000), 413, "REQUEST_TOO_LARGE")
+    assert_refused(installed.call("GET", "/", headers={"X-Long": "x" * 9000}), 413, "REQUEST_TOO_LARGE")
+    many = {f"X-{number}": "x" for number in range(80)}
+    assert_refused(installed.call("GET", "/", headers=many), 413, "REQUEST_TOO_LARGE")
+
+
+def test_what_is_not_http_and_methods_that_nginx_refuses_are_answered_in_json(installed: Installed) -> None:
+    assert_refused(installed.call("GET", "/", headers={"Transfer-Encoding": "zip"}), 400, "INVALID_REQUEST")
+    with installed.deployment.connect() as connection, connection.makefile("rb") as answer:
+        connection.sendall(b"GET / HP/1\r\n\r\n")
+        head, _, body = answer.read().partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(body)["error"] == "INVALID_REQUEST"
+    for method in ("TRACE", "BREW"):
+        answer = installed.call(method, "/api/balance")
+        assert_refused(answer, 405, "METHOD_NOT_ALLOWED")
+        assert "GET" in answer[1]["allow"]
+
+
+def test_a_stranger_is_told_nothing_of_the_counts(installed: Installed) -> None:
+    assert_refused(installed.call("GET", "/metrics"), 404, "NOT_FOUND")
+
+
+def test_plain_http_is_refused_and_not_redirected(installed: Installed) -> None:
+    for port in (installed.deployment.http_port, installed.deployment.https_port):
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", "/api/balance", headers={"Host": HOST})
+        answer = connection.getresponse()
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        assert_refused((answer.status, headers, json.loads(answer.read())), 400, "INVALID_REQUEST")
+        connection.close()
+
+
+def test_a_caller_keeps_its_request_id_whoever_answers(installed: Installed) -> None:
+    for path in ("/health/live", "/metrics"):
+        assert installed.call("GET", path, headers={"X-Request-Id": "mine-1"})[1]["x-request-id"] == "mine-1"
+        assert installed.call("GET", path, headers={"X-Request-Id": "not mine"})[1]["x-request-id"] != "not mine"
+
+
+def test_the_service_sees_the_real_address_whatever_a_caller_says(installed: Installed) -> None:
+    said = {"X-Forwarded-For": "203.0.113.9", "X-Real-IP": "203.0.113.9", "Forwarded": "for=203.0.113.9"}
+    login = installed.call("POST", "/api/clients/login", installed.login, said)[2]["data"]
+    token = {"Authorization": f"Bearer {login['access_token']}"}
+    events = installed.call("GET", "/api/clients/audit-events", headers=token)[2]["data"]["items"]
+    assert {event["address"] for event in events if event["action"] == "login.succeeded"} == {"127.0.0.1"}
+
+
+def test_a_reload_under_load_refuses_nobody(installed: Installed) -> None:
+    screens: Counter[bytes] = Counter()
+    stop = threading.Event()
+
+    def dial_again_and_again(caller: int) -> None:
+        for call in itertools.count():
+            if stop.is_set():
+                return
+            screens[dial(installed, f"{caller}-{call}")[2][:22]] += 1
+
+    callers = [threading.Thread(target=dial_again_and_again, args=(number,)) for number in range(3)]
+    before = _workers(installed.deployment.web_pid)
+    for caller in callers:
+        caller.start()
+    os.kill(installed.deployment.web_pid, signal.SIGHUP)
+    eventually(lambda: len(after := _workers(installed.deployment.web_pid)) == 2 and not after & before)
+    stop.set()
+    for caller in callers:
+        caller.join()
+    assert list(screens) == [b"CON Welcome to ACME\n1."]
+
+
+def test_an_address_that_calls_too_often_is_refused_in_the_envelope_of_its_path(installed: Installed) -> None:
+    head = f"Host: {HOST}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}"
+    statuses = pipelined(installed.deployment, f"POST /api/clients/login HTTP/1.1\r\n{head}".encode(), 60)
+    assert set(statuses) == {400, 429}
+    answer = installed.call("POST", "/api/clients/login", {})
+    assert_refused_to_people(answer, 429)
+    assert answer[1]["retry-after"] == "1"
+    statuses = pipelined(installed.deployment, f"GET /metrics HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode(), 900)
+    assert set(statuses) == {404, 429}
+
+
+def test_while_the_service_is_away_callers_are_told_when_to_come_back(installed: Installed) -> None:
+    installed.deployment.stop_web()
+    for path in ("/api/balance", "/api/clients/api-keys"):
+        answer = installed.call("GET", path)
+        if path.startswith("/api/clients/"):
+            assert_refused_to_people(answer, 503)
+        else:
+            assert_refused(answer, 503, "SERVICE_UNAVAILABLE")
+        assert answer[1]["retry-after"] == "2"
+
+
+def test_no_secret_is_in_any_log(installed: Installed) -> None:
+    written = installed.deployment.written()
+    assert '"room":"/ussd"' in written
+    for secret in (*installed.login.values(), *installed.key.values(), installed.gateway_path):
+        assert secret not in written
+
+
+def _workers(master: int) -> set[str]:
+    return set((Path("/proc") / str(master) / "task" / str(master) / "children").read_text().split())
