@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from tests.rpc.redis_server import free_port
@@ -34,7 +35,8 @@ def test_a_machine_without_a_network_is_told_so(tmp_path: Path) -> None:
     told = serve(
         checkout,
         {
-            "PATH": os.environ["PATH"],
+            # pip asks every compiler it finds for its version, and one of them makes itself at home.
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "HOME": str(home),
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_INDEX_URL": f"http://127.0.0.1:{free_port()}/simple",
