@@ -19,6 +19,13 @@ class Scopes(fields.Field[tuple[str, ...]]):
             raise ValidationError("Must be a string or an array of strings.")
         return tuple(scopes)
 
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The same in the words of JSON Schema; which resources there are is the service's business."""
+        one = r"[a-z]+:(read|write|\*)"
+        array = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": f"^{one}$"}}
+        return {"anyOf": [{"type": "string", "pattern": f"^{one}( {one})*$"}, array]}
+
 
 class LogInBody(Body):
     """What a person signs in with."""

@@ -263,6 +263,8 @@ def _schema_of(schema: Schema) -> Any:
 def _own_words(field: Field[Any], **_: Any) -> dict[str, Any]:
     """What a field of ours says of itself, and what its name means."""
     said = dict(getattr(field, "json_schema", {}))
+    if field.allow_none and "anyOf" in said:
+        said["anyOf"] = [*said["anyOf"], {"type": "null"}]
     meaning = meaning_of(field.data_key or field.name, type(field.parent)) if field.name else ""
     return said | ({"description": meaning} if meaning else {})
 
