@@ -51,7 +51,8 @@ log = logging.getLogger(__name__)
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Fixed by the API document.
     "api-key": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
-    "wrong-secret": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
+    # Short, so that a program set right again is heard within a minute; 256 bits need no more.
+    "wrong-secret": (RateLimitItemPerMinute(100),),
     # A console page makes several calls at once; no program needs more of the management calls.
     "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
     # Guessing is slowed for one address and one name together: nobody can lock a person out from somewhere else.
@@ -114,7 +115,12 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     bell = Bell(settings.redis_url, lambda: limiter.away)
     noticeboard = Noticeboard(settings.redis_url, lambda: limiter.away, [company.name for company in companies])
     providers = Providers(companies, predict, noticeboard.is_away)
-    settlement = Settlement(providers, clock, lambda name: limiter.hit(f"provider:{name}", "all").accepted)
+    settlement = Settlement(
+        providers,
+        clock,
+        lambda name: limiter.hit(f"provider:{name}", "all").accepted,
+        settings.provider_timeout_seconds,
+    )
     guard = AddressGuard(allow_private=settings.allow_private_addresses)
     payments = TransactionService(providers, tokens, guard, clock, bell.ring, waiting_calls=settings.threads // 2)
     accounts = BalanceService(clock)

@@ -59,14 +59,16 @@ def test_a_wrong_secret_a_thousand_times_leaves_the_keys_quota_whole(room: Flask
 def test_guessing_is_told_when_to_come_again_and_other_addresses_are_not_held_up(room: Flask, house: Services) -> None:
     web = room.test_client()
 
-    def guess(address: str) -> tuple[int, str]:
-        reply = web.get("/data/room", environ_base={"REMOTE_ADDR": address})
+    def guess(address: str, apikey: str = new_apikey()) -> tuple[int, str]:
+        pair = {"x-api-key": apikey, "x-api-secret": "guessed"}
+        reply = web.get("/data/room", headers=pair, environ_base={"REMOTE_ADDR": address})
         return reply.status_code, reply.headers.get("Retry-After", "0")
 
     assert [guess("192.0.2.9")[0] for _ in range(100)] == [401] * 100
     status, retry_after = guess("192.0.2.9")
     assert (status, 0 < int(retry_after) <= 60) == (429, True)
     assert guess("192.0.2.10") == (401, "0")
+    assert guess("192.0.2.9", "mistyped!") == (401, "0"), "what cannot be a key is no guess"
 
 
 def test_every_wrong_pair_is_refused_in_the_same_bytes(room: Flask, company: Company) -> None:

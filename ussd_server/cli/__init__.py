@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
-import orjson
 
+from schemas.fields import timestamp
 from ussd_server.house import Services, anchor_clock, build_services
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections
 from ussd_server.rpc.context import operator_call
@@ -76,7 +79,14 @@ def with_json(command: Command) -> Command:
 
 def show(result: Any, sentence: str, *, as_json: bool) -> None:
     """Print what a command did: `result` as JSON, or the `sentence` for people."""
-    click.echo(orjson.dumps(result, option=orjson.OPT_INDENT_2, default=str) if as_json else sentence)
+    click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=_plain) if as_json else sentence)
+
+
+def _plain(value: Any) -> Any:
+    """A value as the API would show it."""
+    if isinstance(value, datetime):
+        return timestamp(value)
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 @contextmanager

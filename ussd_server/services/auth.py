@@ -46,12 +46,16 @@ class AuthService:
     def identify_key(self, apikey: str | None, secret: str | None, address: str) -> Caller:
         """The client program that holds a key and its secret.
 
-        INVALID_CREDENTIALS (401) for a missing or wrong pair, the same words and the same work for every cause; each
-        counts against `address`, and an address with too many gets RATE_LIMIT_EXCEEDED (429) instead. API_KEY_DISABLED
-        (403) when the pair is right but the key is disabled or expired, or its client is disabled.
+        INVALID_CREDENTIALS (401) for a missing or wrong pair, the same words and the same work for every cause. A pair
+        that could have been right counts against `address`, and an address with too many gets RATE_LIMIT_EXCEEDED (429)
+        instead. API_KEY_DISABLED (403) when the pair is right but the key is disabled or expired, or its client is
+        disabled.
         """
-        row = self._find_key(apikey or "", secret or "")
-        if row is None:
+        plausible = may_be_apikey(apikey or "") and 0 < len(secret or "") <= _LONGEST_HEADER
+        row = self._find_key(apikey or "", secret or "") if plausible else None
+        if not plausible:
+            self._vault.pretend_to_match((secret or "")[:_LONGEST_HEADER])
+        elif row is None:
             verdict = self._limiter.hit("wrong-secret", network_of(address))
             if not verdict.accepted:
                 raise ServiceError(
@@ -59,6 +63,7 @@ class AuthService:
                     "Too many requests with an invalid API key or secret",
                     retry_after_seconds=verdict.retry_after_seconds,
                 )
+        if row is None:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid API key or secret")
         expired = row.expires_at is not None and row.expires_at <= self._clock.now()
         if not row.is_active or not row.client.is_active or expired:
@@ -113,17 +118,14 @@ class AuthService:
 
     def _find_key(self, apikey: str, secret: str) -> Any:
         """The row of a key and its client, if the secret is its present one or the one before a rotation."""
-        plausible = may_be_apikey(apikey) and 0 < len(secret) <= _LONGEST_HEADER
-        row = (
+        row: Any = (
             ApiKey.select(ApiKey, Client.is_active)
             .join(Client, JOIN.INNER, on=(Client.id == ApiKey.client_id), attr="client")
             .where(ApiKey.apikey == apikey)
             .first()
-            if plausible
-            else None
         )
         if row is None:
-            self._vault.pretend_to_match(secret[:_LONGEST_HEADER])
+            self._vault.pretend_to_match(secret)
             return None
         if self._vault.matches(secret, row.id, row.secret_digest, row.digest_key_id):
             return row

@@ -17,6 +17,7 @@ from ussd_server.menus.turns import AnsweredText, Digest
 from ussd_server.messages.gateways import Action
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.base import for_update, iso_milliseconds, new_id, unit_of_work
+from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import HouseKey, Keyring, Ring
@@ -62,13 +63,13 @@ class Sessions:
         )  # fmt: skip
 
     def insert_claimed(self, row: UssdSession) -> bool:
-        """Write a new session whose first screen needs deeds. False when the same step was faster elsewhere."""
+        """Write a new session whose first screen needs deeds. False as `insert_answered`."""
         row.working_token = secrets.token_hex(8)
         row.working_until = self._clock.now() + timedelta(seconds=LEASE_SECONDS)
         return self._insert(row)
 
     def insert_answered(self, row: UssdSession, turn: Turn, arrived: Arrived) -> bool:
-        """Write a new session with its first screen. False when the same step was faster elsewhere."""
+        """Write a new session with its first screen. False when the same step was faster elsewhere, or its key is gone."""
         self._take(row, turn, arrived, None)
         return self._insert(row, turn.language_chosen)
 
@@ -156,6 +157,9 @@ class Sessions:
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
         try:
             with unit_of_work():
+                if row.key_id is not None and not for_update(ApiKey.select().where(ApiKey.id == row.key_id)).exists():
+                    # The key was deleted after the door had let the call through, and its sessions have been ended.
+                    return False
                 row.save(force_insert=True)
                 self._follow(row, language_chosen)
         except IntegrityError:
