@@ -35,7 +35,7 @@ _LOCK_TIMEOUT_MS = 3000
 _CONNECT_TIMEOUT_SECONDS = 2
 
 
-class _Postgres(PooledPostgresqlDatabase):
+class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
     """PostgreSQL through psycopg 3, without the query that Peewee's pool sends at every check-out."""
 
     def _is_closed(self, conn: Any) -> bool:
@@ -43,7 +43,7 @@ class _Postgres(PooledPostgresqlDatabase):
         return bool(conn.closed)
 
 
-class _Sqlite(PooledSqliteDatabase):
+class _Sqlite(PooledSqliteDatabase):  # type: ignore[misc]
     """SQLite in WAL mode, where every transaction begins as a writer."""
 
 
@@ -158,7 +158,7 @@ def take_turns(lane: int) -> None:
         database.execute_sql("SELECT pg_advisory_xact_lock(%s)", (lane,))
 
 
-class IdField(Field):  # type: ignore[misc]
+class IdField(Field):
     """A UUID, as lower-case text with dashes on the inside."""
 
     field_type = "UUID"
@@ -167,7 +167,7 @@ class IdField(Field):  # type: ignore[misc]
         return None if value is None else str(value)
 
 
-class MomentField(Field):  # type: ignore[misc]
+class MomentField(Field):
     """A moment in UTC with milliseconds: `timestamptz` on PostgreSQL, sortable ISO 8601 text on SQLite."""
 
     field_type = "TIMESTAMPTZ"
@@ -181,7 +181,7 @@ class MomentField(Field):  # type: ignore[misc]
         return None if value is None else value.astimezone(UTC)
 
 
-class CentsField(BigIntegerField):  # type: ignore[misc]
+class CentsField(BigIntegerField):
     """Money in whole cents. Refuses whatever is not exactly an `int`, because Peewee cuts 1.9 to 1 and takes True."""
 
     def db_value(self, value: Any) -> int | None:
@@ -192,7 +192,7 @@ class CentsField(BigIntegerField):  # type: ignore[misc]
     adapt = db_value
 
 
-class JsonField(TextField):  # type: ignore[misc]
+class JsonField(TextField):
     """A JSON document kept as text, the same on both databases."""
 
     def db_value(self, value: Any) -> str | None:
@@ -202,7 +202,7 @@ class JsonField(TextField):  # type: ignore[misc]
         return None if value is None else json.loads(value)
 
 
-class Table(Model):  # type: ignore[misc]
+class Table(Model):
     """What every table is: a model bound to the one database."""
 
     class Meta:

@@ -11,8 +11,8 @@ class ApiKey(Table):
     """A key and its secret.
 
     The secret is kept twice: sealed (`secret_sealed`, opened only to show it) and digested (`secret_digest`, all that
-    the door compares). Both name the key of the house that made them. The `previous_` pair is the secret that a rotation
-    replaced, good until `previous_secret_expires_at`.
+    the door compares). Both name the key of the house that made them. The `previous_` pair is the secret that a
+    rotation replaced, good until `previous_secret_expires_at`.
     """
 
     id = IdField(primary_key=True)

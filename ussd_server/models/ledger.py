@@ -31,8 +31,8 @@ class Account(Table):
 class Transfer(Table):
     """One row, both legs: `amount_cents` from the debited to the credited account.
 
-    `kind` is `move` (at once), `hold` (reserves on the debited account), `post` (ends a hold and moves) or `void` (ends a
-    hold and releases). Never edited, never deleted. `purpose` says what for: `amount` or `fee`.
+    `kind` is `move` (at once), `hold` (reserves on the debited account), `post` (ends a hold and moves) or `void` (ends
+    a hold and releases). Never edited, never deleted. `purpose` says what for: `amount` or `fee`.
     """
 
     id = IdField(primary_key=True)

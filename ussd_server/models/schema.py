@@ -77,6 +77,6 @@ def _one_at_a_time() -> Iterator[None]:
             database.execute_sql("SELECT pg_advisory_unlock(%s)", (_ADVISORY_LOCK,))
             database.manual_close()
     else:
-        with open(f"{database.obj.database}.migrating", "w") as lock:
+        with Path(f"{database.obj.database}.migrating").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -71,9 +71,9 @@ class Channel(Table):
 class UssdSession(Table):
     """A conversation, whole in one row, so that a step is one read and one write.
 
-    `state` is the engine's; `turns` lists every turn: what was entered (secrets masked), the screen, its node, the time it
-    took, and the length and keyed digest of the gateway's text, from which repeats are told. `working_until` is set while
-    a step is being worked on.
+    `state` is the engine's; `turns` lists every turn: what was entered (secrets masked), the screen, its node, the time
+    it took, and the length and keyed digest of the gateway's text, from which repeats are told. `working_until` is set
+    while a step is being worked on.
     """
 
     id = IdField(primary_key=True)

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 class Clock:
     """Tells the time in UTC.
 
-    The machine's wall clock may be set back or forward while the service runs. `anchor` takes a moment from the database,
-    and from then on only the monotonic clock moves the time on, so that rows written by several machines agree and no
-    deadline comes early.
+    The machine's wall clock may be set back or forward while the service runs. `anchor` takes a moment from the
+    database, and from then on only the monotonic clock moves the time on, so that rows written by several machines
+    agree and no deadline comes early.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -16,7 +16,7 @@ class CallerKind(StrEnum):
     """Every kind of caller there is; each comes in through a door of its own."""
 
     KEY = "key"
-    TOKEN = "token"
+    TOKEN = "token"  # noqa: S105 - the name of a kind
     GATEWAY = "gateway"
     PROVIDER = "provider"
     WORKER = "worker"
