@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from schemas.meanings import meaning_of
+from tests.conftest import MovableClock
+from tests.faults.tenant import Tenant
 from ussd_server.blueprints.doors import by_anybody, by_key, by_token
 from ussd_server.blueprints.openapi import api_document
+from ussd_server.house import Services
 from ussd_server.rpc.status import Code
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -99,6 +103,20 @@ def test_every_name_in_a_path_has_a_meaning(document: dict[str, Any]) -> None:
     for path in document["paths"]:
         for name in re.findall(r"\{(.*?)\}", path):
             assert meaning_of(name), path
+
+
+def test_what_is_answered_is_what_the_document_states(
+    app: Flask, house: Services, web: FlaskClient, clock: MovableClock, document: dict[str, Any]
+) -> None:
+    tenant = Tenant(house, web, clock, "acme", "*384*1#")
+    for path, method, route in routes(app):
+        if method == "get":
+            reply = tenant.ask("GET", path.format(**tenant.ids))
+            stated = document["paths"][path][method]["responses"][str(route.status)]
+            schema = stated["content"]["application/json"]["schema"] | {"components": document["components"]}
+            assert reply.status_code == route.status, path
+            assert not list(OAS31Validator(schema).iter_errors(reply.json)), path
+            assert set(stated["headers"]) <= set(reply.headers.keys()), path
 
 
 def test_the_page_shows_every_operation_and_fetches_nothing_from_elsewhere(

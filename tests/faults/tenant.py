@@ -23,7 +23,8 @@ _CALLS_OF_A_CREDENTIAL = 95
 class Tenant:
     """A client with money, a menu on a code, a session, a succeeded payment, a webhook and its events.
 
-    `ids` has a name of the client's own for every variable that a path can hold.
+    `ids` has a name of the client's own for every variable that a path can hold; `key` and `token` are the headers that
+    are sent at present, `secrets` what must never come back.
     """
 
     def __init__(self, house: Services, web: FlaskClient, clock: MovableClock, name: str, code: str) -> None:
@@ -50,7 +51,7 @@ class Tenant:
         if self._calls % _CALLS_OF_A_CREDENTIAL == 0:
             self._renew()
         self._calls += 1
-        headers = self._token if is_management(path) else self._key
+        headers = self.token if is_management(path) else self.key
         return self._web.open(path, method=method, headers=headers | options.pop("headers", {}), **options)
 
     def _make(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +69,6 @@ class Tenant:
         self._key_id = key.id
         nobody = CallContext(Caller(CallerKind.NOBODY), address=f"192.0.2.{self._calls % 250}")
         login = self._house.logins.begin(LogIn(f"owner@{self._name}.example", PASSWORD), nobody)
-        self._key = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
-        self._token = {"Authorization": f"Bearer {login.access_token}"}
+        self.key = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
+        self.token = {"Authorization": f"Bearer {login.access_token}"}
         self.secrets = [key.apisecret, login.access_token, login.refresh_token]

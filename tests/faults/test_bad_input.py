@@ -248,11 +248,11 @@ def test_strange_credentials_are_a_401_everywhere(app: Flask, web: FlaskClient, 
 
 def test_a_doubled_credential_is_no_credential(web: FlaskClient, tenant: Tenant) -> None:
     tenant.ask("GET", "/api/balance")
-    key = tenant._key
+    key = tenant.key
     for name in key:
         headers = [*key.items(), (name, key[name])]
         assert web.get("/api/balance", headers=headers).status_code == 401
-    token = tenant._token["Authorization"]
+    token = tenant.token["Authorization"]
     reply = web.get("/api/clients/api-keys", headers=[("Authorization", token), ("Authorization", token)])
     assert reply.status_code == 401
 
