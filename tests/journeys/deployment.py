@@ -15,16 +15,20 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from tests.adapters.certificates import certified
+from tests.conftest import NGINX_FOLDERS
 from tests.journeys.service import eventually
-from tests.rpc.redis_server import free_port
+from tests.rpc.redis_server import Server, free_port
+from tests.shop import CODE, shop_document
 
 HOST = "ussd.example.com"
-NGINX_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
 _REPOSITORY = Path(__file__).parents[2]
 _DEPLOY = _REPOSITORY / "deploy"
@@ -175,3 +179,48 @@ class Deployment:
         for ours, theirs in self._replaced.items():
             text = text.replace(ours, theirs)
         return text
+
+
+class Installed:
+    """A running installation with a client, its owner, a key, a menu and a channel."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.call = deployment.call
+        deployment.command("secrets", "create", deployment.environment["USSD_SECRETS_FILE"])
+        deployment.command("migrate")
+        deployment.command("clients", "create", "acme")
+        wishes = (
+            ("users", "create", "--email", "owner@acme.example", "--role", "owner"),
+            ("keys", "create"),
+            ("channels", "create", "--adapter", "africastalking"),
+            ("codes", "assign", CODE),
+        )
+        with ThreadPoolExecutor(2) as pool:
+            owner, key, channel, _ = pool.map(lambda wish: deployment.command(*wish, "--client", "acme"), wishes)
+        self.login = {"email": owner["email"], "password": owner["password"]}
+        self.key = {"x-api-key": key["apikey"], "x-api-secret": key["apisecret"]}
+        self.gateway_path = channel["gateway_path"]
+        deployment.start()
+        self.call("PUT", "/api/ussd/menus/shop", shop_document(), self.key)
+        self.call("POST", "/api/ussd/menus/shop/publish", {}, self.key)
+        self.call("PUT", f"/api/ussd/codes/{quote(CODE, safe='')}", {"menu_id": "shop"}, self.key)
+
+    def dial(self, session: str, text: str = "") -> tuple[int, dict[str, str], bytes]:
+        """A step of a conversation as the phone company sends it; `text` is everything entered so far."""
+        step = {"sessionId": session, "phoneNumber": "+256770000000", "serviceCode": CODE, "text": text}
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        return self.call("POST", self.gateway_path, urlencode(step).encode(), form)
+
+
+@contextmanager
+def install(folder: Path, database_url: str, **settings: str) -> Iterator[Installed]:
+    """An installation in `folder` on a fresh database and a Redis of its own, until the block ends."""
+    (folder / "redis").mkdir()
+    redis = Server(folder / "redis", port=free_port())
+    deployment = Deployment(folder, database_url, f"redis://127.0.0.1:{redis.port}/0", **settings)
+    try:
+        yield Installed(deployment)
+    finally:
+        deployment.stop()
+        redis.stop()

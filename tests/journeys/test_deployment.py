@@ -11,65 +11,26 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import pytest
 
-from tests.journeys.deployment import HOST, Deployment
+from tests.journeys.deployment import HOST, Deployment, Installed, install
 from tests.journeys.service import eventually
 from tests.postgres_server import create_database, drop_database
-from tests.rpc.redis_server import Server, free_port
-from tests.shop import CODE, shop_document
 
 pytestmark = pytest.mark.needs_nginx
-
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-
-
-class Installed:
-    """The installation with a client, its owner, a key, a menu and a channel."""
-
-    def __init__(self, deployment: Deployment) -> None:
-        self.deployment = deployment
-        self.call = deployment.call
-        deployment.command("secrets", "create", deployment.environment["USSD_SECRETS_FILE"])
-        deployment.command("migrate")
-        deployment.command("clients", "create", "acme")
-        wishes = (
-            ("users", "create", "--email", "owner@acme.example", "--role", "owner"),
-            ("keys", "create"),
-            ("channels", "create", "--adapter", "africastalking"),
-            ("codes", "assign", CODE),
-        )
-        with ThreadPoolExecutor(2) as pool:
-            owner, key, channel, _ = pool.map(lambda wish: deployment.command(*wish, "--client", "acme"), wishes)
-        self.login = {"email": owner["email"], "password": owner["password"]}
-        self.key = {"x-api-key": key["apikey"], "x-api-secret": key["apisecret"]}
-        self.gateway_path = channel["gateway_path"]
-        deployment.start()
-        self.call("PUT", "/api/ussd/menus/shop", shop_document(), self.key)
-        self.call("POST", "/api/ussd/menus/shop/publish", {}, self.key)
-        self.call("PUT", f"/api/ussd/codes/{quote(CODE, safe='')}", {"menu_id": "shop"}, self.key)
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Iterator[Installed]:
     """One installation, shared by the tests of this file."""
-    folder = tmp_path_factory.mktemp("deployment")
-    (folder / "redis").mkdir()
-    redis = Server(folder / "redis", port=free_port())
     database_url = create_database(postgres_url)
-    deployment = Deployment(folder, database_url, f"redis://127.0.0.1:{redis.port}/0")
-    try:
-        yield Installed(deployment)
-    finally:
-        deployment.stop()
-        redis.stop()
-        drop_database(postgres_url, database_url)
+    with install(tmp_path_factory.mktemp("deployment"), database_url) as installed:
+        yield installed
+    drop_database(postgres_url, database_url)
 
 
 def assert_refused(answer: tuple[int, dict[str, str], Any], status: int, error: str) -> None:
@@ -90,12 +51,6 @@ def assert_refused_to_people(answer: tuple[int, dict[str, str], Any], status: in
     assert set(body) == {"status", "message", "data"}
     assert headers["cache-control"] == "no-store"
     assert headers["x-request-id"]
-
-
-def dial(installed: Installed, session: str) -> tuple[int, dict[str, str], bytes]:
-    """The first step of a conversation, as the phone company sends it."""
-    step = {"sessionId": session, "phoneNumber": "+256770000000", "serviceCode": CODE, "text": ""}
-    return installed.call("POST", installed.gateway_path, urlencode(step).encode(), FORM)
 
 
 def pipelined(deployment: Deployment, request: bytes, number: int) -> Counter[int]:
@@ -127,7 +82,7 @@ def test_a_program_collects_money_over_tls(installed: Installed) -> None:
 
 
 def test_a_phone_dials_through_its_company(installed: Installed) -> None:
-    status, headers, screen = dial(installed, "s1")
+    status, headers, screen = installed.dial("s1")
     assert status == 200
     assert headers["content-type"].startswith("text/plain")
     assert screen.startswith(b"CON Welcome to ACME")
@@ -212,7 +167,7 @@ def test_a_reload_under_load_refuses_nobody(installed: Installed) -> None:
         for call in itertools.count():
             if stop.is_set():
                 return
-            screens[dial(installed, f"{caller}-{call}")[2][:22]] += 1
+            screens[installed.dial(f"{caller}-{call}")[2][:22]] += 1
 
     callers = [threading.Thread(target=dial_again_and_again, args=(number,)) for number in range(3)]
     before = _workers(installed.deployment.web_pid)
