@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,6 +11,7 @@ from peewee import IntegrityError
 
 from ussd_server.models.base import database, for_update, is_postgres, iso_milliseconds, new_id
 from ussd_server.models.ledger import Account, Transfer
+from ussd_server.models.transactions import Transaction
 
 PROVIDER_ACCOUNT = "provider:{}"
 FEES_ACCOUNT = "fees"
@@ -43,29 +44,42 @@ def account_kind(name: str) -> str:
     return name.partition(":")[0]
 
 
-def open_account(client_id: str, name: str, now: datetime) -> str:
-    """The id of a client's account, which is opened empty when it was never used. Call inside a unit of work."""
-    found = find_account(client_id, name)
-    if found is not None:
-        return found.id  # type: ignore[no-any-return]
-    Account.insert(
-        id=new_id(now), client_id=client_id, name=name, kind=account_kind(name), currency="UGX",
-        balance_cents=0, reserved_cents=0, created_at=now,
-    ).on_conflict_ignore().execute()  # fmt: skip
-    opened = find_account(client_id, name)
-    assert opened is not None
-    return opened.id  # type: ignore[no-any-return]
-
-
 def find_account(client_id: str, name: str) -> Account | None:
     """A client's account, None when it was never used."""
-    return Account.get_or_none(Account.client_id == client_id, Account.name == name)  # type: ignore[no-any-return]
+    return Account.get_or_none(Account.client_id == client_id, Account.name == name)
 
 
-def available_cents(account_id: str) -> int:
-    """What an account has beyond its reservations. The account stays as it is until the unit of work ends."""
-    account = for_update(Account.select().where(Account.id == account_id)).get()
-    return account.balance_cents - account.reserved_cents  # type: ignore[no-any-return]
+def open_accounts(client_id: str, names: Collection[str], now: datetime) -> dict[str, str]:
+    """The ids of a client's accounts by their names; those never used are opened empty. Call inside a unit of work."""
+    named = Account.select(Account.name, Account.id).where(Account.client_id == client_id, Account.name.in_(names))
+    found = {account.name: account.id for account in named}
+    # In one order, because somebody who opens the same accounts at the same time is waited for.
+    missing = sorted(set(names) - set(found))
+    if missing:
+        Account.insert_many(
+            {
+                "id": new_id(now), "client_id": client_id, "name": name, "kind": account_kind(name), "currency": "UGX",
+                "balance_cents": 0, "reserved_cents": 0, "created_at": now,
+            }
+            for name in missing
+        ).on_conflict_ignore().execute()  # fmt: skip
+        found = {account.name: account.id for account in named.clone()}
+    return found
+
+
+def lock_accounts(account_ids: Iterable[str]) -> dict[str, int]:
+    """Keep accounts as they are until the unit of work ends; gives what each has beyond its reservations, in cents."""
+    rows = for_update(Account.select().where(Account.id.in_(set(account_ids))).order_by(Account.id))
+    return {account.id: account.balance_cents - account.reserved_cents for account in rows}
+
+
+def legs_of(row: Transaction, kind: str, debited: str, credited: str, *, fee_from: str, now: datetime) -> list[Leg]:
+    """The legs of a payment, `move` or `hold`: its amount between two accounts, and its fee, all by account name."""
+    accounts = open_accounts(row.client_id, {debited, credited, *([FEES_ACCOUNT] if row.fee_cents else [])}, now)
+    legs = [Leg(kind, AMOUNT, accounts[debited], accounts[credited], row.amount_cents)]
+    if row.fee_cents:
+        legs.append(Leg(kind, FEE, accounts[fee_from], accounts[FEES_ACCOUNT], row.fee_cents))
+    return legs
 
 
 def write_entry(client_id: str, transaction_id: str, legs: Iterable[Leg], now: datetime) -> None:

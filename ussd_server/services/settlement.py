@@ -1,8 +1,9 @@
 """Settlement: asks companies to move money, hears what became of it, and concludes. Every step may be repeated.
 
 A transaction is claimed with a lease, asked about outside every database transaction, and concluded in one. After any
-crash the lease runs out and the next worker goes on from what the row says: `asked_at` null means that certainly nothing
-was sent, anything else that the company may have it and is enquired first.
+crash the lease runs out and the next worker goes on from what the row says: `asked_at` null means that certainly
+nothing was sent, anything else that the company may have it and is enquired first. `asked_at` is set under the row's
+lock, and only by the one who then asks: whoever was overtaken, because it slept longer than its lease, enquires.
 """
 
 from __future__ import annotations
@@ -18,27 +19,28 @@ from ussd_server.models.base import for_update, is_postgres, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.clock import Clock
 from ussd_server.services.ledger import (
-    AMOUNT,
-    FEE,
-    FEES_ACCOUNT,
     PROVIDER_ACCOUNT,
     SHORTFALL_ACCOUNT,
     Leg,
-    available_cents,
     end_holds,
     holds_of,
-    open_account,
+    legs_of,
+    lock_accounts,
     write_entry,
 )
 from ussd_server.services.providers import Providers
 from ussd_server.services.story import announce, tell
 
 LEASE_SECONDS = 60
-_PROVIDER_TIMEOUT_SECONDS = 20.0
 _MOST_ASKS = 3
-# A company that cannot even be reached for this long has certainly not got the payment.
+# A payment that could not leave for this long is called off: its owner should not wait for a company that is away.
 _UNREACHABLE_SECONDS = 60
 _WAITS_FOR_A_COMPANY_SECONDS = 5
+# What waits for a person is still asked about: a late answer of the company spares the person the decision.
+_SLOWLY_SECONDS = 3600
+# How long a company that takes no more calls is left alone; those who wait for it keep their place in the line.
+_CATCHES_BREATH_SECONDS = 0.25
+_NO_COMPANY_FOR_SECONDS = 7200
 _UNFINISHED = (TransactionStatus.CREATED, TransactionStatus.SUBMITTED, TransactionStatus.PENDING,
                TransactionStatus.AMBIGUOUS)  # fmt: skip
 _DIRECTIONS = {
@@ -48,7 +50,7 @@ _DIRECTIONS = {
 }
 
 REVIEW_LATE = "the company reported success after it had reported failure"
-REVIEW_AMOUNT = "the company moved another amount than was asked"
+REVIEW_AMOUNT = "the company moved UGX {} and not what was asked"
 REVIEW_SILENT = "nobody could confirm the outcome in time"
 REVIEW_CONTRADICTION = "the company reported failure after it had reported success"
 
@@ -57,22 +59,26 @@ class Settlement:
     """Moves transactions from recorded to final."""
 
     def __init__(
-        self,
-        providers: Providers,
-        clock: Clock,
-        within_pace: Callable[[str], bool],
-        at_kill_point: Callable[[str], None] = lambda name: None,
+        self, providers: Providers, clock: Clock, within_pace: Callable[[str], bool], timeout_seconds: float = 20.0
     ) -> None:
-        """`within_pace` tells whether one more call to a company fits its rate; `at_kill_point` serves fault tests."""
+        """`within_pace` tells whether one more call to a company fits its rate, and counts it if it does.
+
+        A company has `timeout_seconds` to answer, less than half of LEASE_SECONDS.
+        """
         self._providers = providers
         self._clock = clock
         self._within_pace = within_pace
-        self._at_kill_point = at_kill_point
+        self._timeout_seconds = timeout_seconds
+        self._breathless_until: dict[str, datetime] = {}
+        self.at_kill_point: Callable[[str], None] = lambda _: None
+        """Told every point at which fault tests may end the process."""
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` transactions that are due, oldest first, to this caller; give their ids."""
         now = self._clock.now()
         due = (Transaction.due_at <= now) & (Transaction.leased_until.is_null() | (Transaction.leased_until < now))
+        if breathless := [name for name, until in self._breathless_until.items() if now < until]:
+            due &= Transaction.provider.not_in(breathless)
         if not Transaction.select(Transaction.id).where(due).limit(1).exists():
             return []
         chosen = Transaction.select(Transaction.id).where(due).order_by(Transaction.due_at).limit(limit)
@@ -91,34 +97,44 @@ class Settlement:
         if row.due_at is None:
             return
         provider = self._providers.get(row.provider or "")
-        if provider is None or not self._within_pace(provider.name):
-            # Switched off while it was under way, or as many calls as the company takes: it keeps its turn.
-            self._postpone(row, _WAITS_FOR_A_COMPANY_SECONDS)
+        if provider is None:
+            self._go_on_without_company(transaction_id)
             return
-        if row.asked_at is None and row.status in _UNFINISHED:
-            source, payment = Source.SUBMIT, self._about_to_ask(row)
-            self._at_kill_point("ask.recorded")
-            answer = provider.ask(payment, _PROVIDER_TIMEOUT_SECONDS)
-            self._at_kill_point("ask.answered")
+        if not self._within_pace(provider.name):
+            self._breathless_until[provider.name] = self._clock.now() + timedelta(seconds=_CATCHES_BREATH_SECONDS)
+            self._give_back(row)
+            return
+        self.at_kill_point("claimed")
+        payment = self._about_to_ask(row)
+        if payment is not None:
+            source = Source.SUBMIT
+            self.at_kill_point("ask.recorded")
+            answer = provider.ask(payment, self._timeout_seconds)
+            self.at_kill_point("ask.answered")
         else:
             source = Source(row.due_source)
-            answer = provider.enquire(_payment(row), _PROVIDER_TIMEOUT_SECONDS)
-            self._at_kill_point("enquiry.answered")
+            answer = provider.enquire(_payment(row), self._timeout_seconds)
+            self.at_kill_point("enquiry.answered")
         self.conclude(transaction_id, provider.pace, answer, source, row.lease_token)
-        self._at_kill_point("concluded")
+        self.at_kill_point("concluded")
 
     def bring_forward(self, provider_reference: str) -> bool:
-        """Let the next enquiry about a payment happen now, because its company called. True when there is one to make."""
+        """Let the next enquiry about a payment happen now, because its company called. True when that hurries it.
+
+        Writes nothing for a payment that is unknown, succeeded, or due already.
+        """
         now = self._clock.now()
-        hurried: int = (
-            Transaction.update(due_at=now, due_source=Source.CALLBACK, leased_until=None, lease_token=None)
-            .where(
-                Transaction.provider_reference == provider_reference,
-                Transaction.status.in_([*_UNFINISHED, TransactionStatus.FAILED]),
-                Transaction.asked_at.is_null(False),
-            )
-            .execute()
+        waits = (
+            (Transaction.provider_reference == provider_reference)
+            & Transaction.status.in_([*_UNFINISHED, TransactionStatus.FAILED])
+            & Transaction.asked_at.is_null(False)
+            & (Transaction.due_at.is_null() | (Transaction.due_at > now) | Transaction.leased_until.is_null(False))
         )
+        if not Transaction.select(Transaction.id).where(waits).exists():
+            return False
+        # An enquiry under way may have been answered before the call: its lease ends, and another one is made.
+        hurry = Transaction.update(due_at=now, due_source=Source.CALLBACK, leased_until=None, lease_token=None)
+        hurried: int = hurry.where(waits).execute()
         return hurried > 0
 
     def conclude(
@@ -137,26 +153,37 @@ class Settlement:
             row.due_source = Source.POLL
             row.checks += 1
             row.updated_at = now
+            is_overtaken = arranged["lease_token"] != lease_token
             if answer.provider_transaction_id:
                 row.provider_transaction_id = answer.provider_transaction_id
             if row.status in _UNFINISHED or row.status == TransactionStatus.FAILED:
+                if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
+                    # This request did not leave, but an earlier one, or that of whoever overtook this one, may have.
+                    answer = Answer(Outcome.UNKNOWN)
                 self._take(row, pace, answer, source, now)
             else:
                 row.due_at = None
                 if answer.outcome is Outcome.FAILED:
-                    self._open_review(row, REVIEW_CONTRADICTION, now)
-            if arranged["lease_token"] != lease_token and row.due_at is not None:
-                row.__data__.update(arranged)
+                    open_review(row, REVIEW_CONTRADICTION, now)
+            if is_overtaken and row.due_at is not None:
+                for name, value in arranged.items():
+                    setattr(row, name, value)
             row.save()
 
-    def _about_to_ask(self, row: Transaction) -> Payment:
-        """Commit that a request is about to leave, so that whatever happens next is known to be possible."""
+    def _about_to_ask(self, row: Transaction) -> Payment | None:
+        """Commit that a request is about to leave, so that whatever happens next is known to be possible.
+
+        None when one may have left already: then only an enquiry can say more.
+        """
         with unit_of_work():
             now = self._clock.now()
-            row.asked_at = now
+            row = for_update(Transaction.select().where(Transaction.id == row.id)).get()
+            if row.asked_at is not None or row.status not in _UNFINISHED:
+                return None
+            row.asked_at = row.updated_at = now
             row.ask_attempts += 1
             if row.status == TransactionStatus.CREATED:
-                row.status, row.updated_at = TransactionStatus.SUBMITTED, now
+                row.status = TransactionStatus.SUBMITTED
                 tell(row, Source.SUBMIT, now)
             row.save(only=[Transaction.asked_at, Transaction.ask_attempts, Transaction.status, Transaction.updated_at])
         return _payment(row)
@@ -166,13 +193,17 @@ class Settlement:
         had_failed = row.status == TransactionStatus.FAILED
         match answer.outcome:
             case Outcome.SUCCEEDED if answer.amount_cents not in (None, row.amount_cents):
+                assert answer.amount_cents is not None
                 row.due_at = None
-                self._open_review(row, REVIEW_AMOUNT, now)
+                open_review(row, REVIEW_AMOUNT.format(answer.amount_cents / 100), now)
             case Outcome.SUCCEEDED:
                 self.succeed(row, source, now, answer.word)
+            case Outcome.UNKNOWN if had_failed and now - row.completed_at < timedelta(seconds=pace.give_up_after):
+                # The one more look after a failure could not be made yet.
+                row.due_at = now + timedelta(seconds=pace.late_check_after)
             case _ if had_failed:
-                # The one more look after a failure found nothing new.
-                row.due_at = None
+                if source is not Source.SUBMIT:
+                    row.due_at = None
             case Outcome.FAILED:
                 assert answer.failure is not None
                 self.fail(row, answer.failure, source, now, answer.word)
@@ -184,33 +215,42 @@ class Settlement:
             case Outcome.NOT_FOUND if _is_lost(row, pace, now):
                 # The company never got it, so it may be asked again under the same name without a second effect.
                 self._wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.word)
-                if row.ask_attempts < _MOST_ASKS:
+                if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
                     row.asked_at, row.due_at = None, now
+            case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
+                # A company that has just accepted a payment may need a moment until it finds it.
+                self._wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.word)
             case _:
                 self._wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.word)
 
     def succeed(self, row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
         """Call a transaction succeeded and move its money. Call inside a unit of work, with the row locked."""
         row.late = row.status == TransactionStatus.FAILED
+        original = _locked(row.refund_of) if row.type == TransactionType.REFUND else None
         if row.type == TransactionType.COLLECTION:
             legs = _legs_of_collection(row, now)
         else:
             legs = end_holds(holds_of(row.id), "post") or _legs_without_hold(row, now)
         write_entry(row.client_id, row.id, legs, now)
         row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, None, now, None
+        _close_review_of_silence(row, now)
         row.save()
         tell(row, source, now, detail)
-        if row.late:
-            self._open_review(row, REVIEW_LATE, now)
-        if row.type == TransactionType.REFUND:
-            _reverse_when_given_back(row.refund_of, source, now)
+        if row.late and source is not Source.OPERATOR:
+            open_review(row, REVIEW_LATE, now)
+            row.save()
+        if original is not None:
+            _reverse_when_given_back(original, source, now)
 
-    def fail(self, row: Transaction, why: FailureCode, source: Source, now: datetime, detail: str | None = None) -> None:
+    def fail(
+        self, row: Transaction, why: FailureCode, source: Source, now: datetime, detail: str | None = None
+    ) -> None:
         """Call a transaction failed and release its money. Call inside a unit of work, with the row locked."""
         holds = holds_of(row.id)
         if holds:
             write_entry(row.client_id, row.id, end_holds(holds, "void"), now)
         row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, None
+        _close_review_of_silence(row, now)
         row.save()
         tell(row, source, now, detail)
 
@@ -222,37 +262,64 @@ class Settlement:
             row.status = status
             row.save(only=[Transaction.status])
             tell(row, source, now, detail)
-        if now - row.created_at > timedelta(seconds=pace.give_up_after):
-            self._open_review(row, REVIEW_SILENT, now)
-            row.due_at = None
-            return
         delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
+        if now - row.created_at > timedelta(seconds=pace.give_up_after):
+            open_review(row, REVIEW_SILENT, now)
+            delay = max(delay, _SLOWLY_SECONDS)
         # A tenth earlier or later, so that many payments of one moment do not ask in one moment again.
         row.due_at = now + timedelta(seconds=delay * random.uniform(0.9, 1.1))  # noqa: S311
 
     def _after_not_sent(self, row: Transaction, source: Source, now: datetime) -> None:
         """The request provably never left. Try again soon; when no request ever left, that is a definite failure."""
+        row.asked_at = None
+        row.ask_attempts -= 1
         if row.status == TransactionStatus.SUBMITTED and now - row.created_at > timedelta(seconds=_UNREACHABLE_SECONDS):
             self.fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now)
-            return
-        if source is Source.SUBMIT:
-            row.asked_at = None
-            row.ask_attempts -= 1
-        row.due_at = now + timedelta(seconds=_WAITS_FOR_A_COMPANY_SECONDS)
+        else:
+            row.due_at = now + timedelta(seconds=_WAITS_FOR_A_COMPANY_SECONDS)
 
-    def _open_review(self, row: Transaction, reason: str, now: datetime) -> None:
-        if row.review_opened_at is None:
-            row.review_reason, row.review_opened_at = reason, now
-            announce(row, "transaction.needs_review", now)
+    def _go_on_without_company(self, transaction_id: str) -> None:
+        """A payment whose company was switched off fails if nothing was sent; otherwise it waits for the company."""
+        with unit_of_work():
+            row = for_update(Transaction.select().where(Transaction.id == transaction_id)).get()
+            now = self._clock.now()
+            row.leased_until = row.lease_token = None
+            waited = now - row.created_at
+            if row.status not in _UNFINISHED:
+                row.due_at = None
+            elif row.status == TransactionStatus.CREATED and waited > timedelta(seconds=_UNREACHABLE_SECONDS):
+                self.fail(row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now)
+            else:
+                row.due_at = now + timedelta(seconds=_WAITS_FOR_A_COMPANY_SECONDS)
+                if waited > timedelta(seconds=_NO_COMPANY_FOR_SECONDS):
+                    open_review(row, REVIEW_SILENT, now)
+                    row.due_at = now + timedelta(seconds=_SLOWLY_SECONDS)
+            row.save()
 
-    def _postpone(self, row: Transaction, seconds: float) -> None:
-        Transaction.update(
-            due_at=self._clock.now() + timedelta(seconds=seconds), leased_until=None, lease_token=None
-        ).where(Transaction.id == row.id).execute()
+    def _give_back(self, row: Transaction) -> None:
+        """End the lease and nothing else: the transaction is as due as it was."""
+        Transaction.update(leased_until=None, lease_token=None).where(
+            Transaction.id == row.id, Transaction.lease_token == row.lease_token
+        ).execute()
+
+
+def open_review(row: Transaction, reason: str, now: datetime) -> None:
+    """Put a transaction on the list of those that a person must look at. Call inside a unit of work."""
+    is_open = row.review_opened_at is not None and row.review_closed_at is None
+    if not is_open or row.review_reason != reason:
+        row.review_reason, row.review_opened_at, row.review_closed_at = reason, now, None
+        announce(row, "transaction.needs_review", now)
+
+
+def _close_review_of_silence(row: Transaction, now: datetime) -> None:
+    """An outcome that came after all spares a person the decision."""
+    if row.review_reason == REVIEW_SILENT and row.review_closed_at is None:
+        row.review_closed_at = now
 
 
 def _payment(row: Transaction) -> Payment:
-    assert row.provider_reference is not None and row.phone_number is not None, "only what has a company is asked about"
+    assert row.provider_reference is not None, "only what has a company is asked about"
+    assert row.phone_number is not None
     original = Transaction.get_by_id(row.refund_of) if row.refund_of else None
     return Payment(
         transaction_id=row.id,
@@ -275,33 +342,30 @@ def _is_lost(row: Transaction, pace: Pace, now: datetime) -> bool:
 
 def _legs_of_collection(row: Transaction, now: datetime) -> list[Leg]:
     """What a collection moves: the amount into the client's account, and its fee out of that."""
-    company = open_account(row.client_id, PROVIDER_ACCOUNT.format(row.provider), now)
-    payee = open_account(row.client_id, row.account, now)
-    legs = [Leg("move", AMOUNT, company, payee, row.amount_cents)]
-    if row.fee_cents:
-        legs.append(Leg("move", FEE, payee, open_account(row.client_id, FEES_ACCOUNT, now), row.fee_cents))
-    return legs
+    company = PROVIDER_ACCOUNT.format(row.provider)
+    return legs_of(row, "move", company, row.account, fee_from=row.account, now=now)
 
 
 def _legs_without_hold(row: Transaction, now: datetime) -> list[Leg]:
     """What left although its reservation had been released: from the account if it can pay, else as a shortfall."""
-    payer = open_account(row.client_id, row.account, now)
-    if available_cents(payer) < row.amount_cents + row.fee_cents:
-        payer = open_account(row.client_id, SHORTFALL_ACCOUNT, now)
-    legs = [
-        Leg("move", AMOUNT, payer, open_account(row.client_id, PROVIDER_ACCOUNT.format(row.provider), now),
-            row.amount_cents)
-    ]  # fmt: skip
-    if row.fee_cents:
-        legs.append(Leg("move", FEE, payer, open_account(row.client_id, FEES_ACCOUNT, now), row.fee_cents))
+    company = PROVIDER_ACCOUNT.format(row.provider)
+    legs = legs_of(row, "move", row.account, company, fee_from=row.account, now=now)
+    available_cents = lock_accounts(
+        account for leg in legs for account in (leg.debit_account_id, leg.credit_account_id)
+    )
+    if available_cents[legs[0].debit_account_id] < row.amount_cents + row.fee_cents:
+        legs = legs_of(row, "move", SHORTFALL_ACCOUNT, company, fee_from=SHORTFALL_ACCOUNT, now=now)
     return legs
 
 
-def _reverse_when_given_back(original_id: str, source: Source, now: datetime) -> None:
+def _locked(transaction_id: str) -> Transaction:
+    return for_update(Transaction.select().where(Transaction.id == transaction_id)).get()  # type: ignore[no-any-return]
+
+
+def _reverse_when_given_back(original: Transaction, source: Source, now: datetime) -> None:
     """Call a collection reversed once its succeeded refunds have given all of it back."""
-    original = for_update(Transaction.select().where(Transaction.id == original_id)).get()
     refunds = Transaction.select(Transaction.amount_cents).where(
-        Transaction.refund_of == original_id, Transaction.status == TransactionStatus.SUCCEEDED
+        Transaction.refund_of == original.id, Transaction.status == TransactionStatus.SUCCEEDED
     )
     if original.status == TransactionStatus.SUCCEEDED and (
         sum(refund.amount_cents for refund in refunds) >= original.amount_cents
@@ -309,4 +373,3 @@ def _reverse_when_given_back(original_id: str, source: Source, now: datetime) ->
         original.status, original.updated_at = TransactionStatus.REVERSED, now
         original.save(only=[Transaction.status, Transaction.updated_at])
         tell(original, source, now)
-

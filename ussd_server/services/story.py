@@ -23,10 +23,8 @@ from ussd_server.models.transactions import Transaction, TransactionEvent
 
 def tell(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
     """Write down that `row` has taken the status it has now, for the story and for the client's webhooks."""
-    sequence = 1 + (
-        TransactionEvent.select(fn.COALESCE(fn.MAX(TransactionEvent.sequence), 0))
-        .where(TransactionEvent.transaction_id == row.id)
-        .scalar()
+    sequence = TransactionEvent.select(fn.COALESCE(fn.MAX(TransactionEvent.sequence), 0) + 1).where(
+        TransactionEvent.transaction_id == row.id
     )
     TransactionEvent.insert(
         transaction_id=row.id, sequence=sequence, client_id=row.client_id,
@@ -37,7 +35,7 @@ def tell(row: Transaction, source: Source, now: datetime, detail: str | None = N
 
 def announce(row: Transaction, event_type: str, now: datetime) -> None:
     """Write an event about a transaction, with the transaction as it is now."""
-    sequence = 1 + Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0)).where(Event.object_id == row.id).scalar()
+    sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == row.id)
     Event.insert(
         id=new_id(now), client_id=row.client_id, type=event_type, object_id=row.id, sequence=sequence,
         payload=snapshot(row), created_at=now,

@@ -36,14 +36,10 @@ from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.fees import fee_cents
 from ussd_server.services.ledger import (
-    AMOUNT,
     DEPOSITS_ACCOUNT,
-    FEE,
-    FEES_ACCOUNT,
     PROVIDER_ACCOUNT,
-    Leg,
     OverdraftError,
-    open_account,
+    legs_of,
     write_entry,
 )
 from ussd_server.services.providers import Providers
@@ -282,22 +278,14 @@ class TransactionService:
 
     def _reserve(self, row: Transaction) -> None:
         """Hold the amount and its fee on the account that pays."""
-        now = row.created_at
-        payer = open_account(row.client_id, row.account, now)
-        company = open_account(row.client_id, PROVIDER_ACCOUNT.format(row.provider), now)
-        legs = [Leg("hold", AMOUNT, payer, company, row.amount_cents)]
-        if row.fee_cents:
-            fees = open_account(row.client_id, FEES_ACCOUNT, now)
-            legs.append(Leg("hold", FEE, payer, fees, row.fee_cents))
+        now, company = row.created_at, PROVIDER_ACCOUNT.format(row.provider)
+        legs = legs_of(row, "hold", row.account, company, fee_from=row.account, now=now)
         write_entry(row.client_id, row.id, legs, now)
 
     def _move_at_once(self, row: Transaction, debited: str, credited: str, source: Source) -> None:
         """Move money that needs no company, and call the transaction succeeded."""
         now = row.created_at
-        payer = open_account(row.client_id, debited, now)
-        legs = [Leg("move", AMOUNT, payer, open_account(row.client_id, credited, now), row.amount_cents)]
-        if row.fee_cents:
-            legs.append(Leg("move", FEE, payer, open_account(row.client_id, FEES_ACCOUNT, now), row.fee_cents))
+        legs = legs_of(row, "move", debited, credited, fee_from=debited, now=now)
         write_entry(row.client_id, row.id, legs, now)
         row.status, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, now, None
         row.save(only=[Transaction.status, Transaction.completed_at, Transaction.due_at])

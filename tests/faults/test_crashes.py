@@ -1,0 +1,85 @@
+"""A worker is killed at every point of a payment; whatever the company did, the money moves once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.faults.workers import broken_rules, catch_up, house_of, work_until_killed
+from tests.services.money import a_client, balances, deposit, wish
+from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
+from ussd_server.models.base import release_connection
+from ussd_server.models.transactions import Transaction
+from ussd_server.settings import Settings
+
+NUMBER = "+256772123456"
+KILL_POINTS = ["ask.recorded", "ask.answered", "enquiry.answered", "concluded"]
+
+
+@dataclass(frozen=True)
+class Mood:
+    """How the company treats payments, and what becomes of them."""
+
+    switches: dict[str, Any]
+    shillings: int
+    outcome: str
+
+
+# 2000 is the amount that the stand-in's table of scenarios refuses.
+MOODS = {
+    "agrees": Mood({}, 5000, "succeeded"),
+    "refuses": Mood({"amount_scenarios": True}, 2000, "failed"),
+    "refuses at once": Mood(
+        {"calls": ["submit"], "error_status": 500, "error_code": "PAYEE_NOT_FOUND", "carried_out": False},
+        5000,
+        "failed",
+    ),
+    "falls silent after accepting": Mood({"silent_after_accept": True, "times": 2}, 5000, "succeeded"),
+    "falls silent and never had it": Mood({"silent_before_accept": True, "times": 2}, 5000, "succeeded"),
+}
+
+
+@pytest.fixture(scope="module")
+def mtn() -> Iterator[StandInProcess]:
+    company = start_mtn()
+    yield company
+    company.stop()
+
+
+@pytest.mark.parametrize(
+    ("kill_point", "mood"),
+    [
+        pytest.param(kill_point, mood, id=f"{kill_point}, {name}")
+        for kill_point in KILL_POINTS
+        for name, mood in MOODS.items()
+        # What was refused at once is not enquired about for ten minutes.
+        if (kill_point, name) != ("enquiry.answered", "refuses at once")
+    ],
+)
+def test_a_payment_survives_a_crash_at_any_point_and_moves_once(
+    settings: Settings, clock: MovableClock, mtn: StandInProcess, kill_point: str, mood: Mood
+) -> None:
+    mtn.reset()
+    mtn.flick(**mood.switches)
+    with house_of(settings, clock, **mtn_settings(mtn.base_url)) as house:
+        call = a_client()
+        deposit(house, call, mood.shillings)
+        made = [
+            house.transactions.create(wish(kind, NUMBER, mood.shillings), call).transaction.transaction_id
+            for kind in ("collection", "disbursement")
+        ]
+        release_connection()
+        impatient = replace(house.settings.companies, mtn_enquiry_seconds=(0.1,))
+        work_until_killed(replace(house.settings, kill_point=kill_point, companies=impatient))
+        assert broken_rules() == []
+        catch_up(house, clock)
+        assert broken_rules() == []
+        rows = [Transaction.get_by_id(transaction_id) for transaction_id in made]
+        assert [row.status for row in rows] == [mood.outcome] * 2
+        paid = [row.provider_reference for row in rows] if mood.outcome == "succeeded" else []
+        assert sorted(mtn.paid()) == sorted(paid)
+        assert balances(call.client_id)["main"] == (mood.shillings * 100, 0)

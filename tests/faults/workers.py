@@ -1,0 +1,108 @@
+"""Background workers as processes that may be killed, and the house that goes on after them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from unittest import mock
+
+from tests.conftest import MovableClock
+from tests.journeys.service import environment
+from ussd_server.house import Services, build_services
+from ussd_server.models.base import close_connections
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.check import check_ranges
+from ussd_server.settings import Settings, read_settings
+from ussd_server.worker import Worker
+
+_REPOSITORY = Path(__file__).parents[2]
+_PATIENCE_SECONDS = 30.0
+
+# Children of a process that has imported the service already start at once, and with none of a test's threads.
+_nursery = multiprocessing.get_context("forkserver")
+_nursery.set_forkserver_preload(["ussd_server.worker"])
+
+
+def work_until_killed(settings: Settings) -> None:
+    """Run a worker in a process of its own that comes to its kill point and dies there."""
+    process = _nursery.Process(target=_work, args=(settings,), daemon=True)
+    process.start()
+    process.join(_PATIENCE_SECONDS)
+    assert process.exitcode == -signal.SIGKILL
+
+
+def _work(settings: Settings) -> None:
+    Worker(build_services(settings)).run(Event())
+
+
+class WorkerProcess:
+    """One `ussd-server worker` on a test's database."""
+
+    def __init__(self, settings: Settings, **more: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "ussd_server.cli", "worker"],
+            cwd=_REPOSITORY,
+            env=environment(settings.data_dir, **_named(settings), **more),
+        )
+        self.pid = self._process.pid
+
+    def end(self, number: signal.Signals) -> int:
+        """Send it a signal and wait for its end; give its status."""
+        os.kill(self.pid, number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait for its end; give its status."""
+        return self._process.wait(_PATIENCE_SECONDS)
+
+
+@contextmanager
+def house_of(settings: Settings, clock: MovableClock, **more: str) -> Iterator[Services]:
+    """The house that the same settings make, in this process and with a clock that can be moved."""
+    with mock.patch.dict(os.environ, environment(settings.data_dir, **_named(settings), **more), clear=True):
+        read = read_settings()
+    settings = replace(settings, companies=read.companies, provider_timeout_seconds=1)
+    house = build_services(settings, clock)
+    try:
+        yield house
+    finally:
+        house.limiter.close()
+        close_connections()
+
+
+def catch_up(house: Services, clock: MovableClock) -> None:
+    """Do what workers would do until every payment has its outcome, moving the clock to whatever comes next."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while unfinished := list(Transaction.select().where(Transaction.completed_at.is_null())):
+        assert time.monotonic() < deadline, [(row.type, row.status, row.review_reason) for row in unfinished]
+        claimed = house.settlement.claim(10)
+        for transaction_id in claimed:
+            house.settlement.advance(transaction_id)
+        if not claimed:
+            next_at = min(max(row.due_at, row.leased_until or row.due_at) for row in unfinished)
+            # A company that is out of breath recovers by the real clock, so this one must not run ahead of it.
+            clock.advance(max(0.3, (next_at - clock.now()).total_seconds()))
+            time.sleep(0.02)
+
+
+def broken_rules() -> list[str]:
+    """What the invariant check finds wrong."""
+    return [f"{found.part} {found.id}: {found.rule}" for checked in check_ranges() for found in checked.violations]
+
+
+def _named(settings: Settings) -> dict[str, str]:
+    return {
+        "USSD_DATABASE_URL": settings.database_url,
+        "USSD_REDIS_URL": settings.redis_url,
+        "USSD_SECRETS_FILE": str(settings.secrets_file),
+        "USSD_PROVIDER_TIMEOUT_SECONDS": "1",
+    }

@@ -1,0 +1,386 @@
+"""Settlement: every order in which workers, companies, callbacks and crashes can meet over one payment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.money import a_client, balances, deposit, wish
+from ussd_server.house import Services
+from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment
+from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionStatus, TransactionView
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.rpc.context import CallContext
+from ussd_server.services.providers import Providers
+from ussd_server.services.settlement import (
+    REVIEW_AMOUNT,
+    REVIEW_CONTRADICTION,
+    REVIEW_LATE,
+    REVIEW_SILENT,
+    Settlement,
+)
+
+SUCCESS = Answer(Outcome.SUCCEEDED, provider_transaction_id="R-1", amount_cents=500_000)
+FAILURE = Answer(Outcome.FAILED, FailureCode.PAYER_DECLINED)
+PENDING, UNKNOWN = Answer(Outcome.PENDING), Answer(Outcome.UNKNOWN)
+NOT_FOUND, NOT_SENT = Answer(Outcome.NOT_FOUND), Answer(Outcome.NOT_SENT)
+PACE = Pace(
+    delays=(5.0, 10.0), not_found_means_lost_after=60.0, late_check_after=600.0, give_up_after=1000.0, per_second=10.0
+)
+
+
+@dataclass
+class Company:
+    """A company whose every answer a test has written; the last one of each kind repeats."""
+
+    asked: list[Answer] = field(default_factory=lambda: [PENDING])
+    told: list[Answer] = field(default_factory=lambda: [PENDING])
+    while_asked: Callable[[], object] = lambda: None
+    while_told: Callable[[], object] = lambda: None
+    asks: list[Payment] = field(default_factory=list)
+    enquiries: int = 0
+    name: str = "sandbox"
+    pace: Pace = PACE
+    moves_whole_shillings_only: bool = False
+    refunds_in_full_only: bool = False
+    available: bool = True
+
+    def ask(self, payment: Payment, timeout_seconds: float) -> Answer:
+        self.asks.append(payment)
+        self.while_asked()
+        return self.asked.pop(0) if len(self.asked) > 1 else self.asked[0]
+
+    def enquire(self, payment: Payment, timeout_seconds: float) -> Answer:
+        self.enquiries += 1
+        self.while_told()
+        return self.told.pop(0) if len(self.told) > 1 else self.told[0]
+
+    def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
+        return None
+
+    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
+        return None
+
+    def reference_in(self, callback: bytes) -> str | None:
+        return None
+
+
+class Desk:
+    """One payment of one client, and the workers who settle it with a company."""
+
+    def __init__(self, house: Services, clock: MovableClock, company: Company) -> None:
+        self.house, self.clock, self.company = house, clock, company
+        self.settlement = self.another_worker()
+        self.call: CallContext = a_client()
+        self.id = ""
+
+    def another_worker(self, within_pace: Callable[[str], bool] = lambda _: True) -> Settlement:
+        return Settlement(Providers([self.company], lambda _: None), self.clock, within_pace)
+
+    def order(self, kind: str = "collection", **more: object) -> str:
+        if kind == "disbursement":
+            deposit(self.house, self.call, 5000)
+        self.id = self.house.transactions.create(wish(kind, **more), self.call).transaction.transaction_id  # type: ignore[arg-type]
+        return self.id
+
+    def work(self, seconds: float = 0.0) -> None:
+        """Claim and advance what is due now, and then whatever falls due within `seconds`."""
+        until = self.clock.now() + timedelta(seconds=seconds)
+        while True:
+            for claimed in self.settlement.claim(10):
+                self.settlement.advance(claimed)
+                self.check()
+            row = self.row
+            if row.due_at is None or row.due_at > until:
+                break
+            self.clock.advance(max(0.001, (row.due_at - self.clock.now()).total_seconds()))
+        if self.clock.now() < until:
+            self.clock.advance((until - self.clock.now()).total_seconds())
+
+    def check(self) -> None:
+        """What must hold at every moment: nobody unfinished is forgotten, and the money says what the state says."""
+        row = self.row
+        open_review = row.review_opened_at is not None and row.review_closed_at is None
+        assert row.completed_at or row.due_at or open_review
+        main, reserved = balances(self.call.client_id).get("main", (0, 0))
+        if row.type == "collection":
+            assert (main, reserved) == (500_000 if row.status == "succeeded" else 0, 0)
+        if row.type == "disbursement" and not row.late:
+            assert main == (0 if row.status == "succeeded" else 500_000)
+            assert reserved == (0 if row.completed_at else 500_000)
+
+    @property
+    def row(self) -> Transaction:
+        found: Transaction = Transaction.get_by_id(self.id)
+        return found
+
+    @property
+    def view(self) -> TransactionView:
+        return self.house.transactions.get(GetTransaction(self.id), self.call)
+
+    @property
+    def statuses(self) -> list[str]:
+        return [change.status.value for change in self.view.events]
+
+    def events(self, event_type: str) -> int:
+        count: int = Event.select().where(Event.object_id == self.id, Event.type == event_type).count()
+        return count
+
+
+@pytest.fixture
+def company() -> Company:
+    return Company()
+
+
+@pytest.fixture
+def desk(house: Services, clock: MovableClock, company: Company) -> Desk:
+    return Desk(house, clock, company)
+
+
+def test_whoever_slept_longer_than_its_lease_enquires_instead_of_asking_again(desk: Desk, company: Company) -> None:
+    desk.order()
+    sleeper, other = desk.another_worker(), desk.settlement
+    (claimed,) = sleeper.claim(1)
+    assert other.claim(1) == []
+    desk.clock.advance(61)
+    assert other.claim(1) == [claimed]
+    other.advance(claimed)
+    sleeper.advance(claimed)
+    assert (len(company.asks), company.enquiries) == (1, 1)
+
+
+def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, company: Company) -> None:
+    desk.order()
+    sleeper, other = desk.another_worker(), desk.settlement
+    (claimed,) = sleeper.claim(1)
+
+    def overtake(point: str) -> None:
+        if point == "claimed" and not company.asks:
+            desk.clock.advance(61)
+            assert other.claim(1) == [claimed]
+            other.advance(claimed)
+
+    sleeper.at_kill_point = overtake
+    sleeper.advance(claimed)
+    assert len(company.asks) == 1
+
+
+@pytest.mark.parametrize("last", [SUCCESS, FAILURE, PENDING, UNKNOWN, NOT_FOUND, NOT_SENT])
+@pytest.mark.parametrize("first", [SUCCESS, FAILURE, PENDING, UNKNOWN, NOT_FOUND])
+@pytest.mark.parametrize("kind", ["collection", "disbursement"])
+def test_an_answer_that_was_overtaken_by_another_moves_money_once(
+    desk: Desk, company: Company, kind: str, first: Answer, last: Answer
+) -> None:
+    desk.order(kind)
+    company.asked, company.told = [last], [first]
+
+    def overtake() -> None:
+        company.while_asked = lambda: None
+        assert desk.settlement.bring_forward(desk.row.provider_reference)
+        other = desk.another_worker()
+        (claimed,) = other.claim(1)
+        other.advance(claimed)
+        desk.check()
+
+    company.while_asked = overtake
+    (claimed,) = desk.settlement.claim(1)
+    desk.settlement.advance(claimed)
+    if first is not FAILURE:
+        desk.check()
+    row = desk.row
+    if SUCCESS in (first, last):
+        assert row.status == "succeeded"
+        assert row.late == (first is FAILURE)
+    elif FAILURE in (first, last):
+        assert row.status == "failed"
+    else:
+        assert row.status in ("pending", "ambiguous")
+        assert row.asked_at is not None, "what another worker may have sent is never called unsent"
+    if (first, last) == (SUCCESS, FAILURE):
+        assert row.review_reason == REVIEW_CONTRADICTION
+
+
+def test_a_request_that_could_not_leave_is_tried_again_and_then_called_off(desk: Desk, company: Company) -> None:
+    company.asked = [NOT_SENT]
+    desk.order("disbursement")
+    desk.work(50)
+    assert desk.row.status == "submitted"
+    assert len(company.asks) > 5
+    desk.work(20)
+    assert (desk.row.status, desk.row.failure_code) == ("failed", "PROVIDER_UNAVAILABLE")
+    assert desk.row.ask_attempts == 0
+
+
+def test_an_enquiry_that_could_not_leave_proves_nothing(desk: Desk, company: Company) -> None:
+    desk.order("disbursement")
+    crashed = desk.another_worker()
+    crashed.at_kill_point = lambda point: 1 / 0 if point == "ask.recorded" else None
+    (claimed,) = crashed.claim(1)
+    with pytest.raises(ZeroDivisionError):
+        crashed.advance(claimed)
+    company.told = [NOT_SENT]
+    desk.clock.advance(61)
+    desk.work(300)
+    assert desk.row.status == "ambiguous"
+    assert company.asks == []
+
+
+def test_what_the_company_cannot_find_is_asked_again_under_the_same_name_when_it_must_be_lost(
+    desk: Desk, company: Company
+) -> None:
+    company.asked, company.told = [UNKNOWN], [NOT_FOUND]
+    desk.order()
+    desk.work(50)
+    assert len(company.asks) == 1
+    desk.work(200)
+    assert len(company.asks) == 3, "asked again, and no more than twice again"
+    assert len({payment.provider_reference for payment in company.asks}) == 1
+    desk.work(600)
+    assert (len(company.asks), desk.row.status) == (3, "ambiguous")
+
+
+def test_an_accepted_payment_that_is_not_found_yet_stays_pending(desk: Desk, company: Company) -> None:
+    company.told = [NOT_FOUND, NOT_FOUND, SUCCESS]
+    desk.order()
+    desk.work(60)
+    assert desk.statuses == ["created", "submitted", "pending", "succeeded"]
+
+
+def test_what_nobody_can_confirm_goes_to_review_and_is_still_asked_about(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [UNKNOWN], [UNKNOWN]
+    desk.order("disbursement")
+    desk.work(1100)
+    row = desk.row
+    assert (row.status, row.review_reason, row.review_closed_at) == ("ambiguous", REVIEW_SILENT, None)
+    assert desk.events("transaction.needs_review") == 1
+    before = company.enquiries
+    desk.work(3 * 3600)
+    assert 2 <= company.enquiries - before <= 4
+    assert desk.events("transaction.needs_review") == 1
+    company.told = [SUCCESS]
+    desk.work(4000)
+    row = desk.row
+    assert (row.status, row.late) == ("succeeded", False)
+    assert row.review_closed_at is not None
+
+
+def test_another_amount_than_asked_moves_nothing_and_goes_to_review(desk: Desk, company: Company) -> None:
+    company.told = [replace(SUCCESS, amount_cents=499_999)]
+    desk.order()
+    desk.work(60)
+    row = desk.row
+    assert (row.status, row.review_reason, row.due_at) == ("pending", REVIEW_AMOUNT.format("4999.99"), None)
+    assert desk.row.provider_transaction_id == "R-1"
+
+
+def test_a_failure_gets_one_more_look_and_a_look_that_failed_is_made_again(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [UNKNOWN, SUCCESS]
+    desk.order()
+    desk.work(700)
+    assert (desk.row.status, company.enquiries) == ("failed", 1)
+    desk.work(600)
+    row = desk.row
+    assert (row.status, row.late, row.review_reason) == ("succeeded", True, REVIEW_LATE)
+    assert row.review_closed_at is None
+
+
+def test_a_failure_that_stays_one_is_looked_at_once(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [FAILURE]
+    desk.order()
+    desk.work(5000)
+    assert (desk.row.status, desk.row.due_at, company.enquiries) == ("failed", None, 1)
+    assert desk.statuses == ["created", "submitted", "failed"]
+
+
+@pytest.mark.parametrize("was_sent", [False, True])
+def test_a_company_that_is_switched_off_midway_ends_only_what_was_never_sent(
+    desk: Desk, company: Company, was_sent: bool
+) -> None:
+    desk.order("disbursement")
+    if was_sent:
+        desk.work()
+    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    desk.work(100)
+    assert desk.row.status == ("pending" if was_sent else "failed")
+    desk.work(3 * 3600)
+    assert desk.row.review_reason == (REVIEW_SILENT if was_sent else None)
+    if was_sent:
+        company.told = [SUCCESS]
+        desk.settlement = desk.another_worker()
+        desk.work(3700)
+        assert desk.row.status == TransactionStatus.SUCCEEDED
+
+
+def test_a_company_out_of_breath_keeps_the_order_of_those_who_wait(desk: Desk, company: Company) -> None:
+    ids = []
+    for number in range(6):
+        ids.append(desk.order(reference=str(number)))
+        desk.clock.advance(0.01)
+    allowed = 2
+
+    def within_pace(_: str) -> bool:
+        nonlocal allowed
+        allowed -= 1
+        return allowed >= 0
+
+    worker = desk.another_worker(within_pace)
+    for claimed in worker.claim(4):
+        worker.advance(claimed)
+    assert [payment.transaction_id for payment in company.asks] == ids[:2]
+    assert worker.claim(6) == [], "it is left alone for a moment"
+    desk.clock.advance(0.3)
+    allowed = 10
+    for claimed in worker.claim(6):
+        worker.advance(claimed)
+    assert [payment.transaction_id for payment in company.asks] == ids
+
+
+def test_a_callback_brings_the_next_enquiry_forward_and_is_named_as_its_source(desk: Desk, company: Company) -> None:
+    company.told = [PENDING, SUCCESS]
+    desk.order()
+    desk.work(8)
+    reference = desk.row.provider_reference
+    assert desk.settlement.bring_forward(reference)
+    assert not desk.settlement.bring_forward(reference), "it is due already"
+    desk.work()
+    assert desk.statuses[-1] == "succeeded"
+    assert desk.view.events[-1].source == "callback"
+    assert not desk.settlement.bring_forward(reference), "there is nothing left to hurry"
+    assert not desk.settlement.bring_forward("00000000-0000-4000-8000-000000000000")
+
+
+def test_a_callback_before_anything_was_asked_changes_nothing(desk: Desk, company: Company) -> None:
+    desk.order()
+    assert not desk.settlement.bring_forward(desk.row.provider_reference)
+    desk.work()
+    assert len(company.asks) == 1
+
+
+def test_a_callback_after_a_failure_finds_the_late_success(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [SUCCESS]
+    desk.order("disbursement")
+    desk.work()
+    assert desk.settlement.bring_forward(desk.row.provider_reference)
+    desk.work()
+    row = desk.row
+    assert (row.status, row.late, row.review_reason) == ("succeeded", True, REVIEW_LATE)
+    assert balances(desk.call.client_id)["main"] == (0, 0)
+
+
+def test_a_refund_that_falls_silent_keeps_its_reservation_and_is_asked_once(desk: Desk, company: Company) -> None:
+    company.asked = [SUCCESS, UNKNOWN]
+    original = desk.order()
+    desk.work()
+    company.told = [UNKNOWN]
+    recorded = desk.house.transactions.refund(CreateRefund(original, "back"), desk.call)
+    desk.id = recorded.transaction.transaction_id
+    desk.work(1100)
+    assert (desk.row.status, desk.row.review_reason) == ("ambiguous", REVIEW_SILENT)
+    assert balances(desk.call.client_id)["main"] == (500_000, 500_000)
+    assert len(company.asks) == 2
+    assert company.asks[1].original_provider_transaction_id == "R-1"

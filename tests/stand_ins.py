@@ -1,0 +1,91 @@
+"""Stand-ins of the money companies as processes of their own, and the settings that lead to them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.rpc.redis_server import free_port
+
+_REPOSITORY = Path(__file__).parents[1]
+_MTN_KEYS = {"API_USER": "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11", "API_KEY": "an-api-key"}
+
+
+class StandInProcess:
+    """One company: its address, its book, and the switches that make it misbehave."""
+
+    def __init__(self, company: str, *options: str) -> None:
+        self.port = free_port()
+        self.base_url = f"http://127.0.0.1:{self.port}"
+        command = [sys.executable, "-m", f"simulators.{company}", "--port", str(self.port), *options]
+        self._process = subprocess.Popen(command, cwd=_REPOSITORY, stdout=subprocess.PIPE, text=True)
+        assert "stand-in at" in self._process.stdout.readline()
+
+    def control(self, method: str, path: str, body: Any = None) -> Any:
+        """Use one of its controls."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            headers = {"Content-Type": "application/json"}
+            connection.request(method, f"/_control/{path}", None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            assert answer.status == 200, answer.read()
+            return json.loads(answer.read())
+        finally:
+            connection.close()
+
+    def flick(self, **switches: Any) -> None:
+        """Set some of its switches."""
+        self.control("PUT", "switches", switches)
+
+    def reset(self) -> None:
+        """Let it forget everything."""
+        self.control("POST", "reset")
+
+    def book(self) -> dict[str, Any]:
+        """What it believes happened."""
+        return dict(self.control("GET", "book"))
+
+    def paid(self) -> dict[str, int]:
+        """The references of the payments that it moved, and their amounts in cents."""
+        return {each["reference"]: each["amount_cents"] for each in self.book()["payments"] if each["paid"]}
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait(20)
+        self._process.stdout.close()
+
+
+def start_mtn(*options: str) -> StandInProcess:
+    """An MTN that is live: with callbacks, in shillings."""
+    keys = ["--api-user", _MTN_KEYS["API_USER"], "--api-key", _MTN_KEYS["API_KEY"]]
+    return StandInProcess("mtn", "--environment", "mtnuganda", *keys, *options)
+
+
+def start_airtel(*options: str) -> StandInProcess:
+    """An Airtel Money."""
+    return StandInProcess("airtel", *options)
+
+
+def mtn_settings(base_url: str) -> dict[str, str]:
+    """The settings that switch this MTN on."""
+    products = {
+        f"USSD_MTN_{product.upper()}_{name}": value
+        for product in ("collection", "disbursement")
+        for name, value in {"SUBSCRIPTION_KEY": f"{product}-key", **_MTN_KEYS}.items()
+    }
+    return {"USSD_MTN_BASE_URL": base_url, "USSD_MTN_ENVIRONMENT": "mtnuganda", **products}
+
+
+def airtel_settings(base_url: str) -> dict[str, str]:
+    """The settings that switch this Airtel on."""
+    return {
+        "USSD_AIRTEL_BASE_URL": base_url,
+        "USSD_AIRTEL_CLIENT_ID": "airtel-client",
+        "USSD_AIRTEL_CLIENT_SECRET": "airtel-secret",
+        "USSD_AIRTEL_PIN": "1234",
+    }
