@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from tests.conftest import MovableClock
 from tests.services.money import a_client, balances, deposit, operator, wish, work
-from ussd_server.app import Services
 from ussd_server.cli import main
+from ussd_server.house import Services
 from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import CreateRefund, TransactionType
 from ussd_server.rpc.status import Code, ServiceError
