@@ -15,6 +15,7 @@ _AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _UPPER_BOUND = Decimal(1_000_000)
+_EXACT_DIGITS = 28
 # Beyond this a JSON number is not the same number to everybody who reads it (RFC 8259, section 6).
 _LARGEST_WHOLE = 2**53
 
@@ -57,8 +58,10 @@ class Amount(fields.Field[int]):
         # The size comes first: a number such as 1e999999 must not be multiplied out. A bool is an int to Python.
         if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 < value < _UPPER_BOUND:
             raise self.make_error("invalid")
-        cents = Decimal(value) * 100
-        if cents != cents.to_integral_value():
+        number = Decimal(value)
+        cents = number * 100
+        # Longer numbers would be rounded by the multiplication.
+        if len(number.as_tuple().digits) > _EXACT_DIGITS or cents != cents.to_integral_value():
             raise self.make_error("invalid")
         return int(cents)
 

@@ -19,8 +19,7 @@ def taken_and_given(kind: type[Schema]) -> list[type[Schema]]:
     found = list(kind.__subclasses__())
     for schema in found:
         found += schema.__subclasses__()
-    assert len(found) > 10
-    return found
+    return [schema for schema in found if schema.__module__.startswith("schemas.")]
 
 
 def test_every_example_is_accepted_by_its_own_schema() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from flask import Request
@@ -15,7 +15,8 @@ from ussd_server.rpc.status import Code, ServiceError
 
 MAX_BODY_BYTES = 64 * 1024
 _MAX_DEPTH = 32
-_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# A string that never ends is taken to the end: were it skipped, every quote in it would begin another search.
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -56,7 +57,7 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
             body.decode("utf-8"),
             object_pairs_hook=_object_without_duplicates,
             parse_constant=_refuse_constant,
-            parse_float=Decimal,
+            parse_float=_decimal,
         )
         # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
         written = json.dumps(document, ensure_ascii=False, default=str)
@@ -112,6 +113,14 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) != len(pairs):
         raise ValueError("a name stands twice")
     return document
+
+
+def _decimal(text: str) -> Decimal:
+    """A number with every digit; infinite, so that it fits nowhere, when a Decimal cannot hold its exponent."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("Infinity")
 
 
 def _refuse_constant(_: str) -> Any:
