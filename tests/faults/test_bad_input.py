@@ -363,3 +363,17 @@ def test_what_is_no_collection_cannot_be_given_back(tenant: Tenant) -> None:
     path = f"/api/transactions/{deposit['transaction_id']}/refunds"
     reply = tenant.ask("POST", path, json={"reference": "back"})
     assert (reply.status_code, reply.json["error"]) == (400, "INVALID_REQUEST")
+
+
+def test_a_period_at_the_ends_of_time_is_an_ordinary_period(app: Flask, tenant: Tenant) -> None:
+    for rule in stated_rules(app):
+        if "from" in {field.data_key for field in route_of(app, rule).query.fields.values()}:
+            for moment in ("0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59.999999Z"):
+                for name in ("from", "to"):
+                    reply = tenant.ask("GET", f"{filled(rule, tenant)}?{name}={moment}")
+                    assert reply.status_code == 200, (rule, name, moment, reply.text)
+    period = {"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59Z"}
+    assert tenant.ask("POST", "/api/events/redeliver", json=period).status_code == 200
+    expiry = {"expires_at": "9999-12-31T23:59:59.999999Z"}
+    assert tenant.ask("POST", "/api/clients/api-keys", json=expiry).status_code == 201
+    assert tenant.ask("GET", "/api/clients/api-keys").status_code == 200
