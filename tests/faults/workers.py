@@ -51,7 +51,7 @@ class WorkerProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ussd_server.cli", "worker"],
             cwd=_REPOSITORY,
-            env=environment(settings.data_dir, **_named(settings), **more),
+            env=environment(settings.data_dir, **(_named(settings) | more)),
         )
         self.pid = self._process.pid
 
@@ -68,7 +68,7 @@ class WorkerProcess:
 @contextmanager
 def house_of(settings: Settings, clock: MovableClock, **more: str) -> Iterator[Services]:
     """The house that the same settings make, in this process and with a clock that can be moved."""
-    with mock.patch.dict(os.environ, environment(settings.data_dir, **_named(settings), **more), clear=True):
+    with mock.patch.dict(os.environ, environment(settings.data_dir, **(_named(settings) | more)), clear=True):
         read = read_settings()
     settings = replace(settings, companies=read.companies, provider_timeout_seconds=1)
     house = build_services(settings, clock)

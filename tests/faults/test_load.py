@@ -1,0 +1,105 @@
+"""One reference, many hands, and processes that are killed under them: one charge."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.journeys.service import Service, descendants, environment, eventually
+from tests.rpc.redis_server import free_port
+from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
+
+HANDS, CALLS_OF_A_HAND, KEYS = 50, 8, 10
+WISH = {"type": "collection", "phone_number": "+256772123456", "amount": 5000, "reference": "contested"}
+
+
+@pytest.fixture
+def mtn() -> Iterator[StandInProcess]:
+    company = start_mtn("--approve-delay", "1")
+    yield company
+    company.stop()
+
+
+@pytest.fixture
+def service(tmp_path: Path, mtn: StandInProcess) -> Iterator[Service]:
+    port = free_port()
+    running = Service(
+        tmp_path / "data",
+        port,
+        USSD_WORKERS="2",
+        USSD_PUBLIC_URL=f"http://127.0.0.1:{port}",
+        **mtn_settings(mtn.base_url),
+    )
+    yield running
+    running.stop()
+
+
+def test_fifty_hands_repeating_one_reference_through_kills_charge_once(service: Service, mtn: StandInProcess) -> None:
+    keys = fresh_keys(service)
+    before = service.call("GET", "/api/balance", headers=keys[0])[1]["data"]["current"]
+    answers: list[tuple[int, str]] = []
+    lost: list[str] = []
+
+    def repeat(key: dict[str, str]) -> None:
+        for _ in range(CALLS_OF_A_HAND):
+            try:
+                status, body = service.call("POST", "/api/transactions", WISH, key)
+            except (OSError, http.client.HTTPException, ValueError):
+                lost.append("a killed process took the answer with it")
+                continue
+            answers.append((status, body["data"]["transaction_id"] if status < 300 else body["error"]))
+
+    hands = [threading.Thread(target=repeat, args=(keys[number % KEYS],)) for number in range(HANDS)]
+    for hand in hands:
+        hand.start()
+    kill(service, "ussd_server.cli worker")
+    time.sleep(0.3)
+    kill(service, "gunicorn")
+    for hand in hands:
+        hand.join()
+    assert {status for status, _ in answers} <= {200, 201, 503}, sorted(set(answers))
+    (transaction_id,) = {name for status, name in answers if status < 300}
+    assert sum(status == 201 for status, _ in answers) <= 1
+    assert len(answers) > len(lost)
+
+    def record() -> dict[str, Any]:
+        data: dict[str, Any] = service.call("GET", f"/api/transactions/{transaction_id}", headers=keys[1])[1]["data"]
+        return data
+
+    eventually(lambda: record()["status"] == "succeeded")
+    assert mtn.paid() == {record()["provider_reference"]: 500_000}
+    assert service.call("GET", "/api/balance", headers=keys[0])[1]["data"]["current"] == before + 5000
+    assert is_sound(service)
+
+
+def fresh_keys(service: Service) -> list[dict[str, str]]:
+    """Keys of one client, because one key alone may not call so often."""
+    who = {name: service.demonstration[name] for name in ("email", "password")}
+    token = service.call("POST", "/api/clients/login", who)[1]["data"]["access_token"]
+    bearer = {"Authorization": f"Bearer {token}"}
+    made = [service.call("POST", "/api/clients/api-keys", {}, bearer)[1]["data"] for _ in range(KEYS)]
+    return [{"x-api-key": key["apikey"], "x-api-secret": key["apisecret"]} for key in made]
+
+
+def kill(service: Service, program: str) -> None:
+    """Kill the newest process of a program: of gunicorn's that is one that serves, not their master."""
+    own = [pid for pid, line in descendants(service.pid).items() if program in line]
+    os.kill(max(own), signal.SIGKILL)
+
+
+def is_sound(service: Service) -> bool:
+    """What `ussd-server check` says of the service's books."""
+    command = [sys.executable, "-m", "ussd_server.cli", "check", "--json"]
+    done = subprocess.run(command, env=environment(service.folder), capture_output=True, text=True, check=False)
+    return bool(json.loads(done.stdout)["ok"])

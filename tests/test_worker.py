@@ -1,0 +1,72 @@
+"""The worker as processes: several share the work, and one that is asked to stop finishes what it began."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.faults.workers import WorkerProcess, broken_rules, house_of
+from tests.journeys.service import eventually
+from tests.services.money import a_client, balances, wish
+from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
+from ussd_server.models.transactions import Transaction
+from ussd_server.settings import Settings
+from ussd_server.worker import kill_point
+
+NUMBER = "+256772123456"
+
+
+@pytest.fixture(scope="module")
+def company() -> Iterator[StandInProcess]:
+    company = start_mtn()
+    yield company
+    company.stop()
+
+
+@pytest.fixture
+def mtn(company: StandInProcess) -> StandInProcess:
+    company.reset()
+    return company
+
+
+def test_several_workers_share_the_work_and_ask_for_each_payment_once(
+    settings: Settings, clock: MovableClock, mtn: StandInProcess
+) -> None:
+    more = mtn_settings(mtn.base_url) | {"USSD_MTN_ENQUIRY_SECONDS": "0.5"}
+    with house_of(settings, clock, **more) as house:
+        call = a_client()
+        for number in range(12):
+            house.transactions.create(wish(number=NUMBER, reference=str(number)), call)
+        workers = [WorkerProcess(settings, **more) for _ in range(3)]
+        eventually(lambda: not Transaction.select().where(Transaction.status != "succeeded").exists())
+        assert [worker.end(signal.SIGTERM) for worker in workers] == [0, 0, 0]
+        submitted = Counter(
+            {each["reference"]: each["count"] for each in mtn.book()["requests"] if each["endpoint"] == "requesttopay"}
+        )
+        assert (len(submitted), set(submitted.values())) == (12, {1})
+        assert balances(call.client_id)["main"] == (12 * 500_000, 0)
+        assert broken_rules() == []
+
+
+def test_a_worker_that_is_asked_to_stop_finishes_what_it_began(
+    settings: Settings, clock: MovableClock, mtn: StandInProcess
+) -> None:
+    mtn.flick(calls=["submit"], slow_seconds=1.5)
+    more = mtn_settings(mtn.base_url) | {"USSD_PROVIDER_TIMEOUT_SECONDS": "10"}
+    with house_of(settings, clock, **more) as house:
+        made = house.transactions.create(wish(number=NUMBER), a_client()).transaction.transaction_id
+        worker = WorkerProcess(settings, **more)
+        eventually(lambda: Transaction.get_by_id(made).status == "submitted")
+        assert worker.end(signal.SIGTERM) == 0
+        row = Transaction.get_by_id(made)
+        assert (row.status, row.leased_until) == ("pending", None)
+        assert row.due_at is not None
+
+
+def test_no_kill_point_kills_nobody() -> None:
+    kill_point(None)("ask.recorded")
+    kill_point("ask.answered")("ask.recorded")
