@@ -74,7 +74,12 @@ def test_a_picture_shows_every_node_once_and_nothing_overlaps(name: str) -> None
     for number, (x, y, width, height) in enumerate(boxes):
         for other_x, other_y, _, other_height in boxes[number + 1 :]:
             assert abs(x - other_x) >= width or y + height <= other_y or other_y + other_height <= y
-    assert len(list(drawn.iter(f"{SVG}path"))) == len(graph(document)["edges"])
+    told = graph(document)
+    column = {node["id"]: node["rank"] for node in told["nodes"]}
+    onwards = [way for way in told["edges"] if column[way["to"]] > column[way["from"]]]
+    written = " ".join(text.text or "" for text in drawn.iter(f"{SVG}text"))
+    assert len(list(drawn.iter(f"{SVG}path"))) == 2 * len(onwards), "a line and its head"
+    assert all(f"→ {way['to'][:8]}" in written for way in told["edges"] if way not in onwards)
     assert all(0 <= x <= int(drawn.attrib["width"]) - width for x, _, width, _ in boxes)
     assert all(0 <= y <= int(drawn.attrib["height"]) - height for _, y, _, height in boxes)
 

@@ -1,4 +1,4 @@
-"""A menu drawn as SVG: columns of boxes from the first screen to the last, with a line for every way."""
+"""A menu drawn as SVG: columns of boxes from the first screen to the last, with a line for every way onwards."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from ussd_server.menus.document import Document
 from ussd_server.menus.graph import graph
 
 WIDTH, GAP, MARGIN, LINE = 200, 150, 24, 15
-CHARACTERS_A_LINE = 30
+# Sans-serif fonts differ in width; in the widest of the usual ones so many still fit into a box, and before the next.
+CHARACTERS_A_LINE = 28
+CHARACTERS_OF_A_WAY = 24
 MAX_LINES = 3
 SWEEPS = 4
 
 _COLOURS = {"pay": "#fde2c8", "confirm": "#fff3bf", "end": "#e3e6ea", "menu": "#d9ecff", "list": "#d9ecff"}
 _DEED_COLOUR, _OTHER_COLOUR = "#e6dcf7", "#e2f4e4"
+_PAPER_COLOUR, _LINE_COLOUR = "#ffffff", "#5b6b7b"
 _DEEDS = ("http", "balance", "lookup_name", "handover")
 
 
@@ -35,7 +38,10 @@ class Box:
 
 
 def draw(document: Document) -> str:
-    """Give the SVG of a document: columns by distance from the start, crossings reduced, nothing overlapping."""
+    """Give the SVG of a document: columns by distance from the start, crossings reduced, nothing overlapping.
+
+    A way to an earlier or the same column is told in words beside its box: its line would run behind the boxes between.
+    """
     described = graph(document)
     ways: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for edge in described["edges"]:
@@ -58,10 +64,16 @@ def draw(document: Document) -> str:
         },
     )  # fmt: skip
     Xml.SubElement(svg, "title").text = document.title or document.id
-    Xml.SubElement(svg, "rect", {"width": "100%", "height": "100%", "fill": "#ffffff"})
-    for box in boxes.values():
-        for position, way in enumerate(ways[box.name]):
-            _draw_way(svg, box, position, boxes[way["to"]], way["label"])
+    Xml.SubElement(svg, "rect", {"width": "100%", "height": "100%", "fill": _PAPER_COLOUR})
+    places = [
+        (box, box.y + LINE * position, way) for box in boxes.values() for position, way in enumerate(ways[box.name], 1)
+    ]
+    for box, y, way in places:
+        if boxes[way["to"]].column > box.column:
+            _draw_line(svg, box.x + WIDTH, y, boxes[way["to"]])
+    for box, y, way in places:
+        is_onwards = boxes[way["to"]].column > box.column
+        _draw_label(svg, box.x + WIDTH, y, way["label"], None if is_onwards else way["to"])
     for box in boxes.values():
         _draw_box(svg, box, is_start=box.name == document.start)
     return Xml.tostring(svg, encoding="unicode")
@@ -103,27 +115,29 @@ def _place(columns: list[list[Box]], ways: dict[str, list[dict[str, Any]]]) -> i
     return tallest
 
 
-def _draw_way(svg: Xml.Element, box: Box, position: int, target: Box, label: str) -> None:
-    """Draw a line from its own place on the right of a box to the left of another; a way back is dashed."""
-    x, y = box.x + WIDTH, box.y + LINE * (position + 1)
-    to_x, to_y = target.x, target.y + target.height // 2
-    forward = target.column > box.column
-    bend = GAP // 2 if forward else GAP
-    line = {
-        "d": f"M{x} {y} C{x + bend} {y} {to_x - bend} {to_y} {to_x} {to_y}",
-        "fill": "none",
-        "stroke": "#5b6b7b" if forward else "#b0b9c2",
-    }
-    Xml.SubElement(svg, "path", line if forward else {**line, "stroke-dasharray": "4 3"})
-    Xml.SubElement(svg, "circle", {"cx": str(to_x), "cy": str(to_y), "r": "3", "fill": "#5b6b7b"})
-    if label:
-        text = Xml.SubElement(svg, "text", {"x": str(x + 4), "y": str(y - 3), "fill": "#34404c", "font-size": "10"})
-        text.text = _shortened(label, 24)
+def _draw_line(svg: Xml.Element, x: int, y: int, target: Box) -> None:
+    """Draw an arrow from the right of a box to the left of another."""
+    to_x, to_y, bend = target.x, target.y + target.height // 2, GAP // 2
+    curve = f"M{x} {y} C{x + bend} {y} {to_x - bend} {to_y} {to_x} {to_y}"
+    Xml.SubElement(svg, "path", {"d": curve, "fill": "none", "stroke": _LINE_COLOUR})
+    head = f"M{to_x} {to_y} l-8 -4 v8 z"
+    Xml.SubElement(svg, "path", {"d": head, "fill": _LINE_COLOUR})
+
+
+def _draw_label(svg: Xml.Element, x: int, y: int, label: str, back_to: str | None) -> None:
+    """Write what a way is called above the beginning of its line, or where it goes back to."""
+    told = _shortened(label, CHARACTERS_OF_A_WAY)
+    if back_to is not None:
+        told = f"{_shortened(label, CHARACTERS_OF_A_WAY // 2)} → {_shortened(back_to, CHARACTERS_OF_A_WAY // 2)}".strip()
+    place = {"x": str(x + 4), "y": str(y - 3 if back_to is None else y + 3), "font-size": "10"}
+    # First a rim in the colour of the paper, so that a line that passes by does not strike it out.
+    for paint in ({"stroke": _PAPER_COLOUR, "stroke-width": "3", "fill": _PAPER_COLOUR}, {"fill": "#34404c"}):
+        Xml.SubElement(svg, "text", {**place, **paint}).text = told
 
 
 def _draw_box(svg: Xml.Element, box: Box, *, is_start: bool) -> None:
     fill = _DEED_COLOUR if box.kind in _DEEDS else _COLOURS.get(box.kind, _OTHER_COLOUR)
-    frame = {"stroke": "#1f6feb" if is_start else "#5b6b7b", "stroke-width": "3" if is_start else "1", "rx": "6"}
+    frame = {"stroke": "#1f6feb" if is_start else _LINE_COLOUR, "stroke-width": "3" if is_start else "1", "rx": "6"}
     place = {"x": str(box.x), "y": str(box.y), "width": str(WIDTH), "height": str(box.height)}
     Xml.SubElement(svg, "rect", {**place, **frame, "fill": fill})
     for number, line in enumerate([f"{_shortened(box.name, 22)} ({box.kind})", *box.lines], start=1):
