@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from ussd_server.cli import open_house, show, with_json
 from ussd_server.cli.handset import draw
@@ -108,10 +110,11 @@ def _play(document: Document, raw: Any, number: int) -> dict[str, Any]:
 
 def _print_report(report: Report, document: Document) -> None:
     console = Console(highlight=False)
+    found = Table.grid(padding=(0, 2))
     for finding in report.findings:
         colour = "red" if finding.severity == "error" else "yellow"
-        console.print(f"[{colour}]{finding.severity:<8}[/]", end="")
-        console.print(f"{finding.node or 'document'}: {finding.message}", markup=False)
+        found.add_row(Text(finding.severity, colour), Text(f"{finding.node or 'document'}: {finding.message}"))
+    console.print(found)
     worst = max((each for each in report.findings if each.screen), key=_excess, default=None)
     if worst is not None and worst.screen is not None and worst.excess is not None:
         budget = document.budget_for(worst.network or "")

@@ -128,7 +128,8 @@ def _draw_label(svg: Xml.Element, x: int, y: int, label: str, back_to: str | Non
     """Write what a way is called above the beginning of its line, or where it goes back to."""
     told = _shortened(label, CHARACTERS_OF_A_WAY)
     if back_to is not None:
-        told = f"{_shortened(label, CHARACTERS_OF_A_WAY // 2)} → {_shortened(back_to, CHARACTERS_OF_A_WAY // 2)}".strip()
+        half = CHARACTERS_OF_A_WAY // 2
+        told = f"{_shortened(label, half)} → {_shortened(back_to, half)}".strip()
     place = {"x": str(x + 4), "y": str(y - 3 if back_to is None else y + 3), "font-size": "10"}
     # First a rim in the colour of the paper, so that a line that passes by does not strike it out.
     for paint in ({"stroke": _PAPER_COLOUR, "stroke-width": "3", "fill": _PAPER_COLOUR}, {"fill": "#34404c"}):
