@@ -86,7 +86,7 @@ class Child:
         deadline = time.monotonic() + self._grace_seconds
         while self._process.poll() is None:
             if is_hurried(max(0.0, min(1.0, deadline - time.monotonic()))) or time.monotonic() >= deadline:
-                log.warning("the %s process did not stop in time and was killed", self.name)
+                log.warning("the %s process had not stopped yet and was killed", self.name)
                 self._process.kill()
                 self._process.wait()
 

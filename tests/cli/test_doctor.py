@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_healthy_installation_has_nothing_to_mend(folder: Path, database_url: str, redis_url: str) -> None:
     status, findings = diagnose(folder, USSD_DATABASE_URL=database_url, USSD_REDIS_URL=redis_url)
     assert status == 0
-    assert set(findings) == {"settings", "data folder", "secrets", "database", "clock", "Redis"}
+    assert set(findings) == {"settings", "data folder", "secrets", "database", "clock", "Redis", "sandbox"}
     assert all(finding["mend"] is None for finding in findings.values())
 
 
@@ -50,6 +50,13 @@ def test_a_database_that_was_never_migrated_is_named(folder: Path) -> None:
     assert "migrate" in diagnose(folder)[1]["database"]["mend"]
     (folder / "ussd.db").touch()
     assert diagnose(folder)[1]["database"]["mend"] == "Run `ussd-server migrate`."
+
+
+def test_a_money_company_that_does_not_answer_is_named(folder: Path) -> None:
+    product = {f"USSD_MTN_COLLECTION_{name}": "x" for name in ("SUBSCRIPTION_KEY", "API_USER", "API_KEY")}
+    findings = diagnose(folder, USSD_MTN_BASE_URL="http://127.0.0.1:1", **product)[1]
+    assert findings["sandbox"]["mend"] is None
+    assert findings["mtn"]["mend"] == "Check the network and the settings that begin with USSD_MTN_."
 
 
 def test_settings_that_cannot_be_used_are_all_named(folder: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import click
 
 from ussd_server.cli import show, with_json
+from ussd_server.companies import build_companies
+from ussd_server.messages.providers import Direction
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, database_now, open_database
 from ussd_server.models.schema import missing_migrations
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect
@@ -18,6 +20,7 @@ from ussd_server.settings import Settings, SettingsError, configure_logging, rea
 # Tokens and gateways' times are compared with clocks elsewhere; more than this is noticed.
 _WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
 _REDIS_TIMEOUT_SECONDS = 2.0
+_COMPANY_TIMEOUT_SECONDS = 5.0
 _CONNECTIONS = 2
 
 
@@ -34,7 +37,7 @@ class Finding:
 @with_json
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
-    """Look at settings, files, database, Redis and clock; exit code 1 when something is wrong."""
+    """Look at settings, files, database, clock, Redis and money companies; exit code 1 when something is wrong."""
     findings = list(_findings())
     text = "\n".join(
         f"ok     {each.part}: {each.found}"
@@ -63,6 +66,7 @@ def _findings() -> Iterator[Finding]:
     yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
     yield from _database(settings)
     yield _redis(settings)
+    yield from _companies(settings)
 
 
 def _privacy(part: str, path: Path, origin: str) -> Finding:
@@ -115,3 +119,16 @@ def _redis(settings: Settings) -> Finding:
     except REDIS_TROUBLE:
         return Finding("Redis", "it does not answer", mend)
     return Finding("Redis", "answers")
+
+
+def _companies(settings: Settings) -> Iterator[Finding]:
+    """Every money company is asked for our balance, which needs the network, its address and our keys to be right."""
+    companies = build_companies(settings, lambda: datetime.now(UTC), lambda _: "")
+    if not companies:
+        yield Finding("money companies", "none is switched on", "Set those of USSD_MTN_ or USSD_AIRTEL_ that apply.")
+    for company in companies:
+        if any(company.balance_cents(each, _COMPANY_TIMEOUT_SECONDS) is not None for each in Direction):
+            yield Finding(company.name, "tells our balance")
+        else:
+            mend = f"Check the network and the settings that begin with USSD_{company.name.upper()}_."
+            yield Finding(company.name, "does not tell our balance", mend)
