@@ -47,6 +47,8 @@ class Settings:
     provider_timeout_seconds: int = 20
     public_url: str | None = None
     kill_point: str | None = None
+    keep_sessions_days: int = 90
+    keep_deliveries_days: int = 30
 
     @property
     def is_sandbox(self) -> bool:
@@ -56,7 +58,7 @@ class Settings:
     @property
     def delivery_slots(self) -> int:
         """How many webhooks a worker calls at the same time: receivers are slower than money companies."""
-        return 2 * self.worker_threads
+        return 4 * self.worker_threads
 
     @property
     def embeds_redis(self) -> bool:
@@ -103,6 +105,8 @@ def read_settings() -> Settings:
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
         public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
         kill_point=env.str("KILL_POINT", None),
+        keep_sessions_days=env.int("KEEP_SESSIONS_DAYS", 90, validate=validate.Range(1, 36_500)),
+        keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
     )
     try:
         env.seal()

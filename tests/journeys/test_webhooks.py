@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -72,6 +72,10 @@ def working(house: Services) -> Iterator[None]:
         worker.join()
 
 
+def count_delivered() -> int:
+    return Delivery.select().where(Delivery.status == "delivered").count()
+
+
 @pytest.mark.slow
 def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothing_out_of_order(
     house: Services, settings: Settings, record_property: Callable[[str, object], None]
@@ -96,7 +100,7 @@ def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothin
         kills = 0
         deadline = time.monotonic() + _PATIENCE_SECONDS
         next_kill = _EVENTS // 10
-        while len({received.id for received in taken}) < len(expected) and time.monotonic() < deadline:
+        while count_delivered() < len(expected) and time.monotonic() < deadline:
             if len(taken) >= next_kill:
                 # In the middle of the work, wherever it happens to be.
                 victim = chance.randrange(_SENDERS)
@@ -104,8 +108,9 @@ def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothin
                 senders[victim] = Sender(settings)
                 kills += 1
                 next_kill = len(taken) + _EVENTS // 10
-            time.sleep(0.01)
-        assert [sender.stop() for sender in senders] == [0] * _SENDERS
+            time.sleep(0.05)
+        # One that was started a moment ago may not listen to signals yet.
+        assert {sender.stop() for sender in senders} <= {0, -signal.SIGTERM}
 
     first_taken: dict[str, list[str]] = defaultdict(list)
     thing_of = {event: thing for thing, events in written.items() for event in events}
@@ -129,8 +134,7 @@ def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothin
     assert (figures["missing"], figures["out_of_order"], figures["badly_signed"]) == (0, 0, 0)
     assert kills >= 3
     assert len(receiver.calls) > 1.2 * len(expected)
-    states = Counter(row.status for row in Delivery.select(Delivery.status))
-    assert states == {"delivered": len(expected)}
+    assert count_delivered() == Delivery.select().count() == len(expected)
 
 
 def delays_of_the_nine(house: Services, *, with_one_that_hangs: bool) -> list[float]:

@@ -130,6 +130,7 @@ def test_without_grace_the_old_secret_ends_at_once(house: Services) -> None:
     call = a_client()
     with Receiver() as receiver:
         old = subscribe(house, call, receiver.url)
+        house.webhooks.rotate(RotateWebhook(old.id), call)
         new = house.webhooks.rotate(RotateWebhook(old.id, 0), call)
         happen(house, call)
         deliver(house)
@@ -251,7 +252,7 @@ def test_five_days_without_success_switch_the_webhook_off_and_enabling_starts_af
         calls = len(receiver.calls)
         deliver(house)
         statuses[0] = 200
-        house.webhooks.enable(NameWebhook(webhook.id), call)
+        assert house.webhooks.enable(NameWebhook(webhook.id), call).failing_since is None
         deliver(house)
         assert len(receiver.calls) == calls
         assert house.events.redeliver(NameEvent(missed), call).events == 1

@@ -92,9 +92,10 @@ class DeliveryService:
                     heads = _due_heads(webhook, now, room)
                     unproven_under_way += 0 if webhook.is_proven else len(heads)
                     chosen += heads
-            Delivery.update(
-                due_at=now + timedelta(seconds=self._pace.lease_seconds), lease_token=secrets.token_hex(8)
-            ).where(Delivery.id.in_(chosen)).execute()
+            if chosen:
+                Delivery.update(
+                    due_at=now + timedelta(seconds=self._pace.lease_seconds), lease_token=secrets.token_hex(8)
+                ).where(Delivery.id.in_(chosen)).execute()
         return chosen
 
     def send(self, delivery_id: str) -> None:
