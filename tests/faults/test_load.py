@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.journeys.keys import fresh_keys
 from tests.journeys.service import Service, descendants, environment, eventually
 from tests.rpc.redis_server import free_port
 from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
@@ -46,7 +47,7 @@ def service(tmp_path: Path, mtn: StandInProcess) -> Iterator[Service]:
 
 
 def test_fifty_hands_repeating_one_reference_through_kills_charge_once(service: Service, mtn: StandInProcess) -> None:
-    keys = fresh_keys(service)
+    keys = fresh_keys(service, KEYS)
     before = service.call("GET", "/api/balance", headers=keys[0])[1]["data"]["current"]
     answers: list[tuple[int, str]] = []
     lost: list[str] = []
@@ -81,15 +82,6 @@ def test_fifty_hands_repeating_one_reference_through_kills_charge_once(service: 
     assert mtn.paid() == {record()["provider_reference"]: 500_000}
     assert service.call("GET", "/api/balance", headers=keys[0])[1]["data"]["current"] == before + 5000
     assert is_sound(service)
-
-
-def fresh_keys(service: Service) -> list[dict[str, str]]:
-    """Keys of one client, because one key alone may not call so often."""
-    who = {name: service.demonstration[name] for name in ("email", "password")}
-    token = service.call("POST", "/api/clients/login", who)[1]["data"]["access_token"]
-    bearer = {"Authorization": f"Bearer {token}"}
-    made = [service.call("POST", "/api/clients/api-keys", {}, bearer)[1]["data"] for _ in range(KEYS)]
-    return [{"x-api-key": key["apikey"], "x-api-secret": key["apisecret"]} for key in made]
 
 
 def kill(service: Service, program: str) -> None:

@@ -1,0 +1,143 @@
+"""The whole service with both money companies beside it: money in, money out, money back, and the books agree."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.journeys.keys import fresh_keys
+from tests.journeys.service import Service, eventually
+from tests.rpc.redis_server import free_port
+from tests.stand_ins import StandInProcess, airtel_settings, mtn_settings, start_airtel, start_mtn
+from ussd_server.rpc.keyring import Keyring
+from ussd_server.rpc.tokens import Tokens
+from ussd_server.services.callbacks import callback_path
+
+NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
+# So long that, in a test, only a callback can bring an outcome.
+AN_HOUR = "3600"
+
+
+class Street:
+    """The service and its two companies."""
+
+    def __init__(self, folder: Path, enquiry_seconds: str) -> None:
+        folder.mkdir(mode=0o700)
+        port = free_port()
+        path = callback_path(Tokens(Keyring.create(folder / "secrets.json")), "airtel")
+        self.companies: dict[str, StandInProcess] = {
+            "mtn": start_mtn("--approve-delay", "0.5"),
+            "airtel": start_airtel("--approve-delay", "0.5", "--callback-url", f"http://127.0.0.1:{port}{path}"),
+        }
+        self.service = Service(
+            folder,
+            port,
+            USSD_PUBLIC_URL=f"http://127.0.0.1:{port}",
+            USSD_MTN_ENQUIRY_SECONDS=enquiry_seconds,
+            USSD_AIRTEL_ENQUIRY_SECONDS=enquiry_seconds,
+            **mtn_settings(self.companies["mtn"].base_url),
+            **airtel_settings(self.companies["airtel"].base_url),
+        )
+
+        # One key alone may not call so often.
+        self.keys = itertools.cycle(fresh_keys(self.service, 8))
+
+    def close(self) -> None:
+        self.service.stop()
+        for company in self.companies.values():
+            company.stop()
+
+    def order(self, path: str, **wish: Any) -> dict[str, Any]:
+        status, body = self.service.call("POST", path, wish, next(self.keys))
+        assert status == 201, body
+        return dict(body["data"])
+
+    def see(self, transaction_id: str) -> dict[str, Any]:
+        path = f"/api/transactions/{transaction_id}"
+        return dict(self.service.call("GET", path, headers=next(self.keys))[1]["data"])
+
+    def settled(self, made: dict[str, Any], status: str = "succeeded") -> dict[str, Any]:
+        """The record of a transaction once it has come to that status."""
+        eventually(lambda: self.see(made["transaction_id"])["status"] == status)
+        return self.see(made["transaction_id"])
+
+    def collect_disburse_and_refund(self, company: str, name: str) -> list[dict[str, Any]]:
+        """One of each with a company, under references that begin with `name`."""
+        wish = {"phone_number": NUMBERS[company], "amount": 5000}
+        collection = self.order("/api/transactions", type="collection", reference=f"{name} in", **wish)
+        disbursement = self.order("/api/transactions", type="disbursement", reference=f"{name} out", **wish)
+        collected, disbursed = self.settled(collection), self.settled(disbursement)
+        refund = self.order(f"/api/transactions/{collection['transaction_id']}/refunds", reference=f"{name} back")
+        refunded = self.settled(refund)
+        assert self.see(collection["transaction_id"])["status"] == "reversed"
+        return [collected, disbursed, refunded]
+
+    def balance(self) -> int:
+        return int(self.service.call("GET", "/api/balance", headers=next(self.keys))[1]["data"]["current"])
+
+
+@pytest.fixture
+def street(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Street]:
+    street = Street(tmp_path / "data", request.param)
+    yield street
+    street.close()
+
+
+def agree(street: Street, company: str, records: list[dict[str, Any]]) -> None:
+    """Both books tell of the same payments, once each, by the company's own numbers and with the same amounts."""
+    theirs = {each["reference"]: each for each in street.companies[company].book()["payments"] if each["paid"]}
+
+    def told(payment: dict[str, Any]) -> tuple[str, int]:
+        # Airtel answers a refund with its number of the payment that is given back.
+        named = theirs[payment["original"]] if payment["original"] and company == "airtel" else payment
+        return named["receipt"], payment["amount_cents"]
+
+    assert sorted(map(told, theirs.values())) == sorted(
+        (ours["provider_transaction_id"], ours["amount"] * 100) for ours in records
+    )
+    # Nor does Airtel take a name of ours for a refund.
+    assert {ours["provider_reference"] for ours in records if company == "mtn" or ours["type"] != "refund"} <= set(
+        theirs
+    )
+
+
+@pytest.mark.parametrize("street", [AN_HOUR], indirect=True)
+def test_callbacks_bring_every_outcome_once_however_often_and_in_whatever_order_they_come(street: Street) -> None:
+    before = street.balance()
+    records: dict[str, list[dict[str, Any]]] = {"mtn": [], "airtel": []}
+    for name, switches in {
+        "plain": {},
+        "doubled": {"callback_copies": 3},
+        "by POST": {"callback_method": "POST"},
+        "with another amount": {"wrong_callback_amount": True},
+    }.items():
+        for company, stand_in in street.companies.items():
+            stand_in.flick(**switches)
+            records[company] += street.collect_disburse_and_refund(company, f"{company} {name}")
+    for company, made in records.items():
+        agree(street, company, made)
+        sources = {record["events"][-1]["source"] for record in made if record["type"] == "collection"}
+        assert sources == {"callback"}
+    assert street.balance() == before - 4 * 2 * 5000, "what came in went back, and what went out is gone"
+
+
+@pytest.mark.parametrize("street", ["0.5"], indirect=True)
+def test_without_callbacks_or_with_late_ones_polling_finds_the_same_outcomes(street: Street) -> None:
+    before = street.balance()
+    street.companies["airtel"].flick(disbursements_pending=True)
+    for company, stand_in in street.companies.items():
+        stand_in.flick(callbacks=False)
+        records = street.collect_disburse_and_refund(company, f"{company} silent")
+        stand_in.flick(callbacks=True, callback_delay_seconds=2.0)
+        records += street.collect_disburse_and_refund(company, f"{company} late")
+        # The late callbacks arrive, and change nothing.
+        eventually(lambda stand_in=stand_in: not stand_in.book()["callbacks_waiting"])  # type: ignore[misc]
+        agree(street, company, records)
+        assert [street.see(each["transaction_id"])["status"] for each in records] == [
+            "reversed", "succeeded", "succeeded", "reversed", "succeeded", "succeeded",
+        ]  # fmt: skip
+    assert street.balance() == before - 2 * 2 * 5000
