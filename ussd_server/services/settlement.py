@@ -12,6 +12,7 @@ import random
 import secrets
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment
 from ussd_server.messages.transactions import Source, TransactionStatus, TransactionType
@@ -72,6 +73,8 @@ class Settlement:
         self._breathless_until: dict[str, datetime] = {}
         self.at_kill_point: Callable[[str], None] = lambda _: None
         """Told every point at which fault tests may end the process."""
+        self.count_call: Callable[[str, str, Outcome], None] = lambda *_: None
+        """Told of every call to a company: its name, `ask` or `enquire`, and what the answer proved."""
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` transactions that are due, oldest first, to this caller; give their ids."""
@@ -81,7 +84,7 @@ class Settlement:
             due &= Transaction.provider.not_in(breathless)
         if not Transaction.select(Transaction.id).where(due).limit(1).exists():
             return []
-        chosen = Transaction.select(Transaction.id).where(due).order_by(Transaction.due_at).limit(limit)
+        chosen: Any = Transaction.select(Transaction.id).where(due).order_by(Transaction.due_at).limit(limit)
         if is_postgres():
             chosen = chosen.for_update("FOR NO KEY UPDATE SKIP LOCKED")
         with unit_of_work():
@@ -110,10 +113,12 @@ class Settlement:
             source = Source.SUBMIT
             self.at_kill_point("ask.recorded")
             answer = provider.ask(payment, self._timeout_seconds)
+            self.count_call(provider.name, "ask", answer.outcome)
             self.at_kill_point("ask.answered")
         else:
             source = Source(row.due_source)
             answer = provider.enquire(_payment(row), self._timeout_seconds)
+            self.count_call(provider.name, "enquire", answer.outcome)
             self.at_kill_point("enquiry.answered")
         self.conclude(transaction_id, provider.pace, answer, source, row.lease_token)
         self.at_kill_point("concluded")

@@ -261,7 +261,7 @@ class TransactionService:
         )
         if not row:
             raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
-        return row  # type: ignore[no-any-return]
+        return row
 
     def _new_row(
         self, client_id: str, kind: TransactionType, amount_cents: int, reference: str, digest: str, **more: object
