@@ -40,6 +40,8 @@ def routes(app: Flask) -> Iterator[tuple[str, frozenset[str], Route]]:
 
 def test_imports_go_down_the_stairs_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
+    # It would silence every logger that other tests of this process listen to.
+    monkeypatch.setattr("importlinter.cli._configure_logging", lambda *_: None)
     assert lint_imports(config_filename="setup.cfg", no_cache=True) == 0
 
 

@@ -33,11 +33,14 @@ from ussd_server.services.deliveries import DeliveryService
 from ussd_server.services.events import EventService
 from ussd_server.services.fanout import FanOut
 from ussd_server.services.gateways import GatewayService
+from ussd_server.services.gauges import Gauges
 from ussd_server.services.health import HealthService
 from ussd_server.services.house_keys import HouseKeyService
 from ussd_server.services.logins import LoginService
 from ussd_server.services.menus import MenuService
 from ussd_server.services.providers import Providers
+from ussd_server.services.pulse import Pulse
+from ussd_server.services.retention import Retention
 from ussd_server.services.review import ReviewService
 from ussd_server.services.sessions import Sessions
 from ussd_server.services.settlement import Settlement
@@ -92,6 +95,9 @@ class Services:
     events: EventService
     fanout: FanOut
     deliveries: DeliveryService
+    pulse: Pulse
+    gauges: Gauges
+    retention: Retention
 
 
 def build_services(settings: Settings, clock: Clock | None = None) -> Services:
@@ -122,6 +128,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         settings.provider_timeout_seconds,
     )
     guard = AddressGuard(allow_private=settings.allow_private_addresses)
+    pulse = Pulse(providers, clock)
     payments = TransactionService(providers, tokens, guard, clock, bell.ring, waiting_calls=settings.threads // 2)
     accounts = BalanceService(clock)
     channels = ChannelService(vault, clock)
@@ -160,6 +167,9 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             clock,
             settings.delivery_slots,
         ),
+        pulse=pulse,
+        gauges=Gauges(pulse, clock),
+        retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
     )
 
 

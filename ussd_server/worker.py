@@ -49,6 +49,7 @@ class Worker:
     def __init__(self, services: Services) -> None:
         self._services = services
         services.settlement.at_kill_point = kill_point(services.settings.kill_point)
+        services.settlement.count_call = services.pulse.count_call
         self._next_notices = 0.0
         self._next_housekeeping = 0.0
         self._pause = Event()
@@ -103,7 +104,7 @@ class Worker:
             release_connection()
 
     def _keep_house(self) -> None:
-        """What is done now and then: say which companies are away, end old sessions, follow the database's clock."""
+        """What is done now and then: notices, the clock, the pulse, removing what is old, ending old sessions."""
         if time.monotonic() >= self._next_notices:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
             for company in self._services.providers:
@@ -113,6 +114,8 @@ class Worker:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS
         anchor_clock(self._services.clock)
+        self._attempt("show its pulse", self._services.pulse.beat)
+        self._attempt("remove what is old", self._services.retention.clean)
         end_expired = partial(self._services.ussd.end_expired, _SESSIONS_AT_ONCE)
         while self._attempt("end sessions", end_expired) == _SESSIONS_AT_ONCE and not self._pause.is_set():
             continue

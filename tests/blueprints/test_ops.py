@@ -57,5 +57,6 @@ def test_calls_are_counted_by_route_and_never_by_path(web: FlaskClient) -> None:
     web.get("/ussd/africastalking/a-secret")
     counted = web.get("/metrics")
     assert counted.headers["Content-Type"].startswith("text/plain")
-    assert "ussd_calls_total{endpoint=" in counted.text
+    assert 'ussd_calls_total{code="NOT_FOUND",endpoint="gateways.take_step",status="404"}' in counted.text
+    assert "ussd_database_up 1.0" in counted.text
     assert "a-secret" not in counted.text

@@ -136,7 +136,8 @@ def test_the_counts_of_all_web_processes_are_added_up(service: Service) -> None:
     connection = socket.create_connection(("127.0.0.1", service.port))
     with connection, connection.makefile("rb") as answer:
         connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        counted = re.search(rb'ussd_calls_total\{endpoint="unknown",status="404"\} (\d+)', answer.read())
+        labels = rb'code="NOT_FOUND",endpoint="unknown",status="404"'
+        counted = re.search(rb"ussd_calls_total\{" + labels + rb"\} (\d+)", answer.read())
     assert counted
     assert int(counted[1]) == 20
 

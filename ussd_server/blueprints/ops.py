@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from flask import Response
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from schemas.health import LivenessRecord, ReadinessRecord
 from ussd_server.blueprints.doors import Doorway, by_anybody, services, speaks
@@ -31,8 +33,24 @@ def show_readiness(_: CallContext) -> dict[str, str]:
 @ops.get("/metrics", provide_automatic_options=False)
 @speaks("text/plain")
 def show_metrics() -> Response:
-    """What all processes counted since they were started, in the text format of Prometheus."""
-    return Response(generate_latest(_registry()), content_type=CONTENT_TYPE_LATEST)
+    """What all web processes counted, and what waits and works now, in the text format of Prometheus."""
+    now = CollectorRegistry()
+    now.register(_Now())
+    return Response(generate_latest(_registry()) + generate_latest(now), content_type=CONTENT_TYPE_LATEST)
+
+
+class _Now(Collector):
+    """The measures that are read when somebody asks."""
+
+    def collect(self) -> Iterable[Metric]:
+        """The measures as metrics, those of one name together."""
+        families: dict[str, Metric] = {}
+        for measure in services().gauges.read():
+            kind = "counter" if measure.name.endswith("_total") else "gauge"
+            name = measure.name.removesuffix("_total")
+            family = families.setdefault(name, Metric(name, measure.meaning, kind))
+            family.add_sample(measure.name, dict(measure.labels), measure.value)
+        return families.values()
 
 
 def _registry() -> CollectorRegistry:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,3 +12,16 @@ class Health:
 
     database: str
     redis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number that those who watch the service read: its name, what it means, its labels and its value.
+
+    A name that ends in `_total` only ever grows; any other goes up and down. Names carry their unit.
+    """
+
+    name: str
+    meaning: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from limits import RateLimitItem
 
+from ussd_server.rpc.observe import count_unshared_limit
 from ussd_server.rpc.redis_link import Circuit, RedisAwayError, log_change
 from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
 from ussd_server.rpc.verdict import Verdict, WindowState, read_verdict
@@ -84,6 +85,7 @@ class Limiter:
         except RedisAwayError:
             with self._counting:
                 self.fallback_total += 1
+            count_unshared_limit()
             reading = self._local[namespace].acquire(name, windows_of(items, self._workers), consume)
             return read_verdict(items, reading, fallback=True)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import traceback
 
 import structlog
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 _log = structlog.get_logger("ussd_server.calls")
-_calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status"])
+_calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
+_unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
+_redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
 
 structlog.configure(
     processors=[
@@ -33,9 +35,19 @@ def begin_call(request_id: str) -> None:
 
 def end_call(*, endpoint: str, status: int, code: str, client_id: str | None, took_ms: float) -> None:
     """Log and count how a call ended: `endpoint` is the route's name, never the path, which may carry a credential."""
-    _calls.labels(endpoint, status).inc()
+    _calls.labels(endpoint, status, code).inc()
     _seconds.labels(endpoint).observe(took_ms / 1000)
     _log.info("call", endpoint=endpoint, status=status, code=code, client_id=client_id, took_ms=round(took_ms, 1))
+
+
+def count_unshared_limit() -> None:
+    """Count a decision on a limit that this process took by its own share."""
+    _unshared_limits.inc()
+
+
+def note_redis(away: bool) -> None:
+    """Remember whether this process is without Redis."""
+    _redis_away.set(away)
 
 
 def trace_of(error: BaseException) -> str:

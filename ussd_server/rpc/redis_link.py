@@ -16,6 +16,8 @@ from redis.exceptions import RedisClusterException
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from ussd_server.rpc.observe import note_redis
+
 RedisClient = Redis | RedisCluster
 Answer = TypeVar("Answer")
 
@@ -84,6 +86,7 @@ class RedisAwayError(Exception):
 
 def log_change(away: bool) -> None:
     """Say that Redis went away or came back."""
+    note_redis(away)
     if away:
         log.warning("Redis is away: every worker limits its own share")
     else:

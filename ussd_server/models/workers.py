@@ -1,0 +1,19 @@
+"""The background workers that are at work, in their own words."""
+
+from __future__ import annotations
+
+from peewee import TextField
+
+from ussd_server.models.base import JsonField, MomentField, Table
+
+
+class WorkerPulse(Table):
+    """One worker process: since when it works, when it last said so, and what it had counted by then."""
+
+    id = TextField(primary_key=True)
+    started_at = MomentField()
+    seen_at = MomentField()
+    measures = JsonField()
+
+    class Meta:
+        table_name = "worker_pulses"
