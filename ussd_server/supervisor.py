@@ -21,6 +21,8 @@ from ussd_server.settings import Settings
 
 _GUNICORN_SETTINGS = Path(__file__).parents[1] / "deploy" / "gunicorn.conf.py"
 _LISTEN_BACKLOG = 2048
+# Who listens on every address is reached from within by this one.
+_WITHIN = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 # A request may take 25 s and gunicorn waits 30 s for it.
 _WEB_GRACE_SECONDS = 35.0
 _WORKER_GRACE_SECONDS = 35.0
@@ -74,7 +76,7 @@ def listen(bind: str) -> socket.socket:
 def base_url(bind: str) -> str:
     """The address at which a program on this machine reaches a service that listens on `bind`."""
     host, _, port = bind.rpartition(":")
-    return f"http://{ {'0.0.0.0': '127.0.0.1', '[::]': '[::1]'}.get(host, host) }:{port}"  # noqa: S104
+    return f"http://{_WITHIN.get(host, host)}:{port}"
 
 
 def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
