@@ -17,22 +17,25 @@ _SYSTEM_VERSIONS = Path("/usr/lib/postgresql")
 
 
 class PostgresServer:
-    """A PostgreSQL process of the tests' own, on loopback, that may lose everything in a crash of the machine."""
+    """A PostgreSQL process of the tests' own, on loopback.
 
-    def __init__(self, folder: Path) -> None:
+    Unless `is_durable`, it may lose everything in a crash of the machine, which makes it faster.
+    """
+
+    def __init__(self, folder: Path, *, is_durable: bool = False) -> None:
         self._folder = folder
+        self._durability = [] if is_durable else ["-c", "fsync=off", "-c", "full_page_writes=off"]
         self._data = folder / "data"
         # PostgreSQL refuses to run as root.
         self._as: dict[str, str | list[str]] = {"user": "nobody", "extra_groups": []} if os.getuid() == 0 else {}
         if self._as:
             _let_others_pass(folder)
             shutil.chown(folder, "nobody")
-        binaries = _binaries()
         subprocess.run(
-            [binaries / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C"],
+            [binaries() / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C"],
             check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as,
         )  # fmt: skip
-        self._postgres = binaries / "postgres"
+        self._postgres = binaries() / "postgres"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -43,7 +46,7 @@ class PostgresServer:
         """Start it and wait until it answers."""
         self.process = subprocess.Popen(
             [self._postgres, "-D", self._data, "-p", str(self.port), "-k", "", "-c", "listen_addresses=127.0.0.1",
-             "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=300"],
+             "-c", "max_connections=300", *self._durability],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder, **self._as,
         )  # fmt: skip
         for _ in range(600):
@@ -74,7 +77,8 @@ def drop_database(server_url: str, url: str) -> None:
         connection.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
 
 
-def _binaries() -> Path:
+def binaries() -> Path:
+    """The folder of PostgreSQL's programs."""
     installed = sorted(_SYSTEM_VERSIONS.glob("*/bin/initdb"))
     if installed:
         return installed[-1].parent

@@ -1,0 +1,62 @@
+"""A PostgreSQL of the benchmark's own, as durable as in service, with the service's tables and one client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psycopg
+
+from tests.postgres_server import PostgresServer, create_database
+from ussd_server.models.base import close_connections, open_database
+from ussd_server.models.schema import migrate
+
+CLIENT_ID = "00000000-0000-7000-8000-000000000000"
+FIRST_NUMBER = 100_000_000_000
+"""Numbers of twelve digits are the ends of ids; they begin here."""
+MOMENT = "2026-01-01T00:00:00.000Z"
+
+_CLIENT = "INSERT INTO clients (id, name, is_active, created_at, updated_at) VALUES (%s, 'Bench', true, %s, %s)"
+_TRANSACTIONS = """
+    INSERT INTO transactions (id, client_id, type, status, phone_number, amount_cents, fee_cents, currency, account,
+        provider, reference, request_digest, late, created_at, updated_at, ask_attempts, checks, due_at, due_source)
+    SELECT ('01900000-0000-7000-8000-' || n)::uuid, %(client)s,
+        CASE n %% 3 WHEN 0 THEN 'disbursement' ELSE 'collection' END, 'created',
+        '+25677' || (1000000 + n / 50 %% 50000),
+        %(cents)s, 0, 'UGX', 'main', 'mtn', n, '', false, %(moment)s, %(moment)s, 0, 0, %(moment)s, 'poll'
+    FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS n"""
+
+
+@contextmanager
+def start_durable_server() -> Iterator[str]:
+    """A server that nobody else uses; gives its address."""
+    with TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        server = PostgresServer(Path(folder), is_durable=True)
+        try:
+            yield server.url
+        finally:
+            server.stop()
+
+
+def create_bench_database(server_url: str) -> str:
+    """A database with the service's tables and the client; gives its address."""
+    url = create_database(server_url)
+    open_database(url, max_connections=2)
+    migrate()
+    close_connections()
+    with psycopg.connect(url) as connection:
+        connection.execute(_CLIENT, (CLIENT_ID, MOMENT, MOMENT))
+    return url
+
+
+def transaction_id(number: int) -> str:
+    """The id of the transaction of that number."""
+    return f"01900000-0000-7000-8000-{number}"
+
+
+def add_transactions(connection: psycopg.Connection, first: int, last: int, cents: int) -> None:
+    """Record the transactions numbered `first` to `last`, in that order."""
+    numbers = {"first": first, "last": last, "cents": cents, "moment": MOMENT, "client": CLIENT_ID}
+    connection.execute(_TRANSACTIONS, numbers)
