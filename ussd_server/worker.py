@@ -61,6 +61,8 @@ class Worker:
         deliveries.start()
         self._serve(self._settlement(stop), stop, self._keep_house)
         deliveries.join()
+        self._attempt("take its pulse away", self._services.pulse.end)
+        release_connection()
 
     def _settlement(self, stop: Event) -> Lane:
         settlement = self._services.settlement

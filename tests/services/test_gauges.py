@@ -98,8 +98,12 @@ def test_a_worker_says_that_it_works_and_what_companies_answered(house: Services
     assert found[f"ussd_company_available {worker.id} sandbox"] == 1
     assert found[f"ussd_company_calls_total {worker.id} sandbox ask succeeded"] == 1
     assert found[f"ussd_company_calls_total {worker.id} sandbox enquire unknown"] == 1
+    clock.advance(100)
+    assert f"ussd_company_available {worker.id} sandbox" not in read(house)
     house.pulse.beat()
     assert read(house)[f"ussd_worker_silent_seconds {worker.id}"] < 5
+    house.pulse.end()
+    assert not WorkerPulse.select().exists()
 
 
 def test_a_worker_that_was_silent_for_a_day_is_forgotten(house: Services, clock: MovableClock) -> None:

@@ -17,6 +17,8 @@ from ussd_server.services.providers import Providers
 
 # A worker that was silent for this long was taken away on purpose; until then its silence is to be noticed.
 _REMEMBERED = timedelta(days=1)
+# What a worker said about companies longer ago tells nothing about now.
+_BELIEVED_SECONDS = 60
 
 
 class Pulse:
@@ -37,15 +39,19 @@ class Pulse:
     def beat(self) -> None:
         """Say that this worker works, and forget workers that have been silent for a day."""
         now = self._clock.now()
+        with self._counting:
+            calls = sorted(self._calls.items())
         said = {
-            "calls": [[*labels, count] for labels, count in sorted(self._calls.items())],
+            "calls": [[*labels, count] for labels, count in calls],
             "available": {company.name: company.available for company in self._providers},
         }
-        pulse = {"seen_at": now, "measures": said}
-        WorkerPulse.insert(
-            id=f"{socket.gethostname()}:{os.getpid()}", started_at=self._started_at, **pulse
-        ).on_conflict(conflict_target=[WorkerPulse.id], update=pulse | {"started_at": self._started_at}).execute()
+        pulse = {"started_at": self._started_at, "seen_at": now, "measures": said}
+        WorkerPulse.insert(id=_name(), **pulse).on_conflict(conflict_target=[WorkerPulse.id], update=pulse).execute()
         WorkerPulse.delete().where(WorkerPulse.seen_at < now - _REMEMBERED).execute()
+
+    def end(self) -> None:
+        """Say that this worker stops, so that nobody misses it."""
+        WorkerPulse.delete().where(WorkerPulse.id == _name()).execute()
 
     def measures(self) -> Iterator[Measure]:
         """What all workers have said lately."""
@@ -54,6 +60,8 @@ class Pulse:
             of_worker = {"worker": row.id}
             silent_seconds = (now - row.seen_at).total_seconds()
             yield Measure("ussd_worker_silent_seconds", "Since a worker was last heard of.", silent_seconds, of_worker)
+            if silent_seconds > _BELIEVED_SECONDS:
+                continue
             for company, is_available in row.measures["available"].items():
                 yield Measure(
                     "ussd_company_available", "1 while a worker's breaker for a company is closed, 0 while it rests.",
@@ -64,3 +72,7 @@ class Pulse:
                     "ussd_company_calls_total", "Calls to a company by what they proved.",
                     count, of_worker | {"company": company, "kind": kind, "outcome": outcome},
                 )  # fmt: skip
+
+
+def _name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"

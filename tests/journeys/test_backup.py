@@ -1,0 +1,81 @@
+"""The drill that docs/OPERATIONS.md describes: dump, restore elsewhere, prove the books."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.conftest import MovableClock
+from tests.postgres_server import binaries, create_database, drop_database
+from tests.services.money import a_client, deposit, wish, work
+from ussd_server.house import Services
+from ussd_server.messages.api_keys import CreateApiKey
+
+TABLES = ("transactions", "transaction_events", "ledger_transfers", "ledger_accounts", "events", "api_keys")
+
+
+@pytest.fixture
+def busy(house: Services, clock: MovableClock) -> Services:
+    """A service that moved money, and has some of it on the way."""
+    call = a_client()
+    deposit(house, call, 50_000)
+    house.api_keys.create(CreateApiKey(None), call)
+    for number in range(8):
+        house.transactions.create(wish(number=f"+25677000000{number}"), call)
+        house.transactions.create(wish("disbursement", number=f"+25677000000{number}", shillings=700), call)
+    work(house, clock, 5)
+    house.transactions.create(wish(shillings=1), call)
+    return house
+
+
+def run(*words: str | Path, **settings: str) -> str:
+    """Run a command; give what it prints."""
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | settings).stdout
+
+
+def rows(connection: Any) -> dict[str, list[str]]:
+    """Every row of the tables that matter."""
+    return {name: sorted(map(str, connection.execute(f"SELECT * FROM {name}").fetchall())) for name in TABLES}
+
+
+def check(url: str, folder: Path) -> str:
+    """What `ussd-server check` says of a database."""
+    return run(
+        sys.executable, "-m", "ussd_server.cli", "check",
+        USSD_DATABASE_URL=url, USSD_DATA_DIR=str(folder), USSD_SECRETS_FILE=str(folder / "secrets.json"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_a_dump_of_postgresql_restored_elsewhere_keeps_the_books(
+    busy: Services, postgres_url: str, tmp_path: Path
+) -> None:
+    dump = tmp_path / "ussd.dump"
+    run(binaries() / "pg_dump", "--format=custom", f"--file={dump}", busy.settings.database_url)
+    elsewhere = create_database(postgres_url)
+    run(binaries() / "pg_restore", "--exit-on-error", "--no-owner", f"--dbname={elsewhere}", dump)
+    with psycopg.connect(elsewhere) as restored, psycopg.connect(busy.settings.database_url) as original:
+        assert rows(restored) == rows(original)
+    assert "everything is as it must be" in check(elsewhere, tmp_path)
+    # The guards came along: no hand makes money in the restored books either.
+    with psycopg.connect(elsewhere) as hand, pytest.raises(psycopg.errors.Error):
+        hand.execute("UPDATE ledger_accounts SET balance_cents = balance_cents + 1")
+    drop_database(postgres_url, elsewhere)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_backup_of_sqlite_taken_while_it_is_open_keeps_the_books(busy: Services, tmp_path: Path) -> None:
+    file = busy.settings.database_url.removeprefix("sqlite:///")
+    copy = tmp_path / "copy.db"
+    with closing(sqlite3.connect(file)) as original, closing(sqlite3.connect(copy)) as restored:
+        original.backup(restored)
+        assert rows(restored) == rows(original)
+    assert "everything is as it must be" in check(f"sqlite:///{copy}", tmp_path)
