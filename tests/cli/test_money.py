@@ -13,7 +13,7 @@ from tests.services.money import wish
 from ussd_server.cli import main, open_house
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
-from ussd_server.services.settlement import open_review
+from ussd_server.services.outcomes import open_review
 
 
 def run(*words: Any) -> Result:

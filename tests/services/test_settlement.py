@@ -16,14 +16,9 @@ from ussd_server.messages.transactions import CreateRefund, GetTransaction, Tran
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.context import CallContext
+from ussd_server.services.outcomes import REVIEW_AMOUNT, REVIEW_CONTRADICTION, REVIEW_LATE, REVIEW_SILENT
 from ussd_server.services.providers import Providers
-from ussd_server.services.settlement import (
-    REVIEW_AMOUNT,
-    REVIEW_CONTRADICTION,
-    REVIEW_LATE,
-    REVIEW_SILENT,
-    Settlement,
-)
+from ussd_server.services.settlement import Settlement
 
 SUCCESS = Answer(Outcome.SUCCEEDED, provider_transaction_id="R-1", amount_cents=500_000)
 FAILURE = Answer(Outcome.FAILED, FailureCode.PAYER_DECLINED)

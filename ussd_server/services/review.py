@@ -13,8 +13,8 @@ from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.audit import write_audit_event
+from ussd_server.services.outcomes import fail, succeed
 from ussd_server.services.providers import Providers
-from ussd_server.services.settlement import Settlement
 from ussd_server.services.story import view_of
 
 _LONGEST_TEXT = 200
@@ -24,8 +24,7 @@ _LONGEST_NAME = 100
 class ReviewService:
     """Lists and ends reviews. Only operators come here."""
 
-    def __init__(self, settlement: Settlement, providers: Providers, clock: Clock) -> None:
-        self._settlement = settlement
+    def __init__(self, providers: Providers, clock: Clock) -> None:
         self._providers = providers
         self._clock = clock
 
@@ -71,11 +70,11 @@ class ReviewService:
         if row.status in (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED):
             raise ServiceError(Code.INVALID_REQUEST, "The transaction has succeeded; its review can only be closed")
         if has_succeeded:
-            self._settlement.succeed(row, Source.OPERATOR, now, reason)
+            succeed(row, Source.OPERATOR, now, reason)
             return
         if row.status == TransactionStatus.FAILED:
             raise ServiceError(Code.INVALID_REQUEST, "The transaction has failed; its review can only be closed")
-        self._settlement.fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, reason)
+        fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, reason)
         if (provider := self._providers.get(row.provider or "")) is not None:
             # People err as companies do: the company is asked once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
