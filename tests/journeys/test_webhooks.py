@@ -30,7 +30,7 @@ _REPOSITORY = Path(__file__).parents[2]
 _EVENTS = int(os.environ.get("USSD_TEST_WEBHOOK_EVENTS", "300"))
 _EVENTS_OF_AN_OBJECT = 5
 _SENDERS = 2
-_PATIENCE_SECONDS = 100.0
+_PATIENCE_SECONDS = 250.0
 
 
 class Sender:
@@ -47,6 +47,11 @@ class Sender:
         }
         command = [sys.executable, "-m", "tests.journeys.sender"]
         self._process = subprocess.Popen(command, cwd=_REPOSITORY, env=environment)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still works; one that this test did not kill always should."""
+        return self._process.poll() is None
 
     def kill(self) -> None:
         """End it at once, whatever it is doing."""
@@ -77,6 +82,7 @@ def count_delivered() -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothing_out_of_order(
     house: Services, settings: Settings, record_property: Callable[[str, object], None]
 ) -> None:
@@ -108,6 +114,7 @@ def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothin
                 senders[victim] = Sender(settings)
                 kills += 1
                 next_kill = len(taken) + _EVENTS // 10
+            assert all(sender.is_alive for sender in senders)
             time.sleep(0.05)
         # One that was started a moment ago may not listen to signals yet.
         assert {sender.stop() for sender in senders} <= {0, -signal.SIGTERM}
