@@ -8,7 +8,6 @@ from datetime import datetime
 
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks")
 ACTIONS = ("read", "write", "*")
-LONGEST_GRACE_SECONDS = 604_800
 DEFAULT_GRACE_SECONDS = 86_400
 
 _SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS)

@@ -31,14 +31,6 @@ class TransactionStatus(StrEnum):
     FAILED = "failed"
     REVERSED = "reversed"
 
-    @property
-    def is_final(self) -> bool:
-        """Whether nothing more is expected."""
-        return self in _FINAL
-
-
-_FINAL = frozenset({TransactionStatus.SUCCEEDED, TransactionStatus.FAILED, TransactionStatus.REVERSED})
-
 
 class Source(StrEnum):
     """Where a change of a transaction came from."""

@@ -26,7 +26,6 @@ EVENT_TYPES: Mapping[str, str] = {
 
 WEBHOOK_DISABLED = "webhook.disabled"
 WEBHOOK_TEST = "webhook.test"
-LONGEST_GRACE_SECONDS = 604_800
 DEFAULT_GRACE_SECONDS = 86_400
 
 

@@ -99,11 +99,6 @@ def close_connections() -> None:
     database.close_idle()
 
 
-def forget_connections() -> None:
-    """Let go of every connection without closing it: after a fork they belong to the parent process."""
-    database.dispose()
-
-
 def is_reachable() -> bool:
     """Whether the database answers a trivial query now."""
     try:

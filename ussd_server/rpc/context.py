@@ -13,13 +13,11 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class CallerKind(StrEnum):
-    """Every kind of caller there is; each comes in through a door of its own."""
+    """Every kind of caller that a service tells apart."""
 
     KEY = "key"
     TOKEN = "token"  # noqa: S105 - the name of a kind
     GATEWAY = "gateway"
-    PROVIDER = "provider"
-    WORKER = "worker"
     OPERATOR = "operator"
     NOBODY = "nobody"
 
