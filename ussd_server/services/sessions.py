@@ -26,6 +26,7 @@ from ussd_server.services.transcripts import tell_end
 # Longer than any step may take, and shorter than a phone company waits: who waits for a dead worker takes over.
 LEASE_SECONDS = 7
 MAX_TURNS = 200
+_UNDER_WAY = UssdSession.status == SessionStatus.ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Sessions:
         return self._insert(row)
 
     def insert_answered(self, row: UssdSession, turn: Turn, arrived: Arrived) -> bool:
-        """Write a new session with its first screen. False when the same step was faster elsewhere, or its key is gone."""
+        """Write a new session with its first screen. False when the step was faster elsewhere, or its key is gone."""
         self._take(row, turn, arrived, None)
         return self._insert(row, turn.language_chosen)
 
@@ -87,11 +88,7 @@ class Sessions:
         """Write a step's answer. False, and nothing is written, when the session has moved on or ended meanwhile."""
         now = self._clock.now()
         if row.working_token is not None:
-            mine = (
-                UssdSession.id == row.id,
-                UssdSession.status == "active",
-                UssdSession.working_token == row.working_token,
-            )
+            mine = (UssdSession.id == row.id, _UNDER_WAY, UssdSession.working_token == row.working_token)
         else:
             mine = self._unchanged(row, now)
         self._take(row, turn, arrived, transaction_id)
@@ -108,7 +105,7 @@ class Sessions:
         ended = {"status": status, "end_reason": reason, "ended_at": now, "action": Action.END,
                  "working_token": None, "working_until": None}  # fmt: skip
         with unit_of_work():
-            if not UssdSession.update(ended).where(UssdSession.id == row.id, UssdSession.status == "active").execute():
+            if not UssdSession.update(ended).where(UssdSession.id == row.id, _UNDER_WAY).execute():
                 return False
             for name, value in ended.items():
                 setattr(row, name, value)
@@ -121,7 +118,7 @@ class Sessions:
         rows = (
             UssdSession.select()
             .where(
-                UssdSession.status == "active",
+                _UNDER_WAY,
                 UssdSession.expires_at <= now,
                 UssdSession.working_until.is_null() | (UssdSession.working_until <= now),
             )
@@ -152,7 +149,7 @@ class Sessions:
     def _unchanged(self, row: UssdSession, now: datetime) -> tuple[Any, ...]:
         """Where a session is still as it was read, and nobody works on it."""
         free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
-        return (UssdSession.id == row.id, UssdSession.status == "active", UssdSession.turn == row.turn, free)
+        return (UssdSession.id == row.id, _UNDER_WAY, UssdSession.turn == row.turn, free)
 
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
         try:
@@ -236,7 +233,7 @@ def state_of(row: UssdSession) -> State:
 
 def invalidate_sessions(key_id: str, now: datetime) -> None:
     """End the open sessions of a key that is being deleted, in the unit of work that deletes it."""
-    for row in for_update(UssdSession.select().where(UssdSession.key_id == key_id, UssdSession.status == "active")):
+    for row in for_update(UssdSession.select().where(UssdSession.key_id == key_id, _UNDER_WAY)):
         row.status, row.end_reason, row.ended_at = SessionStatus.INVALIDATED, EndReason.KEY_DELETED, now
         row.action, row.working_token, row.working_until = Action.END, None, None
         row.save(only=_ENDED)
