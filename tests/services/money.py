@@ -31,7 +31,9 @@ def deposit(house: Services, call: CallContext, shillings: int, reference: str =
     house.transactions.deposit(CreateDeposit(call.client_id, shillings * 100, reference), operator())
 
 
-def wish(kind: str = "collection", number: str = "+256770000000", shillings: int = 5000, **more: object) -> CreateTransaction:
+def wish(
+    kind: str = "collection", number: str = "+256770000000", shillings: int = 5000, **more: object
+) -> CreateTransaction:
     """A wish to move money."""
     reference = str(more.pop("reference", f"{kind}-{number}-{shillings}"))
     return CreateTransaction(TransactionType(kind), number, shillings * 100, reference, **more)  # type: ignore[arg-type]

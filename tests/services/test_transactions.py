@@ -24,7 +24,9 @@ def story(view: TransactionView) -> list[tuple[str, str]]:
     return [(change.status.value, change.source.value) for change in view.events]
 
 
-def test_a_collection_is_recorded_then_asked_then_paid_into_the_main_account(house: Services, clock: MovableClock) -> None:
+def test_a_collection_is_recorded_then_asked_then_paid_into_the_main_account(
+    house: Services, clock: MovableClock
+) -> None:
     call = a_client()
     recorded = house.transactions.create(wish(shillings=5000), call)
     assert (recorded.replayed, recorded.transaction.status) == (False, "created")
@@ -72,7 +74,9 @@ def test_every_number_of_the_sandbox_tells_its_story(
     assert balances(call.client_id).get("main", (0, 0)) == (arrived, 0)
 
 
-def test_a_disbursement_reserves_when_it_is_created_and_pays_when_it_succeeds(house: Services, clock: MovableClock) -> None:
+def test_a_disbursement_reserves_when_it_is_created_and_pays_when_it_succeeds(
+    house: Services, clock: MovableClock
+) -> None:
     call = a_client()
     deposit(house, call, 10_000)
     made(house, call, "disbursement", shillings=4000)
@@ -108,7 +112,9 @@ def test_a_disbursement_beyond_the_balance_is_refused_and_leaves_no_trace(house:
     assert not house.transactions.create(wish("disbursement", shillings=4000, reference="r"), call).replayed
 
 
-def test_a_late_success_of_a_released_disbursement_is_booked_as_a_shortfall(house: Services, clock: MovableClock) -> None:
+def test_a_late_success_of_a_released_disbursement_is_booked_as_a_shortfall(
+    house: Services, clock: MovableClock
+) -> None:
     call = a_client()
     deposit(house, call, 4000)
     transaction_id = made(house, call, "disbursement", "+256770000009", 4000)

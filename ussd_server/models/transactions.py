@@ -14,8 +14,8 @@ class Transaction(Table):
     client for ever. `request_digest` tells a repeat from a reuse. `confirmation` names the place of a USSD conversation
     that ordered it. `provider_reference` is our name for it at the company, stored before the first byte leaves.
     `asked_at` is null while it is certain that nothing was sent. `due_at` is when the worker must look again (null:
-    nothing left to do) and `due_source` what brought that forward; `leased_until` is set while a worker has it. A review
-    that was opened and not closed waits for a person; `review_note` says how it ended and who stands by that.
+    nothing left to do) and `due_source` what brought that forward; `leased_until` is set while a worker has it. A
+    review that was opened and not closed waits for a person; `review_note` says how it ended and who stands by that.
     """
 
     id = IdField(primary_key=True)
