@@ -93,6 +93,8 @@ def test_a_key_deleted_under_fire_is_never_accepted_after_the_answer(house: Serv
         deleted.set()
 
     outcomes = Counter(at_once([*[use] * 100, delete, *[use] * 500]))
+    # However slow the deletion was among the others, these come after it.
+    outcomes.update(at_once([use] * 100))
     assert outcomes[False, True] >= 50
     assert outcomes[True, False] >= 100
     assert outcomes[True, True] == 0
