@@ -23,14 +23,21 @@ from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.redis_link import connect
 from ussd_server.settings import Settings
 
-NGINX_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
+PROGRAM_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
+
+_NEEDS = {"needs_nginx": ("nginx",), "needs_node": ("node", "npm")}
+
+
+def _is_installed(program: str) -> bool:
+    return shutil.which(program, path=PROGRAM_FOLDERS) is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs nginx on a machine without it; the pipeline has it, and insists."""
-    if shutil.which("nginx", path=NGINX_FOLDERS) or os.environ.get("CI") == "true":
+    """Leave out what needs a program that this machine does not have; the pipeline has them all, and insists."""
+    if os.environ.get("CI") == "true":
         return
-    without = [item for item in items if item.get_closest_marker("needs_nginx")]
+    missing = [marker for marker, programs in _NEEDS.items() if not all(map(_is_installed, programs))]
+    without = [item for item in items if any(map(item.get_closest_marker, missing))]
     config.hook.pytest_deselected(items=without)
     items[:] = [item for item in items if item not in without]
 

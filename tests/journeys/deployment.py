@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from tests.adapters.certificates import certified
-from tests.conftest import NGINX_FOLDERS
+from tests.conftest import PROGRAM_FOLDERS
 from tests.journeys.service import eventually
 from tests.rpc.redis_server import Server, free_port
 from tests.shop import CODE, shop_document
@@ -163,7 +163,7 @@ class Deployment:
         (self.folder / "site.conf").write_text(site)
         user = "user root;" if os.getuid() == 0 else ""
         (self.folder / "main.conf").write_text(_MAIN.format(folder=self.folder, user=user))
-        program = shutil.which("nginx", path=NGINX_FOLDERS)
+        program = shutil.which("nginx", path=PROGRAM_FOLDERS)
         assert program, "nginx is not installed"
         return subprocess.Popen([program, "-c", self.folder / "main.conf", "-e", self.logs / "main.log"])
 
