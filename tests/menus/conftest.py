@@ -31,7 +31,6 @@ SHOP: dict[str, Any] = {
     "resume": "confirm",
     "vars": {
         "amount": {"type": "amount", "max_len": 7},
-        "balance": {"type": "amount", "max_len": 9},
         "to": {"type": "phone"},
         "name": {"type": "text", "max_len": 20, "overflow": "truncate"},
     },

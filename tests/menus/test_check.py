@@ -49,12 +49,26 @@ def test_a_luganda_eng_too_many_is_refused_with_node_language_and_excess(shop: M
 
 
 def test_a_screen_is_measured_with_its_variables_at_their_widest(shop: Menu) -> None:
+    shop["vars"]["balance"] = {"type": "amount", "max_len": 9}
     shop["nodes"]["show"]["text"]["en"] = "x" * 149 + "{{vars.balance|ugx}}"  # 999,999,999 takes eleven
     assert check(shop).passes
     shop["nodes"]["show"]["text"]["en"] = "x" * 150 + "{{vars.balance|ugx}}"
     finding = only(shop)
     assert (finding.node, finding.excess, finding.unit) == ("show", 1, "septets")
     assert finding.screen == "x" * 150 + "999,999,999"
+
+
+def test_a_balance_needs_no_declaration_and_is_measured_as_an_amount_of_twelve_digits(shop: Menu) -> None:
+    assert "balance" not in shop["vars"]
+    shop["nodes"]["show"]["text"]["en"] = "x" * 145 + "{{vars.balance|ugx}}"
+    assert check(shop).passes
+    shop["nodes"]["show"]["text"]["en"] = "x" * 146 + "{{vars.balance|ugx}}"
+    assert only(shop).screen == "x" * 146 + "999,999,999,999"
+
+
+def test_what_no_balance_node_brings_has_to_be_declared(shop: Menu) -> None:
+    shop["nodes"]["bal"]["var"] = "funds"
+    assert errors(shop) == [("variable", "show")]
 
 
 def test_a_default_longer_than_its_variable_counts(menu: Make) -> None:

@@ -22,6 +22,8 @@ LABELS = (*NAVIGATION, "yes", "no", "continue")
 _LANGUAGE = re.compile(r"[a-z]{2,3}", re.ASCII)
 _NETWORK = re.compile(r"[0-9A-Za-z]{1,10}", re.ASCII)
 _KEY = re.compile(r"[0-9A-Za-z]{1,4}", re.ASCII)
+_VARIABLE = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
+_BALANCE_DIGITS = 12
 
 
 class DocumentError(ValueError):
@@ -90,7 +92,7 @@ def read(raw: Any) -> tuple[Document, tuple[Problem, ...]]:
     languages, default_language = _languages(fields)
     reading = Reading(languages, default_language, problems=reading.problems)
     fields.reading = reading
-    variables = _variables(fields)
+    variables = {**_balance_variables(fields), **_variables(fields)}
     reading = Reading(languages, default_language, _widths(variables), reading.problems)
     fields.reading = reading
     budget, network_budgets = _limits(fields)
@@ -130,10 +132,25 @@ def _languages(fields: Fields) -> tuple[tuple[str, ...], str]:
 def _variables(fields: Fields) -> dict[str, Variable]:
     variables = {}
     for name, raw in fields.entries("vars").items():
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name, re.ASCII):
+        if not _VARIABLE.fullmatch(name):
             fields.refuse(f"`vars.{name}`: a variable's name has small letters, digits and _, and begins with a letter")
         variables[name] = _variable(fields.within(raw, f"vars.{name}"), TYPES)
     return variables
+
+
+def _balance_variables(fields: Fields) -> dict[str, Variable]:
+    """Declare what `balance` nodes keep, because it is always an amount; a declaration in `vars` may be narrower."""
+    nodes = fields.value("nodes")
+    kept = [
+        node.get("var")
+        for node in (nodes.values() if isinstance(nodes, Mapping) else ())
+        if isinstance(node, Mapping) and node.get("type") == "balance"
+    ]
+    return {
+        name: Variable("amount", _BALANCE_DIGITS)
+        for name in kept
+        if isinstance(name, str) and _VARIABLE.fullmatch(name)
+    }
 
 
 def _variable(fields: Fields, types: tuple[str, ...]) -> Variable:
