@@ -15,11 +15,8 @@ import click
 from schemas.fields import timestamp
 from ussd_server.house import Services, anchor_clock, build_services
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections
-from ussd_server.rpc.context import operator_call
 from ussd_server.rpc.status import ServiceError
 from ussd_server.settings import Settings, SettingsError, configure_logging, read_settings
-
-__all__ = ["main", "open_house", "operator_call", "show", "with_json"]
 
 _COMMANDS = {
     "accounts": "ussd_server.cli.accounts",

@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from ussd_server.cli import open_house, operator_call, show, with_json
+from ussd_server.cli import open_house, show, with_json
+from ussd_server.rpc.context import operator_call
 
 
 @click.command()

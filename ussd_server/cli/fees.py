@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
 from ussd_server.cli import open_house, show, with_json
+from ussd_server.cli.shillings import Shillings, written_shillings
 from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.rpc.context import operator_call
 from ussd_server.services.fees import list_fees, set_fee
 
-_SHILLINGS = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,2}))?")
 _TYPES = [kind.value for kind in TransactionType if kind is not TransactionType.DEPOSIT]
-
-
-def _read_shillings(_context: click.Context, _option: click.Parameter, value: str) -> int:
-    """Shillings at the prompt, whole cents inside."""
-    written = _SHILLINGS.fullmatch(value)
-    if written is None:
-        raise click.BadParameter("must be less than 1000000 shillings, with at most two decimals")
-    return int(written[1]) * 100 + int((written[2] or "").ljust(2, "0"))
 
 
 @click.group()
@@ -32,7 +22,7 @@ def fees() -> None:
 @fees.command(name="set")
 @click.option("--client", required=True, help="Name or id of the client.")
 @click.option("--type", "kind", required=True, type=click.Choice(_TYPES))
-@click.option("--fixed", "fixed_cents", default="0", callback=_read_shillings, help="Shillings for any amount.")
+@click.option("--fixed", "fixed_cents", default=0, type=Shillings(least_cents=0), help="Shillings for any amount.")
 @click.option(
     "--share-basis-points", default=0, type=click.IntRange(0, 10_000), help="150 is 1.5 percent of the amount."
 )
@@ -55,6 +45,5 @@ def list_(as_json: bool) -> None:
 
 
 def _line(fee: Fee) -> str:
-    fixed = f"{fee.fixed_cents // 100}.{fee.fixed_cents % 100:02}"
     share = f"{fee.share_basis_points / 100:g}"
-    return f"{fee.client_id}  {fee.type:<12}  UGX {fixed} and {share} percent"
+    return f"{fee.client_id}  {fee.type:<12}  {written_shillings(fee.fixed_cents)} and {share} percent"

@@ -10,18 +10,22 @@ _SHILLINGS = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,2}))?")
 
 
 class Shillings(click.ParamType[int]):
-    """Digits with at most two decimals, greater than 0; the option's value is in cents."""
+    """Digits with at most two decimals, from `least_cents` on; the option's value is in cents."""
 
     name = "shillings"
+
+    def __init__(self, least_cents: int = 1) -> None:
+        self._least_cents = least_cents
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Cents of what was typed."""
         if isinstance(value, int):
             return value
         written = _SHILLINGS.fullmatch(value)
-        cents = int(written[1]) * 100 + int((written[2] or "").ljust(2, "0")) if written else 0
-        if not cents:
-            self.fail("must be more than 0 shillings, with at most two decimals", param, ctx)
+        cents = int(written[1]) * 100 + int((written[2] or "").ljust(2, "0")) if written else -1
+        if cents < self._least_cents:
+            least = "0 shillings or more" if self._least_cents == 0 else "more than 0 shillings"
+            self.fail(f"must be {least}, with at most two decimals", param, ctx)
         return cents
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ussd_server.cli import open_house, operator_call, show, with_json
+from ussd_server.cli import open_house, show, with_json
 from ussd_server.cli.shillings import written_shillings
 from ussd_server.messages.review import EndReview, ReviewItem
+from ussd_server.rpc.context import operator_call
 
 
 @click.group()
