@@ -18,7 +18,7 @@ from ussd_server.models.base import close_connections, open_database, release_co
 from ussd_server.services.ledger import AMOUNT, Leg, write_entry
 
 ACCOUNTS = 1000
-HOT_ACCOUNT = ACCOUNTS + 1
+HOT_ACCOUNT, SOURCE_ACCOUNT = ACCOUNTS, ACCOUNTS + 1
 
 
 class Load(NamedTuple):
@@ -98,8 +98,9 @@ def _post(load: Load, began: float, place: int) -> int:
     done = 0
     while time.perf_counter() - began < load.seconds:
         number = load.first_number + place + done * load.step
-        debit, credit = random.sample(range(1, ACCOUNTS + 1), 2)
-        leg = Leg("move", AMOUNT, account_id(debit), account_id(HOT_ACCOUNT if load.is_hot else credit), 1)
+        debit = random.randrange(ACCOUNTS)
+        credit = HOT_ACCOUNT if load.is_hot else (debit + random.randrange(1, ACCOUNTS)) % ACCOUNTS
+        leg = Leg("move", AMOUNT, account_id(debit), account_id(credit), 1)
         try:
             with unit_of_work():
                 write_entry(CLIENT_ID, transaction_id(number), [leg], datetime.now(UTC))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+import orjson
 from peewee import IntegrityError
 
 from ussd_server.models.base import database, for_update, is_postgres, iso_milliseconds, new_id
@@ -104,7 +104,7 @@ def write_entry(client_id: str, transaction_id: str, legs: Iterable[Leg], now: d
     ]
     try:
         if is_postgres():
-            database.execute_sql("SELECT ledger_write(%s::jsonb)", (json.dumps(rows),))
+            database.execute_sql("SELECT ledger_write(%s::jsonb)", (orjson.dumps(rows).decode(),))
         else:
             Transfer.insert_many([row | {"created_at": now} for row in rows]).execute()
     except IntegrityError as error:
