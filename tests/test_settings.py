@@ -97,3 +97,30 @@ def test_production_refuses_sqlite_beside_a_redis_on_another_machine(
     Keyring.create(tmp_path / "house.json")
     monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "house.json"))
     assert refusals(monkeypatch, USSD_ENV="production", USSD_REDIS_URL="redis://cache:6379") == ["USSD_DATABASE_URL"]
+
+
+def test_production_refuses_the_sandbox_of_a_company(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Keyring.create(tmp_path / "house.json")
+    monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "house.json"))
+    product = {f"USSD_MTN_COLLECTION_{name}": "x" for name in ("SUBSCRIPTION_KEY", "API_USER", "API_KEY")}
+    settings = {"USSD_ENV": "production", "USSD_MTN_BASE_URL": "https://mtn.example", **product}
+    assert refusals(monkeypatch, **settings) == ["USSD_MTN_ENVIRONMENT"]
+    monkeypatch.setenv("USSD_MTN_ENVIRONMENT", "mtnuganda")
+    assert not read_settings().is_sandbox
+
+
+def test_production_names_everything_that_is_unsafe_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    unsafe = {
+        "USSD_ENV": "production",
+        "USSD_ALLOW_PRIVATE_ADDRESSES": "1",
+        "USSD_KILL_POINT": "asked",
+        "USSD_PUBLIC_URL": "http://ussd.example.com",
+        "USSD_REDIS_URL": "redis://cache:6379",
+    }
+    assert set(refusals(monkeypatch, **unsafe)) == {
+        "USSD_SECRETS_FILE",
+        "USSD_ALLOW_PRIVATE_ADDRESSES",
+        "USSD_KILL_POINT",
+        "USSD_PUBLIC_URL",
+        "USSD_DATABASE_URL",
+    }

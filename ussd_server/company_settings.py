@@ -12,7 +12,7 @@ from environs import Env, validate
 from ussd_server.adapters.providers.airtel import AirtelAccess
 from ussd_server.adapters.providers.mtn import MtnAccess, MtnProduct
 
-_MTN_SANDBOX = "sandbox"
+MTN_SANDBOX = "sandbox"
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
 _LONGEST_DELAY_SECONDS = 86_400
 _PRODUCT = ("SUBSCRIPTION_KEY", "API_USER", "API_KEY")
@@ -49,13 +49,13 @@ def read_company_settings(env: Env, given: set[str]) -> tuple[CompanySettings, l
 
 
 def _read_mtn(env: Env) -> MtnAccess:
-    environment = _text(env, "MTN_ENVIRONMENT", _MTN_SANDBOX)
+    environment = _text(env, "MTN_ENVIRONMENT", MTN_SANDBOX)
     return MtnAccess(
         base_url=_text(env, "MTN_BASE_URL"),
         target_environment=environment,
         collection=_read_product(env, "COLLECTION"),
         disbursement=_read_product(env, "DISBURSEMENT"),
-        currency=_text(env, "MTN_CURRENCY", "EUR" if environment == _MTN_SANDBOX else "UGX"),
+        currency=_text(env, "MTN_CURRENCY", "EUR" if environment == MTN_SANDBOX else "UGX"),
     )
 
 

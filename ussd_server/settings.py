@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from environs import Env, EnvValidationError, validate
 
-from ussd_server.company_settings import CompanySettings, problems_of_address, read_company_settings
+from ussd_server.company_settings import MTN_SANDBOX, CompanySettings, problems_of_address, read_company_settings
 
 _ENVIRONMENTS = ("sandbox", "production")
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -172,6 +172,8 @@ def _unsafe(settings: Settings) -> list[str]:
     ):
         if address and not address.startswith("https://"):
             problems.append(f"{name}: production needs an address that begins with https://")
+    if settings.companies.mtn and settings.companies.mtn.target_environment == MTN_SANDBOX:
+        problems.append("USSD_MTN_ENVIRONMENT: names MTN's sandbox, where no money moves; production needs mtnuganda")
     redis_is_elsewhere = urlsplit(settings.redis_url).hostname not in _LOCAL_HOSTS
     if settings.database_url.startswith("sqlite") and redis_is_elsewhere:
         problems.append("USSD_DATABASE_URL: SQLite serves one machine, but Redis is on another; use PostgreSQL")
