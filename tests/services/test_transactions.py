@@ -8,6 +8,8 @@ from tests.conftest import MovableClock
 from tests.services.money import a_client, balances, deposit, wish, work
 from ussd_server.house import Services
 from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionView
+from ussd_server.models.base import iso_milliseconds
+from ussd_server.models.events import Event
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 
@@ -194,3 +196,13 @@ def test_refunds_never_give_back_more_than_was_collected(house: Services, clock:
     with pytest.raises(ServiceError) as refusal:
         house.transactions.refund(CreateRefund(original, "two", 300_000), call)
     assert refusal.value.code is Code.INVALID_AMOUNT
+
+
+def test_an_event_tells_the_next_look_as_the_record_does(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    transaction_id = made(house, call, number="+256770000009")
+    for status, seconds in (("pending", 0), ("failed", 1.5), ("succeeded", 6)):
+        work(house, clock, seconds)
+        event = Event.get(Event.object_id == transaction_id, Event.type == f"transaction.{status}")
+        next_look = seen(house, call, transaction_id).next_check_at
+        assert event.payload["next_check_at"] == (next_look and iso_milliseconds(next_look))

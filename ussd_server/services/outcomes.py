@@ -46,12 +46,22 @@ def succeed(row: Transaction, source: Source, now: datetime, detail: str | None 
         _reverse_when_given_back(original, source, now)
 
 
-def fail(row: Transaction, why: FailureCode, source: Source, now: datetime, detail: str | None = None) -> None:
-    """Call a transaction failed and release its money. Call inside a unit of work, with the row locked."""
+def fail(
+    row: Transaction,
+    why: FailureCode,
+    source: Source,
+    now: datetime,
+    detail: str | None = None,
+    look_again_at: datetime | None = None,
+) -> None:
+    """Call a transaction failed and release its money. Call inside a unit of work, with the row locked.
+
+    `look_again_at` is when its company is asked once more whether that was its last word.
+    """
     holds = holds_of(row.id)
     if holds:
         write_entry(row.client_id, row.id, end_holds(holds, "void"), now)
-    row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, None
+    row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, look_again_at
     _close_review_of_silence(row, now)
     row.save()
     tell(row, source, now, detail)

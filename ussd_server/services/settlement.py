@@ -204,8 +204,8 @@ class Settlement:
                     row.due_at = None
             case Outcome.FAILED:
                 assert answer.failure is not None
-                fail(row, answer.failure, source, now, answer.word)
-                row.due_at = now + timedelta(seconds=pace.late_check_after)
+                look_again_at = now + timedelta(seconds=pace.late_check_after)
+                fail(row, answer.failure, source, now, answer.word, look_again_at)
             case Outcome.PENDING:
                 self._wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.word)
             case Outcome.NOT_SENT:
@@ -225,16 +225,17 @@ class Settlement:
         self, row: Transaction, status: TransactionStatus, pace: Pace, source: Source, now: datetime, detail: str
     ) -> None:
         """Keep asking, in the company's pace; when nobody could tell for long enough, a person looks at it."""
-        if row.status != status:
-            row.status = status
-            row.save(only=[Transaction.status])
-            tell(row, source, now, detail)
+        is_silent_for_long = now - row.created_at > timedelta(seconds=pace.give_up_after)
         delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
-        if now - row.created_at > timedelta(seconds=pace.give_up_after):
-            open_review(row, REVIEW_SILENT, now)
+        if is_silent_for_long:
             delay = max(delay, _SLOWLY_SECONDS)
         # A tenth earlier or later, so that many payments of one moment do not ask in one moment again.
         row.due_at = now + timedelta(seconds=delay * random.uniform(0.9, 1.1))  # noqa: S311
+        if row.status != status:
+            row.status = status
+            tell(row, source, now, detail)
+        if is_silent_for_long:
+            open_review(row, REVIEW_SILENT, now)
 
     def _after_not_sent(self, row: Transaction, source: Source, now: datetime) -> None:
         """The request provably never left. Try again soon; when no request ever left, that is a definite failure."""
