@@ -133,7 +133,7 @@ def happen(house: Services, call: CallContext, thing: str = "", times: int = 1) 
     thing = thing or new_id(house.clock.now())
     with unit_of_work():
         return [
-            write_event(call.client_id, "ussd.session.ended", thing, {"number": number}, house.clock.now()).id
+            write_event(call.client_id, "ussd.session.ended", thing, {"number": number}, house.clock.now())
             for number in range(times)
         ]
 

@@ -89,13 +89,18 @@ class EventService:
         return Redelivery(len(ids))
 
 
-def write_event(client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime) -> Event:
-    """Write the next event of an object. Call inside the unit of work that makes the change, with its row locked."""
-    sequence = 1 + Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0)).where(Event.object_id == object_id).scalar()
-    return Event.create(
-        id=new_id(now), client_id=client_id, type=event_type, object_id=object_id, sequence=sequence,
+def write_event(client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime) -> str:
+    """Write the next event of an object and give its id.
+
+    Call inside the unit of work that makes the change, with the object's row locked.
+    """
+    event_id = new_id(now)
+    sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == object_id)
+    Event.insert(
+        id=event_id, client_id=client_id, type=event_type, object_id=object_id, sequence=sequence,
         payload=data, created_at=now,
-    )  # fmt: skip
+    ).execute()  # fmt: skip
+    return event_id
 
 
 def event_view(row: Event, deliveries: tuple[DeliveryView, ...] = ()) -> EventView:

@@ -16,9 +16,9 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.base import iso_milliseconds, new_id
-from ussd_server.models.events import Event
+from ussd_server.models.base import iso_milliseconds
 from ussd_server.models.transactions import Transaction, TransactionEvent
+from ussd_server.services.events import write_event
 
 
 def tell(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
@@ -35,11 +35,7 @@ def tell(row: Transaction, source: Source, now: datetime, detail: str | None = N
 
 def announce(row: Transaction, event_type: str, now: datetime) -> None:
     """Write an event about a transaction, with the transaction as it is now."""
-    sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == row.id)
-    Event.insert(
-        id=new_id(now), client_id=row.client_id, type=event_type, object_id=row.id, sequence=sequence,
-        payload=snapshot(row), created_at=now,
-    ).execute()  # fmt: skip
+    write_event(row.client_id, event_type, row.id, snapshot(row), now)
 
 
 def view_of(row: Transaction, *, with_story: bool = False) -> TransactionView:

@@ -26,6 +26,7 @@ from ussd_server.messages.webhooks import (
 )
 from ussd_server.models.base import for_update, is_id, iso_milliseconds, new_id, unit_of_work
 from ussd_server.models.clients import Client
+from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
@@ -125,7 +126,8 @@ class WebhookService:
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "The webhook is switched off; enable it first")
             # An object of its own, so that it never waits for an earlier test.
-            return event_view(write_event(row.client_id, WEBHOOK_TEST, new_id(now), {"webhook_id": row.id}, now))
+            event_id = write_event(row.client_id, WEBHOOK_TEST, new_id(now), {"webhook_id": row.id}, now)
+            return event_view(Event.get_by_id(event_id))
 
     def _rotate(self, row: Webhook, grace_period_seconds: int) -> RotatedSecretView:
         now, secret = self._clock.now(), new_webhook_secret()
