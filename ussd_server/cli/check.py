@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_house, show, with_json
-from ussd_server.services.check import Violation, check_ranges
+from ussd_server.services.check import MarkError, Violation, check_ranges
 
 _MOST_IN_JSON = 1000
 
@@ -42,7 +42,7 @@ def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> No
                 ranges = ranges and ranges - 1
                 if ranges == 0:
                     break
-    except ValueError as refusal:
+    except MarkError as refusal:
         raise click.BadParameter(str(refusal), param_hint="--from") from None
     except BaseException:
         if mark:

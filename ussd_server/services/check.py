@@ -111,6 +111,10 @@ _EVENT_RULES = {
 }
 
 
+class MarkError(ValueError):
+    """A mark to go on from that no check ever gave."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """One table to go through in the order of a column, and the rules that what is found there must keep."""
@@ -151,7 +155,7 @@ def check_ranges(mark: str | None = None, batch: int = 10_000) -> Iterator[Check
     """Check everything after `mark` (from the beginning where it is None), `batch` rows of a table at a time.
 
     Each range is one moment of the whole database, which no writer has to wait for; memory does not grow with the
-    tables. ValueError for a mark that was never given.
+    tables. MarkError for a mark that was never given.
     """
     names = list(_PARTS)
     name, low = _read_mark(mark) if mark is not None else (names[0], _FIRST)
@@ -178,7 +182,7 @@ def check_everything(batch: int = 10_000) -> list[Violation]:
 def _read_mark(mark: str) -> tuple[str, str]:
     name, _, low = mark.partition(":")
     if name not in _PARTS or not is_id(low):
-        raise ValueError("a mark is a part and an id, as this check printed it")
+        raise MarkError("a mark is a part and an id, as this check printed it")
     return name, low
 
 
