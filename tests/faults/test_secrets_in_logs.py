@@ -18,7 +18,7 @@ from tests.journeys.deployment import HOST, Installed, install
 from tests.postgres_server import PostgresServer
 from tests.rpc.redis_server import free_port
 
-pytestmark = [pytest.mark.needs_nginx, pytest.mark.slow]
+pytestmark = [pytest.mark.needs_nginx, pytest.mark.slow, pytest.mark.timeout(300)]
 
 _MARK = "Zq7x"
 
