@@ -204,7 +204,7 @@ def test_the_books_are_whole_at_every_moment_while_payments_are_made(house: Serv
 
     def pay() -> None:
         try:
-            for number in range(60):
+            for number in range(30):
                 kind = ("collection", "disbursement")[number % 2]
                 house.transactions.create(wish(kind, f"+25677000000{number % 7}", 10, reference=f"r{number}"), call)
                 work(house, clock, 1)
@@ -219,7 +219,7 @@ def test_the_books_are_whole_at_every_moment_while_payments_are_made(house: Serv
         assert check_everything() == []
         checks += 1
     payer.join()
-    assert checks > 3
+    assert checks > 2
     assert check_everything() == []
 
 
