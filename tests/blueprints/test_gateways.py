@@ -12,9 +12,9 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.shop import CODE, OPERATOR, PHONE, Shop, shop_document
 from ussd_server.house import Services
-from ussd_server.messages.channels import CreateChannel
+from ussd_server.messages.channels import AssignCode, CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
-from ussd_server.models.base import release_connection
+from ussd_server.models.base import database, release_connection
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
@@ -185,6 +185,34 @@ def test_a_path_that_is_nobodys_is_a_404_in_the_general_envelope(shop: Shop, web
     assert web.post(f"{path[:-1]}/events").status_code == 404
 
 
+def test_a_channel_that_is_closed_answers_like_nobodys_from_the_next_step_on(
+    at: Dial, shop: Shop, house: Services, web: FlaskClient
+) -> None:
+    assert at("").startswith("CON Welcome")
+    house.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    reply = web.post(shop.channel.gateway_path, data={"sessionId": "ATUid_1", "phoneNumber": PHONE, "text": "1"})
+    assert (reply.status_code, reply.json["error"]) == (404, "NOT_FOUND")
+    house.channels.set_active(shop.channel.channel_id, True, OPERATOR)
+    assert at("1").startswith("CON Enter amount")
+
+
+def test_a_step_without_a_deed_is_one_read_and_one_write(at: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    at("")
+    at("1")
+    statements: list[str] = []
+    execute = database.obj.execute_sql
+
+    def note(sql: str, *parameters: Any) -> Any:
+        statements.append(sql.split()[0])
+        return execute(sql, *parameters)
+
+    monkeypatch.setattr(database.obj, "execute_sql", note)
+    assert at("1*5000").startswith("CON Pay UGX 5,000?")
+    assert statements == ["SELECT", "UPDATE"]
+    assert at("1*5000").startswith("CON Pay UGX 5,000?")
+    assert statements == ["SELECT", "UPDATE", "SELECT"], "a repeat writes nothing"
+
+
 def test_a_wrong_method_is_a_405_in_the_general_envelope(shop: Shop, web: FlaskClient) -> None:
     reply = web.put(shop.channel.gateway_path)
     assert (reply.status_code, reply.json["error"]) == (405, "METHOD_NOT_ALLOWED")
@@ -205,8 +233,11 @@ def test_whatever_is_sent_the_phone_gets_a_polite_last_screen(
     assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
 
 
-def test_a_body_that_is_too_large_is_refused_before_anything_else(shop: Shop, web: FlaskClient) -> None:
-    assert web.post(shop.channel.gateway_path, data=b"x" * 70_000).status_code == 413
+def test_a_body_that_is_too_large_still_gets_a_screen_on_a_path_that_is_somebodys(shop: Shop, web: FlaskClient) -> None:
+    path = shop.channel.gateway_path
+    reply = web.post(path, data=b"x" * 70_000)
+    assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
+    assert web.post(path[:-1], data=b"x" * 70_000).status_code == 404
 
 
 def test_a_missing_code_is_the_channels_only_one(shop: Shop, web: FlaskClient) -> None:
@@ -214,6 +245,15 @@ def test_a_missing_code_is_the_channels_only_one(shop: Shop, web: FlaskClient) -
     assert web.post(path, data={"sessionId": "x", "phoneNumber": PHONE}).text.startswith("CON Welcome")
     other = web.post(path, data={"sessionId": "y", "phoneNumber": PHONE, "serviceCode": "*200#"})
     assert other.text.startswith("END Sorry")
+
+
+def test_a_missing_code_is_the_clients_only_one_on_a_channel_that_lists_none(
+    shop: Shop, house: Services, web: FlaskClient
+) -> None:
+    path = shop.channel.gateway_path
+    assert web.post(path, data={"sessionId": "x", "phoneNumber": PHONE}).text.startswith("CON Welcome")
+    house.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
+    assert web.post(path, data={"sessionId": "y", "phoneNumber": PHONE}).text.startswith("END Sorry")
 
 
 def test_a_disabled_client_answers_no_phone(at: Dial, shop: Shop) -> None:
@@ -311,13 +351,17 @@ def test_dmark_sends_one_entry_a_step_without_numbers(shop: Shop, web: FlaskClie
     assert Transaction.select().count() == 1
 
 
-def test_comviva_tells_a_first_step_by_the_dialled_code(shop: Shop, web: FlaskClient) -> None:
-    path = shop.channel_of("comviva", codes=(CODE,))
+@pytest.mark.parametrize("codes", [(CODE,), ()])
+@pytest.mark.parametrize("dialled", ["384*123", "384123"])
+def test_comviva_tells_a_first_step_by_the_dialled_code(
+    dialled: str, codes: tuple[str, ...], shop: Shop, web: FlaskClient
+) -> None:
+    path = shop.channel_of("comviva", codes=codes)
 
     def get(entry: str, **more: str) -> Any:
         return web.get(path, query_string={"SessionID": "c1", "MSISDN": "256750000000", "input": entry} | more)
 
-    first = get("384*123")
+    first = get(dialled)
     assert (first.headers["Freeflow"], first.text.splitlines()[0]) == ("FC", "Welcome to ACME")
     assert get("1").text.startswith("Enter amount")
     assert get("", clean="clean-session", error="0").headers["Freeflow"] == "FB"

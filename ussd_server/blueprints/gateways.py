@@ -7,6 +7,7 @@ from flask import Blueprint, Response, g, request
 from ussd_server.blueprints.bodies import read_body
 from ussd_server.blueprints.doors import services, speaks
 from ussd_server.messages.gateways import GatewayRequest
+from ussd_server.rpc.status import ServiceError
 
 gateways = Blueprint("gateways", __name__)
 
@@ -30,4 +31,9 @@ def take_report(adapter: str, channel_secret: str) -> Response:
 
 
 def _foreign_request() -> GatewayRequest:
-    return GatewayRequest(request.method, request.query_string, read_body(request))
+    """What the company sent; a body that is too large or breaks off counts as empty, because a phone needs a screen."""
+    try:
+        body = read_body(request)
+    except ServiceError:
+        body = b""
+    return GatewayRequest(request.method, request.query_string, body)

@@ -27,6 +27,7 @@ class ChannelService:
     def __init__(self, vault: Vault, clock: Clock) -> None:
         self._vault = vault
         self._clock = clock
+        self._identified: dict[tuple[str, bytes], ChannelOfCall] = {}
 
     def create(self, wish: CreateChannel, call: CallContext) -> ChannelView:
         """Make a channel; its path is in the answer.
@@ -67,6 +68,16 @@ class ChannelService:
             raise ServiceError(Code.NOT_FOUND, "Channel not found")
         return self._view(Channel.get_by_id(channel_id))
 
+    def recall(self, adapter: str, secret: str) -> ChannelOfCall:
+        """As `identify`, but from memory where it was identified before: for those who look whether it is open.
+
+        Apart from being opened and closed, a channel never changes.
+        """
+        path = (adapter, self._vault.path_digests(secret)[-1])
+        if path not in self._identified:
+            self._identified[path] = self.identify(adapter, secret)
+        return self._identified[path]
+
     def identify(self, adapter: str, secret: str) -> ChannelOfCall:
         """The channel whose path a call came by. NOT_FOUND for a wrong secret, a closed channel or another adapter.
 
@@ -83,6 +94,11 @@ class ChannelService:
         if row is None or gateway is None or row.adapter != gateway.name:
             raise ServiceError(Code.NOT_FOUND, "Not found")
         return ChannelOfCall(row.id, row.client_id, row.adapter, tuple(row.codes or ()), **row.settings)
+
+    def codes_served(self, client_id: str | None) -> tuple[str, ...]:
+        """The codes behind a channel that lists none: a client's, or everybody's for None."""
+        codes = ServiceCode.select(ServiceCode.code).order_by(ServiceCode.code)
+        return tuple(row.code for row in (codes.where(ServiceCode.client_id == client_id) if client_id else codes))
 
     def assign_code(self, wish: AssignCode, call: CallContext) -> CodeView:
         """Give a code to a client; again for the same client changes nothing.

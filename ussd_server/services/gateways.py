@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from peewee import JOIN
 
 from ussd_server.adapters.gateways import ADAPTERS, EVENT_ADAPTERS
 from ussd_server.menus.guide import Channel
@@ -28,9 +30,12 @@ from ussd_server.messages.gateways import (
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections
 from ussd_server.models.clients import Client
+from ussd_server.models.prepared import Prepared, blank
+from ussd_server.models.ussd import Channel as ChannelRow
 from ussd_server.models.ussd import UssdSession
 from ussd_server.rpc.limiter import Limiter
 from ussd_server.rpc.observe import trace_of
+from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.arrivals import classify
 from ussd_server.services.channels import ChannelService
 from ussd_server.services.conversations import Conversations, Dialled, bound_to
@@ -45,8 +50,31 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 _OVER = {StepKind.END: EndReason.HUNG_UP, StepKind.ABORT: EndReason.HUNG_UP, StepKind.TIMEOUT: EndReason.IDLE}
 
 
+_CHANNEL_AND_SESSION = Prepared(
+    lambda: (
+        ChannelRow.select(
+            ChannelRow.is_active.alias("channel_is_open"), Client.is_active.alias("client_is_active"), UssdSession
+        )
+        .join(
+            UssdSession,
+            JOIN.LEFT_OUTER,
+            on=(UssdSession.channel_id == ChannelRow.id)
+            & (UssdSession.provider_session_id == blank(UssdSession.provider_session_id)),
+        )
+        .join(Client, JOIN.LEFT_OUTER, on=(Client.id == UssdSession.client_id))
+        .where(ChannelRow.id == blank(ChannelRow.id, "channel_id"))
+        .order_by(UssdSession.id.desc())
+        .limit(1)
+    )
+)
+
+
 class NoScreenError(Exception):
     """There is nothing to show for a step: nobody answers the code, or the step is out of order."""
+
+
+class ChannelClosedError(Exception):
+    """The channel by which a step came is closed."""
 
 
 @dataclass(slots=True)
@@ -88,7 +116,7 @@ class GatewayService:
     def answer(self, adapter: str, secret: str, request: GatewayRequest, request_id: str) -> GatewayReply:
         """Answer one call in the company's own language. Nothing is refused but a path that is nobody's: NOT_FOUND."""
         try:
-            channel = self._channels.identify(adapter, secret)
+            channel = self._channels.recall(adapter, secret)
         except DATABASE_TROUBLE as error:
             if adapter not in ADAPTERS:
                 raise
@@ -100,14 +128,22 @@ class GatewayService:
             return gateway.trouble(phrase("trouble", "en"))
         try:
             step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
+            if not step.service_code and not channel.codes:
+                channel = replace(channel, codes=self._channels.codes_served(channel.client_id))
+                step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
         except Unreadable as why:
             log.warning("a step cannot be read: %s", why)
+            return gateway.trouble(phrase("trouble", "en"))
+        except DATABASE_TROUBLE as error:
+            _log_failure(error)
             return gateway.trouble(phrase("trouble", "en"))
         phone_call = PhoneCall(step, channel, request_id, Arrived(step.text, step.sequence))
         try:
             screen = self._take(phone_call)
         except NoScreenError:
             screen = phone_call.last_screen()
+        except ChannelClosedError:
+            raise ServiceError(Code.NOT_FOUND, "Not found") from None
         except Exception as error:
             # A phone company drops the call on anything but a screen.
             _log_failure(error)
@@ -186,17 +222,20 @@ class GatewayService:
         return self._conversations.open(dialled, bound, phone_call.arrived, phone_call.request_id, phone_call.carrier)
 
     def _find(self, phone_call: PhoneCall) -> UssdSession | None:
-        """The last session under the company's name for it. NoScreenError when its client is disabled."""
-        row = (
-            UssdSession.select(UssdSession, Client.is_active)
-            .join(Client, on=(Client.id == UssdSession.client_id), attr="client")
-            .where(*_named(phone_call.step, phone_call.channel))
-            .order_by(UssdSession.id.desc())
-            .first()
+        """The last session under the company's name for it. NoScreenError when its client is disabled.
+
+        ChannelClosedError when the channel, which was told from memory, is closed by now.
+        """
+        row = _CHANNEL_AND_SESSION.first(
+            UssdSession,
+            channel_id=phone_call.channel.channel_id,
+            provider_session_id=phone_call.step.provider_session_id,
         )
-        if row is None:
+        if row is None or not row.channel_is_open:
+            raise ChannelClosedError
+        if row.id is None:
             return None
-        if not row.client.is_active:
+        if not row.client_is_active:
             raise NoScreenError
         phone_call.language = row.language or phone_call.language
         phone_call.had_paid = row.transaction_id is not None

@@ -131,13 +131,16 @@ def part_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tupl
     """Part what was dialled (`*384*123*2*5000#`) into its service code and the entries after it (`2*5000`).
 
     The longest of the channel's `codes` that fits wins over the code the company declares, because some companies
-    declare only the part that they sold (`384`). What fits neither yields the declared code and no entries.
+    declare only the part that they sold (`384`). A code may come without any of its stars (`384123`). What fits
+    neither yields the declared code and no entries.
     """
     entered = dialled.strip(" ").removeprefix("*").removesuffix("#")
     for code in [*sorted(codes, key=len, reverse=True), declared_code]:
         digits = code.strip("*#")
         if digits and f"{entered}*".startswith(f"{digits}*"):
             return code, entered[len(digits) + 1 :]
+        if digits and entered == digits.replace("*", ""):
+            return code, ""
     return declared_code, ""
 
 
