@@ -15,6 +15,7 @@ from ussd_server.menus.variables import SessionFacts
 from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.clients import Client
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Menu, ServiceCode, SubscriberLanguage, UssdSession
 from ussd_server.rpc.clock import Clock
@@ -31,6 +32,17 @@ _OUTCOMES = {
     TransactionStatus.REVERSED: "succeeded",
     TransactionStatus.FAILED: "failed",
 }
+_LAST_OF_PHONE = Prepared(
+    lambda: (
+        UssdSession.select()
+        .where(
+            UssdSession.client_id == blank(UssdSession.client_id),
+            UssdSession.phone_number == blank(UssdSession.phone_number),
+        )
+        .order_by(UssdSession.id.desc())
+        .limit(1)
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +154,7 @@ class Conversations:
         A session under way counts as dropped when the same phone dials again through a phone company, which does not
         always tell that a call broke off. Sessions of the API are in their client's hands until they end.
         """
-        last = (
-            UssdSession.select()
-            .where(UssdSession.client_id == row.client_id, UssdSession.phone_number == row.phone_number)
-            .order_by(UssdSession.id.desc())
-            .first()
-        )
+        last = _LAST_OF_PHONE.first(UssdSession, client_id=row.client_id, phone_number=row.phone_number)
         if last is None or (last.menu_id, last.service_code) != (row.menu_id, row.service_code):
             return None
         broke_off = last.status in (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)

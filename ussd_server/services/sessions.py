@@ -18,6 +18,7 @@ from ussd_server.messages.gateways import Action
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.base import for_update, iso_milliseconds, new_id, unit_of_work
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import HouseKey, Keyring, Ring
@@ -79,22 +80,19 @@ class Sessions:
         now = self._clock.now()
         token = secrets.token_hex(8)
         claimed = {"working_token": token, "working_until": now + timedelta(seconds=LEASE_SECONDS)}
-        if not UssdSession.update(claimed).where(*self._unchanged(row, now)).execute():
+        mine = _unchanged(row.id, row.turn, now)
+        if not UssdSession.update(claimed).where(*mine).execute():
             return False
         row.working_token = token
         return True
 
     def write(self, row: UssdSession, turn: Turn, arrived: Arrived, transaction_id: str | None) -> bool:
         """Write a step's answer. False, and nothing is written, when the session has moved on or ended meanwhile."""
-        now = self._clock.now()
-        if row.working_token is not None:
-            mine = (UssdSession.id == row.id, _UNDER_WAY, UssdSession.working_token == row.working_token)
-        else:
-            mine = self._unchanged(row, now)
+        before = {"turn_read": row.turn, "my_token": row.working_token, "now": self._clock.now()}
+        write = _WRITE if row.working_token is None else _WRITE_CLAIMED
         self._take(row, turn, arrived, transaction_id)
-        changes = {name: getattr(row, name) for name in _WRITTEN}
         with unit_of_work():
-            if not UssdSession.update(changes).where(*mine).execute():
+            if not write.run(**row.__data__, **before):
                 return False
             self._follow(row, turn.language_chosen)
         return True
@@ -146,18 +144,13 @@ class Sessions:
         began_with = self._keyring.find(Ring.DIGESTS, row.turns[0]["key"]) if row.turns else None
         return began_with or self._keyring.newest(Ring.DIGESTS)
 
-    def _unchanged(self, row: UssdSession, now: datetime) -> tuple[Any, ...]:
-        """Where a session is still as it was read, and nobody works on it."""
-        free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
-        return (UssdSession.id == row.id, _UNDER_WAY, UssdSession.turn == row.turn, free)
-
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
         try:
             with unit_of_work():
                 if row.key_id is not None and not for_update(ApiKey.select().where(ApiKey.id == row.key_id)).exists():
                     # The key was deleted after the door had let the call through, and its sessions have been ended.
                     return False
-                row.save(force_insert=True)
+                _INSERT.run(**dict.fromkeys(UssdSession._meta.fields) | row.__data__)
                 self._follow(row, language_chosen)
         except IntegrityError:
             return False
@@ -221,9 +214,32 @@ _ENDED = (
     UssdSession.working_until,
 )
 _WRITTEN = (
-    "turns", "turn", "state", "node", "language", "message", "action", "transaction_id", "last_seen_at", "expires_at",
-    "working_token", "working_until", "status", "end_reason", "ended_at",
+    UssdSession.turns, UssdSession.turn, UssdSession.state, UssdSession.node, UssdSession.language,
+    UssdSession.message, UssdSession.transaction_id, UssdSession.last_seen_at, UssdSession.expires_at, *_ENDED,
 )  # fmt: skip
+
+
+def _unchanged(session_id: Any, turn: Any, now: Any) -> tuple[Any, ...]:
+    """Where a session is still as it was read, and nobody works on it."""
+    free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
+    return (UssdSession.id == session_id, _UNDER_WAY, UssdSession.turn == turn, free)
+
+
+_INSERT = Prepared(lambda: UssdSession.insert({field: blank(field) for field in UssdSession._meta.sorted_fields}))
+_WRITE = Prepared(
+    lambda: UssdSession.update({field: blank(field) for field in _WRITTEN}).where(
+        *_unchanged(
+            blank(UssdSession.id), blank(UssdSession.turn, "turn_read"), blank(UssdSession.working_until, "now")
+        )
+    )
+)
+_WRITE_CLAIMED = Prepared(
+    lambda: UssdSession.update({field: blank(field) for field in _WRITTEN}).where(
+        UssdSession.id == blank(UssdSession.id),
+        _UNDER_WAY,
+        UssdSession.working_token == blank(UssdSession.working_token, "my_token"),
+    )
+)
 
 
 def state_of(row: UssdSession) -> State:
