@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.messages.clients import AuditEventPage, AuditEventView, ListAuditEvents
-from ussd_server.models.base import is_id, new_id
+from ussd_server.models.base import new_id
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.rpc.context import CallContext, CallerKind
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
-
-_CURSOR = "audit"
+from ussd_server.services.pages import page_of
 
 
 def write_audit_event(
@@ -55,26 +54,12 @@ class AuditService:
             AuditEvent.select(AuditEvent, User.email)
             .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
             .where(AuditEvent.client_id == call.client_id)
-            .order_by(AuditEvent.id.desc())
-            .limit(wish.limit + 1)
         )
-        if wish.cursor is not None:
-            rows = rows.where(AuditEvent.id < self._position(wish.cursor))
-        found = list(rows)
-        shown = found[: wish.limit]
-        more = len(found) > wish.limit
-        return AuditEventPage(
-            items=tuple(_view(row) for row in shown),
-            next_cursor=self._tokens.cursor(_CURSOR, shown[-1].id) if more else None,
-        )
-
-    def _position(self, cursor: str) -> str:
         try:
-            position = self._tokens.read_cursor(_CURSOR, cursor)
+            found, next_cursor = page_of(rows, AuditEvent, wish.cursor, wish.limit, self._tokens)
         except ServiceError:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
-        assert is_id(position)
-        return position
+        return AuditEventPage(tuple(map(_view, found)), next_cursor)
 
 
 def _view(row: Any) -> AuditEventView:

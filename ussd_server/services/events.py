@@ -18,17 +18,16 @@ from ussd_server.messages.webhooks import (
     RedeliverEvents,
     Redelivery,
 )
-from ussd_server.models.base import for_update, is_id, new_id, new_id_floor, unit_of_work
+from ussd_server.models.base import for_update, is_id, new_id, unit_of_work
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
+from ussd_server.services.pages import of_period, page_of
 
 MOST_EVENTS_AT_ONCE = 1000
-
-_CURSOR = "events"
 
 
 class EventService:
@@ -42,12 +41,8 @@ class EventService:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
         call.require("webhooks:read")
         rows = _chosen(call.client_id, wish.type, wish.from_at, wish.to_at)
-        if wish.cursor is not None:
-            rows = rows.where(Event.id < self._tokens.read_cursor(_CURSOR, wish.cursor))
-        found = list(rows.order_by(Event.id.desc()).limit(wish.limit + 1))
-        items = tuple(event_view(row) for row in found[: wish.limit])
-        more = len(found) > wish.limit
-        return EventPage(items, self._tokens.cursor(_CURSOR, items[-1].id) if more else None)
+        found, next_cursor = page_of(rows, Event, wish.cursor, wish.limit, self._tokens)
+        return EventPage(tuple(map(event_view, found)), next_cursor)
 
     def get(self, wish: NameEvent, call: CallContext) -> EventView:
         """One event with its deliveries, oldest first. NOT_FOUND also for somebody else's."""
@@ -109,17 +104,13 @@ def event_view(row: Event, deliveries: tuple[DeliveryView, ...] = ()) -> EventVi
 
 
 def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to_at: datetime | None) -> Any:
-    """The client's events of a type and a period. Ids are made from the time, so comparing them compares times."""
+    """The client's events of a type and a period. INVALID_REQUEST for a type that there is not."""
     rows = Event.select().where(Event.client_id == client_id)
     if event_type is not None:
         if event_type not in EVENT_TYPES:
             raise ServiceError(Code.INVALID_REQUEST, "type: There is no such event type.")
         rows = rows.where(Event.type == event_type)
-    if from_at is not None:
-        rows = rows.where(Event.id >= new_id_floor(from_at))
-    if to_at is not None:
-        rows = rows.where(Event.id < new_id_floor(to_at))
-    return rows
+    return of_period(rows, Event, from_at, to_at)
 
 
 def _find(event_id: str, client_id: str) -> Event:

@@ -27,7 +27,7 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.base import for_update, is_id, new_id, new_id_floor, unit_of_work
+from ussd_server.models.base import for_update, is_id, new_id, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.clock import Clock
@@ -42,11 +42,11 @@ from ussd_server.services.ledger import (
     legs_of,
     write_entry,
 )
+from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.providers import Providers
 from ussd_server.services.story import failure_of, tell, view_of
 from ussd_server.services.webhooks import require_callable
 
-_CURSOR = "transactions"
 _LOOK_AGAIN_SECONDS = 0.1
 _GIVEN_BACK = (TransactionStatus.CREATED, TransactionStatus.SUBMITTED, TransactionStatus.PENDING,
                TransactionStatus.AMBIGUOUS, TransactionStatus.SUCCEEDED)  # fmt: skip
@@ -208,7 +208,7 @@ class TransactionService:
         return view_of(row, with_story=True)
 
     def list(self, wish: ListTransactions, call: CallContext) -> TransactionPage:
-        """A page of the client's transactions, newest first; its cost does not grow with what stands before it."""
+        """A page of the client's transactions, newest first."""
         call.require("transactions:read")
         return self._page(wish, call)
 
@@ -220,10 +220,7 @@ class TransactionService:
         return self._page(replace(wish, type=TransactionType.COLLECTION), call)
 
     def _page(self, wish: ListTransactions, call: CallContext) -> TransactionPage:
-        """A page of what `wish` describes. Ids are made from the time, so one order serves pages and periods."""
         rows = Transaction.select().where(Transaction.client_id == call.client_id)
-        if wish.cursor is not None:
-            rows = rows.where(Transaction.id < self._tokens.read_cursor(_CURSOR, wish.cursor))
         for column, value in (
             (Transaction.status, wish.status),
             (Transaction.type, wish.type),
@@ -232,14 +229,9 @@ class TransactionService:
         ):
             if value is not None:
                 rows = rows.where(column == value)
-        if wish.from_at is not None:
-            rows = rows.where(Transaction.id >= new_id_floor(wish.from_at))
-        if wish.to_at is not None:
-            rows = rows.where(Transaction.id < new_id_floor(wish.to_at))
-        found = list(rows.order_by(Transaction.id.desc()).limit(wish.limit + 1))
-        items = tuple(view_of(row) for row in found[: wish.limit])
-        more = len(found) > wish.limit
-        return TransactionPage(items, self._tokens.cursor(_CURSOR, items[-1].transaction_id) if more else None)
+        rows = of_period(rows, Transaction, wish.from_at, wish.to_at)
+        found, next_cursor = page_of(rows, Transaction, wish.cursor, wish.limit, self._tokens)
+        return TransactionPage(tuple(map(view_of, found)), next_cursor)
 
     def _watch(self, transaction_id: str, seconds: int, is_over: Callable[[Transaction], bool]) -> Transaction:
         """The transaction as soon as `is_over` says so, or as it is after `seconds`; at once when too many watch."""

@@ -14,17 +14,17 @@ from ussd_server.messages.ussd import (
     SessionStatus,
     SessionView,
 )
-from ussd_server.models.base import is_id, new_id_floor
+from ussd_server.models.base import is_id
 from ussd_server.models.ussd import UssdSession
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.conversations import Conversations, Dialled, bound_to
+from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.sessions import Arrived, Sessions
 from ussd_server.services.transcripts import view_of
 
-_CURSOR = "ussd-sessions"
 _WAIT_SECONDS = 7.5
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 
@@ -95,11 +95,9 @@ class UssdService:
         return view_of(self._find(wish.session_id, call), with_transcript=True)
 
     def list(self, wish: ListSessions, call: CallContext) -> SessionPage:
-        """A page of the client's sessions. Ids are made from the time, so one order serves pages and periods."""
+        """A page of the client's sessions, newest first."""
         call.require("ussd:read")
         rows = UssdSession.select().where(UssdSession.client_id == call.client_id)
-        if wish.cursor is not None:
-            rows = rows.where(UssdSession.id < self._tokens.read_cursor(_CURSOR, wish.cursor))
         for column, value in (
             (UssdSession.status, wish.status),
             (UssdSession.phone_number, wish.phone_number),
@@ -107,14 +105,9 @@ class UssdService:
         ):
             if value is not None:
                 rows = rows.where(column == value)
-        if wish.from_at is not None:
-            rows = rows.where(UssdSession.id >= new_id_floor(wish.from_at))
-        if wish.to_at is not None:
-            rows = rows.where(UssdSession.id < new_id_floor(wish.to_at))
-        found = list(rows.order_by(UssdSession.id.desc()).limit(wish.limit + 1))
-        items = tuple(view_of(row) for row in found[: wish.limit])
-        more = len(found) > wish.limit
-        return SessionPage(items, self._tokens.cursor(_CURSOR, items[-1].session_id) if more else None)
+        rows = of_period(rows, UssdSession, wish.from_at, wish.to_at)
+        found, next_cursor = page_of(rows, UssdSession, wish.cursor, wish.limit, self._tokens)
+        return SessionPage(tuple(map(view_of, found)), next_cursor)
 
     def end(self, wish: NameSession, call: CallContext) -> SessionView:
         """End a session that is under way. SESSION_NOT_FOUND for any other."""

@@ -1,0 +1,33 @@
+"""Pages of lists, newest first. Ids are made from the time, so that one order serves pages and periods."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ussd_server.models.base import is_id, new_id_floor
+from ussd_server.rpc.tokens import Tokens
+
+
+def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime | None) -> Any:
+    """Those rows that were made from `from_at` (included) to `to_at` (not included); None sets no bound."""
+    if from_at is not None:
+        rows = rows.where(table.id >= new_id_floor(from_at))
+    if to_at is not None:
+        rows = rows.where(table.id < new_id_floor(to_at))
+    return rows
+
+
+def page_of(rows: Any, table: Any, cursor: str | None, limit: int, tokens: Tokens) -> tuple[list[Any], str | None]:
+    """The `limit` newest rows behind `cursor` and the cursor of the next page, None on the last.
+
+    Its cost does not grow with what stands before it. INVALID_REQUEST for a cursor that is not of this list.
+    """
+    kind = table._meta.table_name
+    if cursor is not None:
+        position = tokens.read_cursor(kind, cursor)
+        assert is_id(position)
+        rows = rows.where(table.id < position)
+    found = list(rows.order_by(table.id.desc()).limit(limit + 1))
+    shown = found[:limit]
+    return shown, tokens.cursor(kind, shown[-1].id) if len(found) > limit else None
