@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from ussd_server.adapters.signature import Signature
 from ussd_server.adapters.transport import Exchange, Transport, Trouble
 
 _MAX_ANSWER_BYTES = 64 * 1024
 _MAX_SCREEN_CHARACTERS = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What a call is signed with, after the Standard Webhooks specification: its own id, a moment, and the secrets."""
-
-    call_id: str
-    at: datetime
-    secrets: Sequence[bytes] = field(repr=False)
-
-    def headers(self, body: bytes) -> dict[str, str]:
-        """The three headers by which the client's server knows the call; one signature for each secret."""
-        timestamp = str(int(self.at.timestamp()))
-        signed = f"{self.call_id}.{timestamp}.".encode() + body
-        signatures = (base64.b64encode(hmac.digest(secret, signed, "sha256")).decode() for secret in self.secrets)
-        return {
-            "webhook-id": self.call_id,
-            "webhook-timestamp": timestamp,
-            "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
-        }
 
 
 @dataclass(frozen=True, slots=True)

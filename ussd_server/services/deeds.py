@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ussd_server.adapters.client_server import ClientServer, Handover, NoAnswerError, Signature
+from ussd_server.adapters.client_server import ClientServer, Handover, NoAnswerError
+from ussd_server.adapters.signature import Signature
 from ussd_server.menus.deeds import (
     Answered,
     BalanceDeed,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from peewee import fn
-from standardwebhooks import Webhook as Signer
 
+from ussd_server.adapters.signature import Signature
 from ussd_server.adapters.transport import Exchange, Reach, Transport
 from ussd_server.messages.webhooks import DeliveryStatus
 from ussd_server.models.base import (
@@ -106,14 +106,14 @@ class DeliveryService:
             # Deleted or switched off since it was claimed.
             return
         body = _body(Event.get_by_id(delivery.event_id))
-        headers = self._signed(webhook, delivery.event_id, body)
+        headers = {"Content-Type": "application/json", **self._signature(webhook, delivery.event_id).headers(body)}
         release_connection()
         exchange = self._transport.exchange(
             "POST",
             delivery.url,
             timeout_seconds=self._pace.timeout_seconds,
             headers=headers,
-            body=body.encode(),
+            body=body,
             max_body_bytes=_ANSWER_BYTES,
         )
         self._conclude(delivery, exchange)
@@ -127,18 +127,13 @@ class DeliveryService:
         )
         return Counter(webhook.id for webhook in webhooks), sum(not webhook.is_proven for webhook in webhooks)
 
-    def _signed(self, webhook: Webhook, event_id: str, body: str) -> dict[str, str]:
-        """The headers of the Standard Webhooks specification, with a signature for every secret that is good now."""
+    def _signature(self, webhook: Webhook, event_id: str) -> Signature:
+        """What an event is signed with: every secret of the webhook that is good now."""
         now = self._clock.now()
         secrets_now = [self._vault.open(webhook.secret_sealed, webhook.client_id, webhook.id)]
         if webhook.previous_secret_sealed is not None and webhook.previous_secret_expires_at > now:
             secrets_now.append(self._vault.open(webhook.previous_secret_sealed, webhook.client_id, webhook.id))
-        return {
-            "Content-Type": "application/json",
-            "webhook-id": event_id,
-            "webhook-timestamp": str(int(now.timestamp())),
-            "webhook-signature": " ".join(Signer(secret).sign(event_id, now, body) for secret in secrets_now),
-        }
+        return Signature(event_id, now, secrets_now)
 
     def _conclude(self, sent: Delivery, exchange: Exchange) -> None:
         """Keep the answer, and say in one unit of work what follows for the delivery, its queue and its webhook."""
@@ -181,10 +176,10 @@ def _due_heads(webhook: Webhook, now: datetime, limit: int) -> list[str]:
     return [row.id for row in skip_locked(rows.order_by(Delivery.due_at).limit(limit))]
 
 
-def _body(event: Event) -> str:
+def _body(event: Event) -> bytes:
     """An event as the Standard Webhooks specification wants it; the same bytes at every attempt."""
     document = {"type": event.type, "timestamp": iso_milliseconds(event.created_at), "data": event.payload}
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _keep_answer(row: Delivery, exchange: Exchange, now: datetime) -> None:
