@@ -18,6 +18,7 @@ from ussd_server.adapters.providers.replies import (
     amount_refusal,
     cents,
     failed,
+    full_name,
     note,
     parse,
     uuid_in,
@@ -135,8 +136,7 @@ class AirtelProvider:
         reply = self._get(f"/standard/v1/users/{quote(_msisdn(phone_number))}", time.monotonic() + timeout_seconds)
         if reply.status != 200:
             return None
-        names = (reply.get("data", "first_name"), reply.get("data", "last_name"))
-        return " ".join(name.strip() for name in names if isinstance(name, str))[:120].strip() or None
+        return full_name(reply.get("data", "first_name"), reply.get("data", "last_name"))
 
     def reference_in(self, callback: bytes) -> str | None:
         """The reference in a callback: the id that we gave the transaction."""

@@ -11,13 +11,14 @@ from urllib.parse import quote
 
 from ussd_server.adapters.providers.breaker import Breaker
 from ussd_server.adapters.providers.line import Line
-from ussd_server.adapters.providers.reasons import Reasons, Standing
+from ussd_server.adapters.providers.reasons import Meaning, Reasons, Standing
 from ussd_server.adapters.providers.replies import (
     NOT_SENT,
     Reply,
     amount_refusal,
     cents,
     failed,
+    full_name,
     note,
     parse,
     uuid_in,
@@ -174,8 +175,7 @@ class MtnProvider:
         reply = product.get(path, time.monotonic() + timeout_seconds)
         if reply.status != 200:
             return None
-        names = (reply.get("given_name"), reply.get("family_name"))
-        return " ".join(name.strip() for name in names if isinstance(name, str))[:120].strip() or None
+        return full_name(reply.get("given_name"), reply.get("family_name"))
 
     def reference_in(self, callback: bytes) -> str | None:
         """The reference in a callback: it carries the status body, in which we put it as `externalId`."""
@@ -251,7 +251,7 @@ def _asked(reply: Reply, payment: Payment) -> Answer:
     return Answer(Outcome.UNKNOWN, word=company_word)
 
 
-def _meaning(reply: Reply, payment: Payment) -> FailureCode | Standing | None:
+def _meaning(reply: Reply, payment: Payment) -> Meaning | None:
     return _REASONS.meaning(reply.get("code"), payment.direction)
 
 

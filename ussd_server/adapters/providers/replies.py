@@ -17,6 +17,7 @@ _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
 _NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_ .-]+")
 _NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
 _WORD_MAX_CHARACTERS = 80
+_NAME_MAX_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,11 @@ def word(*candidates: Any) -> str:
 def note(text: str, max_characters: int) -> str:
     """A text for the subscriber without the characters that companies refuse."""
     return " ".join(_NOT_IN_A_NOTE.sub(" ", text).split())[:max_characters].strip()
+
+
+def full_name(*parts: Any) -> str | None:
+    """The name of a person from its parts, at most 120 characters; None when there is nothing in them."""
+    return " ".join(part.strip() for part in parts if isinstance(part, str))[:_NAME_MAX_CHARACTERS].strip() or None
 
 
 def uuid_in(value: Any) -> str | None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from ussd_server.adapters.providers.replies import parse, uuid_in
 from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment
 
 _SCRIPTED_NUMBER = re.compile(r"\+2567700000([0-9]{2})")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FLOAT_CENTS = 100_000_000_000
 
 # The same story told of a payment that goes out: it is our float that is short, and the payee who is refused.
@@ -108,11 +107,7 @@ class SandboxProvider:
 
     def reference_in(self, callback: bytes) -> str | None:
         """The sandbox calls nobody back; whoever plays it sends `{"reference": "..."}`."""
-        try:
-            reference = json.loads(callback)["reference"]
-        except (ValueError, RecursionError, LookupError, TypeError):
-            return None
-        return reference if isinstance(reference, str) and _UUID.fullmatch(reference) else None
+        return uuid_in(parse(callback).get("reference"))
 
     def _answer(self, payment: Payment, step: _Step) -> Answer:
         if step.outcome is Outcome.SUCCEEDED:
