@@ -49,7 +49,9 @@ def _within(row: UssdSession, known_turn: int | None, step: Step, sessions: Sess
     if row.turn != known_turn and answered[-1].equals(step.text, digest):
         # The step was being worked on when the same one arrived, so they share its result.
         return Repeat(row.turn)
-    if step.kind is StepKind.BEGIN:
+    # Where nothing marks a first step, what was dialled tells it from an entry.
+    is_dialled = step.opening_text is not None and step.service_code and answered[0].equals(step.text, digest)
+    if step.kind is StepKind.BEGIN or is_dialled:
         return Repeat(0) if row.turn == 0 else Start(_opening_entries(step))
     return Entry(step.text)
 

@@ -1,0 +1,305 @@
+"""Conversations as they would be read aloud, the same on every phone company's wire."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from tests.blueprints.phones import PHONES, Phone, phone_of
+from tests.conftest import MovableClock
+from tests.program import Program
+from tests.services.money import work
+from tests.shop import PHONE, Shop, shop_document
+from ussd_server.house import Services
+from ussd_server.models.base import database
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import UssdSession
+
+PAYING = """
+- dial
+Welcome to ACME
+1. Pay
+2. Balance
+3. Language
+4. Voucher
+- type 1
+Enter amount (UGX)
+0 Back
+- type 20
+Enter whole shillings, 500 to 999,999.
+Enter amount (UGX)
+0 Back
+- type 5000
+Pay UGX 5,000?
+1. Yes
+2. No
+0 Back
+- type 1
+Approve the prompt on your phone.
+- the call is over
+- again
+Approve the prompt on your phone.
+- the call is over
+"""
+
+GOING_BACK_AND_HOME = """
+- dial
+Welcome to ACME
+1. Pay
+2. Balance
+3. Language
+4. Voucher
+- type 1
+Enter amount (UGX)
+0 Back
+- type 0
+Welcome to ACME
+1. Pay
+2. Balance
+3. Language
+4. Voucher
+- type 7
+Invalid choice.
+Welcome to ACME
+1. Pay
+2. Balance
+3. Language
+4. Voucher
+- type 1
+Enter amount (UGX)
+0 Back
+- type 5000
+Pay UGX 5,000?
+1. Yes
+2. No
+0 Back
+- type 2
+Welcome to ACME
+1. Pay
+2. Balance
+3. Language
+4. Voucher
+- type 2
+Your balance is UGX 0
+- the call is over
+"""
+
+IN_LUGANDA = """
+- dial
+Welcome to ACME
+1. Pay
+2. Balance
+3. Language
+4. Voucher
+- type 3
+Choose a language
+1. English
+2. Luganda
+0 Back
+- type 2
+Tukusanyukidde
+1. Sasula
+2. Balance
+3. Language
+4. Voucher
+- type 1
+Enter amount (UGX)
+0 Ddayo
+- type 5000
+Pay UGX 5,000?
+1. Yee
+2. Nedda
+0 Ddayo
+- type 1
+Kakasa ku ssimu yo.
+- the call is over
+"""
+
+REPEATED = """
+- dial
+Welcome to ACME
+1. Pay
+2. Balance
+3. Language
+4. Voucher
+- again
+Welcome to ACME
+1. Pay
+2. Balance
+3. Language
+4. Voucher
+- type 1
+Enter amount (UGX)
+0 Back
+- again
+Enter amount (UGX)
+0 Back
+- type 5000
+Pay UGX 5,000?
+1. Yes
+2. No
+0 Back
+- again
+Pay UGX 5,000?
+1. Yes
+2. No
+0 Back
+- type 1
+Approve the prompt on your phone.
+- the call is over
+- again
+Approve the prompt on your phone.
+- the call is over
+"""
+
+CONTINUED = """
+- dial
+Continue where you stopped?
+1. Yes
+2. Start again
+- type 1
+Enter amount (UGX)
+0 Back
+"""
+
+every_company = pytest.mark.parametrize("company", PHONES)
+
+
+@pytest.fixture
+def shop(house: Services) -> Shop:
+    """A client whose menu answers."""
+    return Shop(house)
+
+
+def held(phone: Phone, acts: list[str]) -> str:
+    """Do what a person does and write down what is seen."""
+    written = [""]
+    for act in acts:
+        shown = phone.type(act.removeprefix("type ")) if act.startswith("type ") else getattr(phone, act)()
+        written += [f"- {act}", shown.screen]
+        if shown.ends:
+            written.append("- the call is over")
+    return "\n".join([*written, ""])
+
+
+def acts_of(transcript: str) -> list[str]:
+    """What the person does in a transcript."""
+    lines = [line.removeprefix("- ") for line in transcript.splitlines() if line.startswith("- ")]
+    return [line for line in lines if line != "the call is over"]
+
+
+@every_company
+def test_a_bill_is_paid(company: str, shop: Shop, web: FlaskClient) -> None:
+    assert held(phone_of(company, shop, web), acts_of(PAYING)) == PAYING
+    payment = Transaction.get()
+    assert (payment.amount_cents, payment.phone_number, payment.status) == (500_000, PHONE, "created")
+
+
+@every_company
+def test_a_person_goes_back_and_says_no(company: str, shop: Shop, web: FlaskClient) -> None:
+    assert held(phone_of(company, shop, web), acts_of(GOING_BACK_AND_HOME)) == GOING_BACK_AND_HOME
+    assert Transaction.select().count() == 0
+
+
+@every_company
+def test_a_person_who_chose_luganda_is_spoken_to_in_luganda(company: str, shop: Shop, web: FlaskClient) -> None:
+    assert held(phone_of(company, shop, web), acts_of(IN_LUGANDA)) == IN_LUGANDA
+
+
+@pytest.mark.parametrize("company", [name for name, phone in PHONES.items() if phone.repeats_are_told])
+def test_a_step_that_the_company_repeats_repeats_nothing(company: str, shop: Shop, web: FlaskClient) -> None:
+    assert held(phone_of(company, shop, web), acts_of(REPEATED)) == REPEATED
+    assert (UssdSession.select().count(), Transaction.select().count(), UssdSession.get().turn) == (1, 1, 3)
+
+
+@every_company
+def test_a_first_step_that_the_company_repeats_shows_the_first_screen_again(
+    company: str, shop: Shop, web: FlaskClient
+) -> None:
+    phone = phone_of(company, shop, web)
+    assert phone.dial() == phone.again()
+    assert len(UssdSession.get().turns) == 1
+
+
+@every_company
+def test_a_call_that_broke_off_is_continued_where_it_stopped(company: str, shop: Shop, web: FlaskClient) -> None:
+    phone = phone_of(company, shop, web)
+    held(phone, ["dial", "type 1", "type 5000"])
+    phone.hang_up()
+    phone.session = "call-2"
+    assert held(phone, ["dial", "type 1"]) == CONTINUED
+
+
+@pytest.mark.parametrize(
+    ("resume", "first_line"),
+    [("off", "Welcome to ACME"), ("auto", "Enter amount (UGX)"), ("confirm", "Continue where you stopped?")],
+)
+def test_a_menu_says_whether_calls_are_continued(
+    resume: str, first_line: str, house: Services, web: FlaskClient
+) -> None:
+    phone = phone_of("hubtel", Shop(house, shop_document(resume=resume)), web)
+    held(phone, ["dial", "type 1", "type 5000"])
+    phone.hang_up()
+    phone.session = "call-2"
+    assert phone.dial().screen.splitlines()[0] == first_line
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds_later", "told"),
+    [
+        ("+256770000000", 1, "Your payment of UGX 5,000 succeeded."),
+        ("+256770000002", 1, "Your payment of UGX 5,000 failed."),
+        ("+256770000004", 1, "Your payment is being processed."),
+        ("+256770000004", 4, "Your payment of UGX 5,000 succeeded."),
+    ],
+)
+def test_the_outcome_of_a_payment_is_the_first_screen_of_the_next_call(
+    number: str, seconds_later: int, told: str, house: Services, clock: MovableClock, web: FlaskClient
+) -> None:
+    go_on = shop_document()["nodes"]["pay"] | {"accepted": {"goto": "used"}}
+    phone = phone_of("hubtel", Shop(house, shop_document(nodes={"pay": go_on})), web)
+    phone.number = number
+    held(phone, ["dial", "type 1", "type 5000", "type 1"])
+    phone.hang_up()
+    work(house, clock, seconds_later)
+    phone.session = "call-2"
+    assert phone.dial().screen == f"{told}\n1. Continue"
+    assert phone.type("1").screen.startswith("Welcome to ACME")
+
+
+@every_company
+def test_trouble_is_told_in_the_persons_language(
+    company: str, shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = phone_of(company, shop, web)
+    held(phone, ["dial", "type 3", "type 2"])
+    monkeypatch.setattr("ussd_server.services.conversations.enter", _fail)
+    assert phone.type("1") == ("Nsonyiwa, tekisobose. Gezaako nate oluvannyuma.", True)
+
+
+@every_company
+def test_a_secret_entry_is_in_no_log_no_table_and_no_answer_of_the_api(
+    company: str, shop: Shop, house: Services, web: FlaskClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    phone = phone_of(company, shop, web)
+    program = Program(house, web, client_id=shop.client_id)
+    held(phone, ["dial", "type 4", "type 7391"])
+    session = program.get(f"/api/ussd/sessions/{UssdSession.get().id}").text
+    phone.hang_up()
+    assert "****" in session
+    for place in (session, caplog.text, _everything_stored()):
+        assert "7391" not in place
+
+
+def _everything_stored() -> str:
+    tables = database.get_tables()
+    assert "ussd_sessions" in tables
+    return repr([database.execute_sql(f'SELECT * FROM "{table}"').fetchall() for table in tables])
+
+
+def _fail(*_: Any) -> Any:
+    raise ValueError("the entry was 7391")

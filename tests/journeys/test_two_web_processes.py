@@ -1,0 +1,101 @@
+"""Two web processes on one database: whichever of them a phone company reaches, a step is done once."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.journeys.service import environment, eventually
+from tests.rpc.redis_server import free_port
+from tests.shop import CODE, PHONE, Shop
+from ussd_server.house import Services
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import UssdSession
+from ussd_server.settings import Settings
+
+_REPOSITORY = Path(__file__).parents[2]
+_TIMES = 20
+
+
+@pytest.fixture
+def ports(house: Services, settings: Settings) -> Iterator[list[int]]:
+    """Where two web processes listen, each a server of its own with one worker."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(serving(settings, number)) for number in range(2)]
+
+
+@contextmanager
+def serving(settings: Settings, number: int) -> Iterator[int]:
+    """One web process, until the block ends."""
+    port = free_port()
+    folder = settings.data_dir / f"web-{number}"
+    folder.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gunicorn", "-c", _REPOSITORY / "deploy/gunicorn.conf.py"],
+        cwd=_REPOSITORY,
+        env=environment(
+            folder, USSD_BIND=f"127.0.0.1:{port}", USSD_DATABASE_URL=settings.database_url,
+            USSD_REDIS_URL=settings.redis_url, USSD_SECRETS_FILE=str(settings.secrets_file), USSD_WORKERS="1",
+            USSD_LOG_LEVEL="ERROR",
+        ),
+    )  # fmt: skip
+    try:
+        eventually(lambda: is_alive(port))
+        yield port
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def is_alive(port: int) -> bool:
+    """Whether somebody answers there."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/health/live")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def post(port: int, path: str, text: str) -> bytes:
+    """A step as Africa's Talking sends it; gives the body of the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        form = {"sessionId": "ATUid_1", "phoneNumber": PHONE, "serviceCode": CODE, "text": text}
+        connection.request("POST", path, urlencode(form), {"Content-Type": "application/x-www-form-urlencoded"})
+        answer = connection.getresponse()
+        assert answer.status == http.HTTPStatus.OK
+        return answer.read()
+    finally:
+        connection.close()
+
+
+def test_the_confirm_step_posted_twenty_times_at_once_pays_once_and_answers_alike(
+    house: Services, ports: list[int]
+) -> None:
+    path = Shop(house).channel.gateway_path
+    for number, text in enumerate(("", "1", "1*5000")):
+        post(ports[number % 2], path, text)
+    together = threading.Barrier(_TIMES)
+
+    def confirm(number: int) -> bytes:
+        together.wait(30)
+        return post(ports[number % 2], path, "1*5000*1")
+
+    with ThreadPoolExecutor(_TIMES) as pool:
+        answers = list(pool.map(confirm, range(_TIMES)))
+    assert answers == [b"END Approve the prompt on your phone."] * _TIMES
+    session, payment = UssdSession.get(), Transaction.get()
+    assert (Transaction.select().count(), len(session.turns), session.transaction_id) == (1, 4, payment.id)
