@@ -8,7 +8,7 @@ from schemas.envelopes import Query, Record
 from schemas.fields import Amount, PhoneNumber, Timestamp
 
 
-class BalanceQuery(Query):
+class GetBalanceQuery(Query):
     """Whose balance; the main account's without a phone number."""
 
     phone_number = PhoneNumber()

@@ -13,7 +13,7 @@ _LONGEST_DOCUMENT = 1_000_000
 _HIGHEST_VERSION = 1_000_000
 
 
-class MenuRequest(Body):
+class SaveDraftBody(Body):
     """A menu document: the whole body is one, and what stands in it is the check's business."""
 
     document = JsonObject(longest=_LONGEST_DOCUMENT)
@@ -27,7 +27,7 @@ class MenuRequest(Body):
         return {"document": body}
 
 
-class OptionalMenuRequest(MenuRequest):
+class CheckMenuBody(SaveDraftBody):
     """A menu document, or nothing."""
 
     document = JsonObject(longest=_LONGEST_DOCUMENT, allow_none=True)
@@ -38,7 +38,7 @@ class OptionalMenuRequest(MenuRequest):
         return {"document": body or None}
 
 
-class RollbackRequest(Body):
+class RollBackBody(Body):
     """Which version to put in force again."""
 
     example = {"version": 1}
@@ -46,7 +46,7 @@ class RollbackRequest(Body):
     version = Whole(required=True, lowest=1, highest=_HIGHEST_VERSION)
 
 
-class BindRequest(Body):
+class BindCodeBody(Body):
     """Which menu answers a code."""
 
     example = {"menu_id": "shop"}
@@ -54,11 +54,7 @@ class BindRequest(Body):
     menu_id = Text(required=True, longest=64)
 
 
-class NoBody(Body):
-    """For calls that need nothing beside their path."""
-
-
-class GraphQuery(Query):
+class GetGraphQuery(Query):
     """Of which version the graph is wanted."""
 
     version = Whole(lowest=1, highest=_HIGHEST_VERSION)

@@ -12,7 +12,7 @@ _STATUSES = ("created", "submitted", "pending", "ambiguous", "succeeded", "faile
 _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit")
 
 
-class TransactionRequest(Body):
+class CreateTransactionBody(Body):
     """A wish to move money. Of several faults the first field's is told: the phone number, then the amount."""
 
     example = {
@@ -37,7 +37,7 @@ class TransactionRequest(Body):
     callback_url = Text(longest=2048, pattern=r"https?://[!-~]+", allow_none=True)
 
 
-class RefundRequest(Body):
+class CreateRefundBody(Body):
     """A wish to give a succeeded collection back; all of it when no amount is named."""
 
     example = {"amount": 1500, "reference": "order-1001-refund"}
@@ -52,7 +52,7 @@ class WaitQuery(Query):
     wait = Whole(lowest=1, highest=25)
 
 
-class TransactionQuery(Query):
+class ListTransactionsQuery(Query):
     """Which transactions, newest first."""
 
     status = fields.String(validate=validate.OneOf(_STATUSES))

@@ -13,7 +13,7 @@ _LONGEST_TEXT = 182
 _STATUSES = ("active", "completed", "timed_out", "ended_by_user", "ended_by_client", "invalidated", "failed")
 
 
-class SessionRequest(Body):
+class BeginSessionBody(Body):
     """A wish to dial a code; `text` holds further entries, joined by stars."""
 
     example = {"phone_number": "+256770000000", "service_code": "*165#", "network": "64110"}
@@ -24,7 +24,7 @@ class SessionRequest(Body):
     text = Text(longest=_LONGEST_TEXT, shortest=0)
 
 
-class EntryRequest(Body):
+class EnterTextBody(Body):
     """What the subscriber typed."""
 
     example = {"text": "1", "turn": 1}
@@ -33,7 +33,7 @@ class EntryRequest(Body):
     turn = Whole(lowest=0, highest=9999, allow_none=True)
 
 
-class SessionQuery(Query):
+class ListSessionsQuery(Query):
     """Which sessions, newest first."""
 
     status = fields.String(validate=validate.OneOf(_STATUSES))

@@ -40,7 +40,7 @@ class RedeliverEventsBody(Body):
     type = Text(longest=_LONGEST_TYPE, allow_none=True)
 
 
-class EventQuery(Query):
+class ListEventsQuery(Query):
     """Which events, newest first."""
 
     type = Text(longest=_LONGEST_TYPE)

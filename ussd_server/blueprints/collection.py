@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.transactions import TransactionPageRecord, TransactionQuery
+from schemas.transactions import ListTransactionsQuery, TransactionPageRecord
 from ussd_server.blueprints.doors import Doorway, by_key, services
 from ussd_server.messages.transactions import ListTransactions, TransactionPage
 from ussd_server.rpc.context import CallContext
@@ -12,7 +12,7 @@ collection = Doorway("collection", by_key)
 
 @collection.call(
     "GET", "/data/collection", needs="collection:read",
-    query=TransactionQuery, makes=ListTransactions, gives=TransactionPageRecord(), message="Collected payments",
+    query=ListTransactionsQuery, makes=ListTransactions, gives=TransactionPageRecord(), message="Collected payments",
 )  # fmt: skip
 def list_collected(wish: ListTransactions, call: CallContext) -> TransactionPage:
     """The client's collected payments, newest first."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from schemas.envelopes import Body
 from schemas.menus import (
-    BindRequest,
+    BindCodeBody,
+    CheckMenuBody,
     CheckReportRecord,
     CodeListRecord,
     CodeRecord,
-    GraphQuery,
+    GetGraphQuery,
     GraphRecord,
     MenuListRecord,
     MenuRecord,
-    MenuRequest,
-    NoBody,
-    OptionalMenuRequest,
-    RollbackRequest,
+    RollBackBody,
+    SaveDraftBody,
     VersionListRecord,
     VersionRecord,
 )
@@ -46,7 +46,7 @@ def list_menus(call: CallContext) -> dict[str, tuple[MenuSummary, ...]]:
 
 @menus.call(
     "PUT", "/api/ussd/menus/<menu_id>", needs="menus:write",
-    takes=MenuRequest, makes=SaveDraft, gives=CheckReportRecord(), message="Draft saved",
+    takes=SaveDraftBody, makes=SaveDraft, gives=CheckReportRecord(), message="Draft saved",
 )  # fmt: skip
 def save_draft(wish: SaveDraft, call: CallContext) -> CheckReport:
     """Keep the draft of a menu; answers with what is wrong with it."""
@@ -63,7 +63,7 @@ def get_menu(wish: NameMenu, call: CallContext) -> MenuView:
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/check", needs="menus:read",
-    takes=OptionalMenuRequest, makes=CheckMenu, gives=CheckReportRecord(), message="Menu checked",
+    takes=CheckMenuBody, makes=CheckMenu, gives=CheckReportRecord(), message="Menu checked",
 )  # fmt: skip
 def check_menu(wish: CheckMenu, call: CallContext) -> CheckReport:
     """Say what is wrong with a menu's draft, or with the document in the body, which is not kept."""
@@ -72,7 +72,7 @@ def check_menu(wish: CheckMenu, call: CallContext) -> CheckReport:
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/publish", needs="menus:write",
-    takes=NoBody, makes=NameMenu, gives=VersionRecord(), refuses=(Code.MENU_INVALID,), message="Menu published",
+    takes=Body, makes=NameMenu, gives=VersionRecord(), refuses=(Code.MENU_INVALID,), message="Menu published",
 )  # fmt: skip
 def publish_menu(wish: NameMenu, call: CallContext) -> VersionView:
     """Put the draft in force as a new version."""
@@ -90,7 +90,7 @@ def list_versions(wish: NameMenu, call: CallContext) -> dict[str, tuple[VersionV
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/rollback", needs="menus:write",
-    takes=RollbackRequest, makes=RollBack, gives=VersionRecord(), message="Menu rolled back",
+    takes=RollBackBody, makes=RollBack, gives=VersionRecord(), message="Menu rolled back",
 )  # fmt: skip
 def roll_back_menu(wish: RollBack, call: CallContext) -> VersionView:
     """Put an earlier version in force again."""
@@ -99,7 +99,7 @@ def roll_back_menu(wish: RollBack, call: CallContext) -> VersionView:
 
 @menus.call(
     "GET", "/api/ussd/menus/<menu_id>/graph", needs="menus:read",
-    query=GraphQuery, makes=GetGraph, gives=GraphRecord(), message="Menu graph",
+    query=GetGraphQuery, makes=GetGraph, gives=GraphRecord(), message="Menu graph",
 )  # fmt: skip
 def get_graph(wish: GetGraph, call: CallContext) -> GraphView:
     """How the nodes of a menu hang together, as data and as a picture."""
@@ -114,7 +114,7 @@ def list_codes(call: CallContext) -> dict[str, tuple[CodeView, ...]]:
 
 @menus.call(
     "PUT", "/api/ussd/codes/<service_code>", needs="menus:write",
-    takes=BindRequest, makes=BindCode, gives=CodeRecord(), message="Service code bound",
+    takes=BindCodeBody, makes=BindCode, gives=CodeRecord(), message="Service code bound",
 )  # fmt: skip
 def bind_code(wish: BindCode, call: CallContext) -> CodeView:
     """Let a menu answer a code; the closing hash of the code may be left out of the path."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _Json = Mapping[str, Any]
-_ENDINGS = ("Record", "Request", "Body", "Query")
+_ENDINGS = ("Record", "Body", "Query")
 
 
 @dataclass(frozen=True, slots=True)

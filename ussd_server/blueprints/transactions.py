@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from schemas.transactions import (
-    RefundRequest,
+    CreateRefundBody,
+    CreateTransactionBody,
+    ListTransactionsQuery,
     TransactionPageRecord,
-    TransactionQuery,
     TransactionRecord,
-    TransactionRequest,
     TransactionStoryRecord,
     WaitQuery,
 )
@@ -29,7 +29,7 @@ transactions = Doorway("transactions", by_key)
 
 @transactions.call(
     "POST", "/api/transactions", needs="transactions:write", idempotent=True,
-    takes=TransactionRequest, query=WaitQuery, makes=CreateTransaction, gives=TransactionRecord(),
+    takes=CreateTransactionBody, query=WaitQuery, makes=CreateTransaction, gives=TransactionRecord(),
     refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED), status=201, message="Transaction accepted",
 )  # fmt: skip
 def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
@@ -39,7 +39,7 @@ def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
 
 @transactions.call(
     "POST", "/api/transactions/<transaction_id>/refunds", needs="transactions:write", idempotent=True,
-    takes=RefundRequest, makes=CreateRefund, gives=TransactionRecord(),
+    takes=CreateRefundBody, makes=CreateRefund, gives=TransactionRecord(),
     refuses=(Code.TRANSACTION_NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED),
     status=201, message="Refund accepted",
 )  # fmt: skip
@@ -60,7 +60,7 @@ def get_transaction(wish: GetTransaction, call: CallContext) -> TransactionView:
 
 @transactions.call(
     "GET", "/api/transactions", needs="transactions:read",
-    query=TransactionQuery, makes=ListTransactions, gives=TransactionPageRecord(), message="Transactions",
+    query=ListTransactionsQuery, makes=ListTransactions, gives=TransactionPageRecord(), message="Transactions",
 )  # fmt: skip
 def list_transactions(wish: ListTransactions, call: CallContext) -> TransactionPage:
     """The client's transactions, newest first."""

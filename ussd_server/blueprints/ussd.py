@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from schemas.ussd import (
-    EntryRequest,
+    BeginSessionBody,
+    EnterTextBody,
+    ListSessionsQuery,
     SessionPageRecord,
-    SessionQuery,
     SessionRecord,
-    SessionRequest,
     SessionTranscriptRecord,
 )
 from ussd_server.blueprints.doors import Doorway, Reply, by_key, services
@@ -20,7 +20,7 @@ ussd = Doorway("ussd", by_key)
 
 @ussd.call(
     "POST", "/api/ussd/sessions", needs="ussd:write",
-    takes=SessionRequest, makes=BeginSession, gives=SessionRecord(), status=201, message="Session started",
+    takes=BeginSessionBody, makes=BeginSession, gives=SessionRecord(), status=201, message="Session started",
 )  # fmt: skip
 def begin_session(wish: BeginSession, call: CallContext) -> Reply:
     """Dial a service code; answers with the first screen."""
@@ -30,7 +30,7 @@ def begin_session(wish: BeginSession, call: CallContext) -> Reply:
 
 @ussd.call(
     "POST", "/api/ussd/sessions/<session_id>/input", needs="ussd:write",
-    takes=EntryRequest, makes=EnterText, gives=SessionRecord(),
+    takes=EnterTextBody, makes=EnterText, gives=SessionRecord(),
     refuses=(Code.SESSION_NOT_FOUND, Code.INVALID_TURN), message="Next screen",
 )  # fmt: skip
 def enter_text(wish: EnterText, call: CallContext) -> SessionView:
@@ -49,7 +49,7 @@ def get_session(wish: NameSession, call: CallContext) -> SessionView:
 
 @ussd.call(
     "GET", "/api/ussd/sessions", needs="ussd:read",
-    query=SessionQuery, makes=ListSessions, gives=SessionPageRecord(), message="Sessions",
+    query=ListSessionsQuery, makes=ListSessions, gives=SessionPageRecord(), message="Sessions",
 )  # fmt: skip
 def list_sessions(wish: ListSessions, call: CallContext) -> SessionPage:
     """The client's sessions, newest first."""

@@ -6,9 +6,9 @@ from schemas.envelopes import Body
 from schemas.webhooks import (
     CreateWebhookBody,
     EventPageRecord,
-    EventQuery,
     EventRecord,
     EventStoryRecord,
+    ListEventsQuery,
     NewWebhookRecord,
     RedeliverEventsBody,
     RedeliveryRecord,
@@ -113,7 +113,7 @@ def test_webhook(wish: NameWebhook, call: CallContext) -> Reply:
 
 
 @webhooks.call(
-    "GET", "/api/events", needs="webhooks:read", query=EventQuery, makes=ListEvents, gives=EventPageRecord(),
+    "GET", "/api/events", needs="webhooks:read", query=ListEventsQuery, makes=ListEvents, gives=EventPageRecord(),
     message="Events",
 )  # fmt: skip
 def list_events(wish: ListEvents, call: CallContext) -> EventPage:
