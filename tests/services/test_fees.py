@@ -134,5 +134,6 @@ def test_fees_are_set_and_listed_at_the_command_line(
     agreed = {"client_id": client_id, "type": "collection", "fixed_cents": 10_000, "share_basis_points": 125}
     assert orjson.loads(run("list", "--json")) == [agreed]
     run("set", "--client", "nobody", "--type", "collection", exit_code=1)
-    for wrong in ("-1", "1.005", "1000000", "1e3", "١"):
+    run("set", "--client", client_id, "--type", "collection", "--fixed", "1000000", exit_code=1)
+    for wrong in ("-1", "1.005", "1e3", "١"):
         run("set", "--client", client_id, "--type", "collection", "--fixed", wrong, exit_code=2)
