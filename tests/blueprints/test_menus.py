@@ -54,15 +54,17 @@ def test_a_menu_is_saved_checked_published_and_put_back(program: Program) -> Non
 
 
 def test_a_screen_that_does_not_fit_is_reported_with_its_excess_and_not_published(program: Program) -> None:
-    long = {"type": "end", "text": {"en": "ŋ" * 10 + "x" * 100}}
-    report = put(program, f"{PATH}/shop", shop_document(nodes={"bye": long})).json["data"]
-    assert not report["passes"]
-    finding = next(each for each in report["errors"] if each["rule"] == "budget")
-    assert (finding["node"], finding["language"]) == ("bye", "en")
-    assert finding["excess"] > 0
+    fits, one_too_many = (
+        shop_document(nodes={"bye": {"type": "end", "text": {"en": "Goodbye", "lg": letters + "a" * 69}}})
+        for letters in ("ŋ", "ŋŋ")
+    )
+    assert put(program, f"{PATH}/shop", fits).json["data"]["passes"]
+    (finding,) = put(program, f"{PATH}/shop", one_too_many).json["data"]["errors"]
+    told = [finding[name] for name in ("rule", "node", "language", "excess", "unit")]
+    assert told == ["budget", "bye", "lg", 1, "characters"]
     refused = program.post(f"{PATH}/shop/publish", {})
     assert refusal(refused) == (400, "MENU_INVALID")
-    assert refused.json["message"].startswith("bye: ")
+    assert refused.json["message"].startswith("bye: 1 character too many in `lg` on every network: 71 of 70, because")
 
 
 def test_a_document_in_the_body_is_checked_without_being_kept(program: Program) -> None:

@@ -45,7 +45,7 @@ def test_a_luganda_eng_too_many_is_refused_with_node_language_and_excess(shop: M
     assert (finding.severity, finding.rule, finding.node, finding.language) == ("error", "budget", "bye", "lg")
     assert (finding.excess, finding.unit, finding.network) == (1, "characters", None)
     assert finding.screen == "ŋ" + "a" * 70
-    assert "1 characters too many in `lg` on every network: 71 of 70, because `ŋ` is outside GSM-7" in finding.message
+    assert "1 character too many in `lg` on every network: 71 of 70, because `ŋ` is outside GSM-7" in finding.message
 
 
 def test_a_screen_is_measured_with_its_variables_at_their_widest(shop: Menu) -> None:
