@@ -6,9 +6,10 @@ from enum import Enum
 
 
 class Code(Enum):
-    """The closed set of refusals: each name is the public `error` code, each value its HTTP status.
+    """The closed set of refusals: each value is the HTTP status and, so that codes of one status stay apart, the name.
 
-    The first eight are fixed by the API document, the others by section 7 of the wire contract.
+    The name is the public `error` code. The first eight are fixed by the API document, the others by section 7 of the
+    wire contract.
     """
 
     INVALID_CREDENTIALS = (401, "INVALID_CREDENTIALS")
