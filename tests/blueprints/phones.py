@@ -169,8 +169,8 @@ class Hubtel(Phone):
 
     def _post(self, kind: str, message: str) -> TestResponse:
         body: dict[str, Any] = {
-            "Type": kind, "SessionId": self.session, "Mobile": self._digits, "ServiceCode": _BARE_CODE, "Message": message,
-            "Operator": "mtn", "Sequence": len(self.entries) + 1,
+            "Type": kind, "SessionId": self.session, "Mobile": self._digits, "ServiceCode": _BARE_CODE,
+            "Message": message, "Operator": "mtn", "Sequence": len(self.entries) + 1,
         }  # fmt: skip
         return self.web.post(self.path, json=body)
 

@@ -91,8 +91,8 @@ def _finding(node: str, language: str, network: str | None, budget: Budget, scre
     return Finding(
         "error",
         "budget",
-        f"{excess} {unit if excess > 1 else unit[:-1]} too many in `{language}` {where}: {size.units} of {limit}{cause}; "
-        "shorten the text, or give its variables a smaller max_len",
+        f"{excess} {unit if excess > 1 else unit[:-1]} too many in `{language}` {where}: {size.units} of {limit}{cause}"
+        "; shorten the text, or give its variables a smaller max_len",
         node,
         language,
         network,
