@@ -96,8 +96,7 @@ def log_change(away: bool) -> None:
 class Circuit:
     """Keeps callers away from a server that failed, until a probe on its own thread has succeeded.
 
-    No caller pays for finding out whether the server is back, and none waits for another: pybreaker, which lets a
-    caller be the probe and holds a lock around every guarded call, would queue all threads behind a frozen server.
+    No caller pays for finding out whether the server is back, and none waits for another (docs/DECISIONS.md, 11).
     """
 
     def __init__(
