@@ -71,6 +71,28 @@ def test_an_address_to_listen_on_has_a_host_and_a_port(monkeypatch: pytest.Monke
     assert refusals(monkeypatch, USSD_BIND=bind) == ["USSD_BIND"]
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["http://cache:6379", "cache:6379", "redis://cache:port", "redis+sentinel://watch:26379", "redis+cluster://a,,b"],
+)
+def test_an_address_of_redis_that_no_client_takes_is_refused_at_the_start(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    assert refusals(monkeypatch, USSD_REDIS_URL=url) == ["USSD_REDIS_URL"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://:key@cache:6379/1", "rediss://cache", "unix:///run/valkey.sock", "redis+cluster://a:7000,b:7001",
+     "redis+sentinel://a:26379,b:26379/main/1"],
+)  # fmt: skip
+def test_every_form_of_an_address_of_redis_is_taken_without_asking_it(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("USSD_REDIS_URL", url)
+    assert read_settings().redis_url == url
+
+
 def test_production_needs_private_secrets_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert refusals(monkeypatch, USSD_ENV="production") == ["USSD_SECRETS_FILE"]
     path = tmp_path / "house.json"

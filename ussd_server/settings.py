@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 from environs import Env, EnvValidationError, validate
 
 from ussd_server.company_settings import MTN_SANDBOX, CompanySettings, problems_of_address, read_company_settings
+from ussd_server.rpc.redis_link import is_address
 
 _ENVIRONMENTS = ("sandbox", "production")
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -144,6 +145,11 @@ def _malformed(settings: Settings) -> list[str]:
         problems.append("USSD_BIND: must be an address and a port, such as 127.0.0.1:8000")
     if urlsplit(settings.database_url).scheme not in ("sqlite", "postgresql", "postgres"):
         problems.append("USSD_DATABASE_URL: must begin with sqlite:/// or postgresql://")
+    if not is_address(settings.redis_url):
+        problems.append(
+            "USSD_REDIS_URL: must be redis://host:port/db, rediss://..., unix:///path, "
+            "redis+cluster://host:port,host:port or redis+sentinel://host:port,host:port/service"
+        )
     if settings.session_life_seconds < settings.session_idle_seconds:
         problems.append("USSD_SESSION_LIFE_SECONDS: must not be shorter than USSD_SESSION_IDLE_SECONDS")
     if settings.public_url is not None:

@@ -63,6 +63,20 @@ def connect(url: str, *, timeout_seconds: float = 0.2) -> RedisClient:
             raise ValueError("an address of Redis begins with redis, rediss, unix, redis+cluster or redis+sentinel")
 
 
+def is_address(url: str) -> bool:
+    """Whether `connect` takes this address; no server is asked."""
+    try:
+        address = urlsplit(url)
+        if address.scheme == "redis+cluster":
+            _endpoints(address, default_port=6379)
+            _options(address, database=None)
+        else:
+            connect(url)
+    except ValueError:
+        return False
+    return True
+
+
 def _endpoints(address: SplitResult, default_port: int) -> list[tuple[str, int]]:
     """Read the comma-separated hosts of an address; IPv6 hosts stand in brackets."""
     hosts = [urlsplit(f"//{host}") for host in address.netloc.rpartition("@")[2].split(",")]
