@@ -32,6 +32,15 @@ class TransactionStatus(StrEnum):
     REVERSED = "reversed"
 
 
+UNFINISHED = (
+    TransactionStatus.CREATED,
+    TransactionStatus.SUBMITTED,
+    TransactionStatus.PENDING,
+    TransactionStatus.AMBIGUOUS,
+)
+"""Where a transaction stands while nobody knows what became of it."""
+
+
 class Source(StrEnum):
     """Where a change of a transaction came from."""
 

@@ -14,7 +14,7 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.messages.health import Measure
-from ussd_server.messages.transactions import TransactionStatus
+from ussd_server.messages.transactions import UNFINISHED
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, new_id_floor
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
@@ -26,8 +26,6 @@ from ussd_server.services.pulse import Pulse
 MOST = 10_000
 _RECENTLY = timedelta(minutes=15)
 _MOST_PLACES = 200
-_UNFINISHED = (TransactionStatus.CREATED, TransactionStatus.SUBMITTED, TransactionStatus.PENDING,
-               TransactionStatus.AMBIGUOUS)  # fmt: skip
 _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
 
 
@@ -65,7 +63,7 @@ def _unfinished(now: datetime) -> Iterator[Measure]:
     """Transactions that are not final, by state and age, how old the oldest is, and how late the worker is."""
     waiting = (
         Transaction.select(Transaction.status, Transaction.created_at, Transaction.due_at)
-        .where(Transaction.due_at.is_null(False), Transaction.status.in_(_UNFINISHED))
+        .where(Transaction.due_at.is_null(False), Transaction.status.in_(UNFINISHED))
         .order_by(Transaction.due_at)
         .limit(MOST)
     )

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment
-from ussd_server.messages.transactions import Source, TransactionStatus, TransactionType
+from ussd_server.messages.transactions import UNFINISHED, Source, TransactionStatus, TransactionType
 from ussd_server.models.base import for_update, is_postgres, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.clock import Clock
@@ -40,8 +40,6 @@ _SLOWLY_SECONDS = 3600
 # How long a company that takes no more calls is left alone; those who wait for it keep their place in the line.
 _CATCHES_BREATH_SECONDS = 0.25
 _NO_COMPANY_FOR_SECONDS = 7200
-_UNFINISHED = (TransactionStatus.CREATED, TransactionStatus.SUBMITTED, TransactionStatus.PENDING,
-               TransactionStatus.AMBIGUOUS)  # fmt: skip
 _DIRECTIONS = {
     TransactionType.COLLECTION: Direction.COLLECTION,
     TransactionType.DISBURSEMENT: Direction.DISBURSEMENT,
@@ -124,7 +122,7 @@ class Settlement:
         now = self._clock.now()
         waits = (
             (Transaction.provider_reference == provider_reference)
-            & Transaction.status.in_([*_UNFINISHED, TransactionStatus.FAILED])
+            & Transaction.status.in_([*UNFINISHED, TransactionStatus.FAILED])
             & Transaction.asked_at.is_null(False)
             & (Transaction.due_at.is_null() | (Transaction.due_at > now) | Transaction.leased_until.is_null(False))
         )
@@ -154,7 +152,7 @@ class Settlement:
             is_overtaken = arranged["lease_token"] != lease_token
             if answer.provider_transaction_id:
                 row.provider_transaction_id = answer.provider_transaction_id
-            if row.status in _UNFINISHED or row.status == TransactionStatus.FAILED:
+            if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
                     # This request did not leave, but an earlier one, or that of whoever overtook this one, may have.
                     answer = Answer(Outcome.UNKNOWN)
@@ -176,7 +174,7 @@ class Settlement:
         with unit_of_work():
             now = self._clock.now()
             row = for_update(Transaction.select().where(Transaction.id == row.id)).get()
-            if row.asked_at is not None or row.status not in _UNFINISHED:
+            if row.asked_at is not None or row.status not in UNFINISHED:
                 return None
             row.asked_at = row.updated_at = now
             row.ask_attempts += 1
@@ -253,7 +251,7 @@ class Settlement:
             now = self._clock.now()
             row.leased_until = row.lease_token = None
             waited = now - row.created_at
-            if row.status not in _UNFINISHED:
+            if row.status not in UNFINISHED:
                 row.due_at = None
             elif row.status == TransactionStatus.CREATED and waited > timedelta(seconds=_UNREACHABLE_SECONDS):
                 fail(row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now)

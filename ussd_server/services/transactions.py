@@ -15,6 +15,7 @@ from peewee import IntegrityError
 from ussd_server.adapters.addresses import AddressGuard
 from ussd_server.messages.transactions import (
     MAIN_ACCOUNT,
+    UNFINISHED,
     CreateDeposit,
     CreateRefund,
     CreateTransaction,
@@ -48,8 +49,7 @@ from ussd_server.services.story import failure_of, tell, view_of
 from ussd_server.services.webhooks import require_callable
 
 _LOOK_AGAIN_SECONDS = 0.1
-_GIVEN_BACK = (TransactionStatus.CREATED, TransactionStatus.SUBMITTED, TransactionStatus.PENDING,
-               TransactionStatus.AMBIGUOUS, TransactionStatus.SUCCEEDED)  # fmt: skip
+_GIVEN_BACK = (*UNFINISHED, TransactionStatus.SUCCEEDED)
 
 
 class TransactionService:
