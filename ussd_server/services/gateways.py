@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,13 +39,11 @@ from ussd_server.services.arrivals import classify
 from ussd_server.services.channels import ChannelService
 from ussd_server.services.conversations import Conversations, Dialled, bound_to
 from ussd_server.services.deeds import Errand
-from ussd_server.services.sessions import Arrived, Sessions
+from ussd_server.services.sessions import Arrived, Patience, Sessions
 from ussd_server.services.transcripts import screen_of
 
 log = logging.getLogger(__name__)
 
-WAIT_SECONDS = 7.5
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 _OVER = {StepKind.END: EndReason.HUNG_UP, StepKind.ABORT: EndReason.HUNG_UP, StepKind.TIMEOUT: EndReason.IDLE}
 
 
@@ -163,7 +160,7 @@ class GatewayService:
 
     def _take(self, phone_call: PhoneCall) -> Screen:
         """Tell what a step is, and do it or repeat it; a step that somebody else is working on is waited for."""
-        ends_at, pause = time.monotonic() + WAIT_SECONDS, _FIRST_PAUSE_SECONDS
+        patience = Patience()
         row = self._find(phone_call)
         if phone_call.step.kind in _OVER:
             return self._hang_up(row, phone_call.step.kind)
@@ -173,10 +170,8 @@ class GatewayService:
                 screen = self._try(row, known_turn, phone_call)
                 if screen is not None:
                     return screen
-            if time.monotonic() > ends_at:
+            if not patience.pause():
                 raise TimeoutError
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             row = self._find(phone_call)
 
     def _try(self, row: UssdSession | None, known_turn: int | None, phone_call: PhoneCall) -> Screen | None:

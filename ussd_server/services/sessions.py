@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,6 +27,8 @@ from ussd_server.services.transcripts import tell_end
 
 # Longer than any step may take, and shorter than a phone company waits: who waits for a dead worker takes over.
 LEASE_SECONDS = 7
+_WAIT_SECONDS = 7.5
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 MAX_TURNS = 200
 _UNDER_WAY = UssdSession.status == SessionStatus.ACTIVE
 
@@ -37,6 +40,22 @@ class Arrived:
     text: str = field(repr=False)
     sequence: int | None = None
     began_at: float = field(default_factory=time.perf_counter)
+
+
+class Patience:
+    """How long a step waits while somebody else works on its session: longer than a lease, with growing pauses."""
+
+    def __init__(self) -> None:
+        self._ends_at = time.monotonic() + _WAIT_SECONDS
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
+
+    def pause(self) -> bool:
+        """Sleep until it is time to look again; False, without sleep, when that was done for long enough."""
+        if time.monotonic() > self._ends_at:
+            return False
+        time.sleep(self._pause_seconds)
+        self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
+        return True
 
 
 class Sessions:
@@ -91,7 +110,9 @@ class Sessions:
         before = {"turn_read": row.turn, "my_token": row.working_token, "now": self._clock.now()}
         write = _WRITE if row.working_token is None else _WRITE_CLAIMED
         self._take(row, turn, arrived, transaction_id)
-        with unit_of_work():
+        # Alone, one statement is a unit of work by itself, and saves two trips to the database.
+        is_alone = turn.language_chosen is None and row.ended_at is None
+        with nullcontext() if is_alone else unit_of_work():
             if not write.run(**row.__data__, **before):
                 return False
             self._follow(row, turn.language_chosen)

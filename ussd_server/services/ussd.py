@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from ussd_server.messages.ussd import (
     BeginSession,
     EndReason,
@@ -22,11 +20,8 @@ from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.conversations import Conversations, Dialled, bound_to
 from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.sessions import Arrived, Sessions
+from ussd_server.services.sessions import Arrived, Patience, Sessions
 from ussd_server.services.transcripts import view_of
-
-_WAIT_SECONDS = 7.5
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 
 
 class UssdService:
@@ -70,7 +65,7 @@ class UssdService:
         """
         call.require("ussd:write")
         arrived = Arrived(wish.text)
-        ends_at, pause = time.monotonic() + _WAIT_SECONDS, _FIRST_PAUSE_SECONDS
+        patience = Patience()
         row = self._find(wish.session_id, call)
         if row.channel_id is not None:
             # The phone itself answers it; a second hand would only confuse its conversation.
@@ -83,10 +78,8 @@ class UssdService:
                 answered = self._go_on(row, wish, arrived, call)
                 if answered is not None:
                     return view_of(answered)
-            if time.monotonic() > ends_at:
+            if not patience.pause():
                 raise ServiceError(Code.SERVICE_UNAVAILABLE, "The session is busy", retry_after_seconds=1)
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
             row = self._find(wish.session_id, call)
 
     def get(self, wish: NameSession, call: CallContext) -> SessionView:
