@@ -31,8 +31,18 @@ class Prepared:
 
     def rows(self, model: Any, **values: Any) -> list[Any]:
         """Run a SELECT; give rows of `model`, with whatever else was selected as attributes of its name."""
-        sql, parameters = self._fill(values)
-        return list(model.raw(sql, *parameters))
+        found = database.execute_sql(*self._fill(values))
+        names = [column[0] for column in found.description]
+        fields = [model._meta.fields.get(name) for name in names]
+        return [
+            model(
+                **{
+                    name: value if field is None else field.python_value(value)
+                    for name, field, value in zip(names, fields, row, strict=True)
+                }
+            )
+            for row in found.fetchall()
+        ]
 
     def first(self, model: Any, **values: Any) -> Any:
         """Run a SELECT; give its first row as `rows` does, or None."""
