@@ -48,7 +48,7 @@ def test_a_key_is_created_and_listed_as_the_document_has_it(owner: Browser, comp
     assert record["client_id"] == company.id
     assert record["apikey"].isalnum()
     assert re.fullmatch(r"ussdsk_[0-9A-Za-z]{49}", record["apisecret"])
-    assert (record["scopes"], record["is_active"]) == ("balance:read ussd:*", 1)
+    assert (record["scopes"], record["is_active"]) == ("ussd:* balance:read", 1)
     assert record["expires_at"] == "2098-12-31T21:00:00.000Z"
     assert record["last_used_at"] is None
     assert MOMENT.fullmatch(record["created_at"])

@@ -39,7 +39,7 @@ def test_clients_people_and_keys_are_made_listed_disabled_and_enabled(command: C
     )
     assert len(user.pop("password")) >= 20
     key = told(command("keys", "create", "--client", "Acme", "--scopes", "ussd:* balance:read", "--json"))
-    assert (key["client_id"], key["scopes"]) == (client["client_id"], "balance:read ussd:*")
+    assert (key["client_id"], key["scopes"]) == (client["client_id"], "ussd:* balance:read")
     for room, name, thing in [
         ("clients", "Acme", client), ("users", "a@acme.example", user), ("keys", key["apikey"], key),
     ]:  # fmt: skip

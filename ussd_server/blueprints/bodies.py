@@ -42,8 +42,9 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
     """The JSON object in a body; an empty body is an empty object.
 
     UNSUPPORTED_MEDIA_TYPE (415) for anything that does not call itself JSON in UTF-8; INVALID_REQUEST for malformed
-    JSON, duplicate names, NaN, Infinity, more than 32 levels, lone surrogates, NUL, and anything but an object.
-    Numbers with a point or an exponent come as Decimal.
+    JSON, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but an object.
+    Numbers with a point or an exponent come as Decimal; NaN and Infinity as one that no field takes, so that each is
+    refused in the name of its field.
     """
     if not body:
         return {}
@@ -56,7 +57,7 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
         document = json.loads(
             body.decode("utf-8"),
             object_pairs_hook=_object_without_duplicates,
-            parse_constant=_refuse_constant,
+            parse_constant=_fitting_nowhere,
             parse_float=_decimal,
         )
         # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
@@ -120,11 +121,11 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        return Decimal("Infinity")
+        return _fitting_nowhere(text)
 
 
-def _refuse_constant(_: str) -> Any:
-    raise ValueError("not a JSON number")
+def _fitting_nowhere(_: str) -> Decimal:
+    return Decimal("Infinity")
 
 
 def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str, Any]) -> ServiceError:

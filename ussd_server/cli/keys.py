@@ -12,7 +12,7 @@ import click
 from ussd_server.cli import open_house, show, with_json
 from ussd_server.cli.seeds import Row, Sown, read_rows, seed_file, sow, text_of
 from ussd_server.house import Services
-from ussd_server.messages.api_keys import ACTIONS, RESOURCES, ApiKeyView, CreateApiKey, ImportApiKey, canonical_scopes
+from ussd_server.messages.api_keys import ACTIONS, RESOURCES, ApiKeyView, CreateApiKey, ImportApiKey, joined_scopes
 from ussd_server.models.schema import migrate
 from ussd_server.rpc.context import operator_call
 
@@ -21,7 +21,7 @@ _client = click.option("--client", required=True, help="Name or id of the client
 
 def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
     try:
-        return None if given is None else tuple(canonical_scopes(given.split()).split())
+        return None if given is None else tuple(joined_scopes(given.split()).split())
     except ValueError:
         raise click.BadParameter(
             f"each must be one of {', '.join(RESOURCES)}, a colon, and one of {', '.join(ACTIONS)}."

@@ -13,12 +13,12 @@ DEFAULT_GRACE_SECONDS = 86_400
 _SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS)
 
 
-def canonical_scopes(scopes: Iterable[str]) -> str:
-    """Scopes as they are kept: each once, sorted, with single spaces. ValueError for none and for an unknown one."""
-    wanted = set(scopes)
-    if not wanted or not wanted <= _SCOPES:
+def joined_scopes(scopes: Iterable[str]) -> str:
+    """Scopes as they are kept: each once, as they came, with single spaces. ValueError for none or an unknown one."""
+    wanted = list(dict.fromkeys(scopes))
+    if not wanted or not _SCOPES.issuperset(wanted):
         raise ValueError("scopes must be resource:action")
-    return " ".join(sorted(wanted))
+    return " ".join(wanted)
 
 
 @dataclass(frozen=True, slots=True)

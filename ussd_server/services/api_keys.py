@@ -20,7 +20,7 @@ from ussd_server.messages.api_keys import (
     ImportedApiKey,
     RotateApiKey,
     RotatedApiKeyView,
-    canonical_scopes,
+    joined_scopes,
 )
 from ussd_server.models.base import for_update, is_id, iso_milliseconds, new_id, unit_of_work
 from ussd_server.models.clients import Client
@@ -255,6 +255,6 @@ def _require_well_formed(key_ids: Iterable[str]) -> None:
 
 def _scopes(scopes: tuple[str, ...] | None, refusal: str) -> str | None:
     try:
-        return None if scopes is None else canonical_scopes(scopes)
+        return None if scopes is None else joined_scopes(scopes)
     except ValueError:
         raise ServiceError(Code.INVALID_REQUEST, refusal) from None
