@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
 import uuid_utils
 from peewee import (
     BigIntegerField,
@@ -18,6 +20,7 @@ from peewee import (
     Model,
     OperationalError,
     PostgresqlDatabase,
+    Psycopg3Adapter,
     TextField,
 )
 from playhouse.pool import MaxConnectionsExceeded, PooledPostgresqlDatabase, PooledSqliteDatabase
@@ -33,10 +36,36 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _STATEMENT_TIMEOUT_MS = 5000
 _LOCK_TIMEOUT_MS = 3000
 _CONNECT_TIMEOUT_SECONDS = 2
+# A server that froze keeps none of these promises, and the machine it stands on still takes what is sent to it.
+_ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
+
+
+class _Connection(psycopg.Connection[Any]):
+    """A connection to PostgreSQL on which a wait for an answer ends after `answer_seconds`; None waits for ever."""
+
+    answer_seconds: float | None = _ANSWER_SECONDS
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        try:
+            return super().wait(gen, interval, self.answer_seconds if timeout is None else timeout)
+        except psycopg.OperationalError as error:
+            # What the server says carries a state. Without one nobody knows how far the statement came.
+            if error.sqlstate is None:
+                self.close()
+            raise
+
+
+class _Adapter(Psycopg3Adapter):  # type: ignore[misc]
+    """Peewee's way to psycopg 3, with connections of ours."""
+
+    def connect(self, db: PostgresqlDatabase, **params: Any) -> _Connection:
+        return _Connection.connect(db.database, **params)
 
 
 class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
     """PostgreSQL through psycopg 3, without the query that Peewee's pool sends at every check-out."""
+
+    psycopg3_adapter = _Adapter
 
     def _is_closed(self, conn: Any) -> bool:
         # A connection that died unnoticed fails its next statement once; the call answers 503 and the pool is emptied.
@@ -85,6 +114,20 @@ def unit_of_work() -> AbstractContextManager[Any]:
     """One database transaction; it begins as a writer on SQLite, so that what it reads first stays true."""
     block: AbstractContextManager[Any] = database.atomic()
     return block
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Let PostgreSQL take as long as it needs over this thread's statements; its own timeouts stay as they are."""
+    if not is_postgres():
+        yield
+        return
+    connection = database.connection()
+    connection.answer_seconds = None
+    try:
+        yield
+    finally:
+        connection.answer_seconds = _Connection.answer_seconds
 
 
 def release_connection() -> None:

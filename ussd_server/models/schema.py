@@ -10,7 +10,7 @@ from typing import Any
 
 from playhouse.migrations import Runner
 
-from ussd_server.models.base import database, is_postgres, release_connection
+from ussd_server.models.base import database, is_postgres, release_connection, unhurried
 
 _DIRECTORY = Path(__file__).parent / "migrations"
 # Any number will do, as long as every process of this service uses the same one.
@@ -70,12 +70,13 @@ def _one_at_a_time() -> Iterator[None]:
         # A second process may wait here for as long as the first one's migrations take.
         database.execute_sql("SET statement_timeout = 0")
         database.execute_sql("SET lock_timeout = 0")
-        database.execute_sql("SELECT pg_advisory_lock(%s)", (_ADVISORY_LOCK,))
-        try:
-            yield
-        finally:
-            database.execute_sql("SELECT pg_advisory_unlock(%s)", (_ADVISORY_LOCK,))
-            database.manual_close()
+        with unhurried():
+            database.execute_sql("SELECT pg_advisory_lock(%s)", (_ADVISORY_LOCK,))
+            try:
+                yield
+            finally:
+                database.execute_sql("SELECT pg_advisory_unlock(%s)", (_ADVISORY_LOCK,))
+                database.manual_close()
     else:
         with Path(f"{database.obj.database}.migrating").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ussd_server.models.base import database, is_id, is_postgres
+from ussd_server.models.base import database, is_id, is_postgres, unhurried
 
 _BOUND = re.compile(r":(\w+)")
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -190,7 +190,7 @@ def _read_mark(mark: str) -> tuple[str, str]:
 def _snapshot() -> Iterator[None]:
     """A read-only look at one moment. On SQLite it must not begin as a writer, as every unit of work does."""
     if is_postgres():
-        with database.atomic():
+        with unhurried(), database.atomic():
             database.execute_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             # An account with millions of transfers takes seconds, and nobody waits for them.
             database.execute_sql("SET LOCAL statement_timeout = 0")
