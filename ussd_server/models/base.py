@@ -55,7 +55,7 @@ class _Connection(psycopg.Connection[Any]):
             raise
 
 
-class _Adapter(Psycopg3Adapter):  # type: ignore[misc]
+class _Adapter(Psycopg3Adapter):
     """Peewee's way to psycopg 3, with connections of ours."""
 
     def connect(self, db: PostgresqlDatabase, **params: Any) -> _Connection:
