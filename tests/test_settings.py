@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,3 +148,9 @@ def test_production_names_everything_that_is_unsafe_at_once(monkeypatch: pytest.
         "USSD_PUBLIC_URL",
         "USSD_DATABASE_URL",
     }
+
+
+def test_reading_settings_imports_nothing_that_counts() -> None:
+    """The counting library hears where to count before its import only, and gunicorn learns that from the settings."""
+    program = "import sys, ussd_server.settings; sys.exit('prometheus_client' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from limits import RateLimitItem
 
-from ussd_server.rpc.observe import count_unshared_limit
-from ussd_server.rpc.redis_link import Circuit, RedisAwayError, log_change
+from ussd_server.rpc.observe import count_unshared_limit, note_redis
+from ussd_server.rpc.redis_link import Circuit, RedisAwayError
 from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
 from ussd_server.rpc.verdict import Verdict, WindowState, read_verdict
 
 __all__ = ["Limiter", "Policy", "SlidingLogStorage", "Verdict", "WindowState", "rate_limit_headers"]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,15 @@ class Policy:
 
     name: str
     items: tuple[RateLimitItem, ...]
+
+
+def log_change(away: bool) -> None:
+    """Say that Redis went away or came back."""
+    note_redis(away)
+    if away:
+        log.warning("Redis is away: every worker limits its own share")
+    else:
+        log.warning("Redis is back: limits are shared again")
 
 
 class Limiter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,15 +15,11 @@ from redis.exceptions import RedisClusterException
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from ussd_server.rpc.observe import note_redis
-
 RedisClient = Redis | RedisCluster
 Answer = TypeVar("Answer")
 
 # The cluster client raises a family of its own, and looks host names up outside any family.
 REDIS_TROUBLE = (RedisError, RedisClusterException, OSError)
-
-log = logging.getLogger(__name__)
 
 
 def connect(url: str, *, timeout_seconds: float = 0.2) -> RedisClient:
@@ -98,24 +93,13 @@ class RedisAwayError(Exception):
     """Redis cannot be asked now; the caller uses what it has without it."""
 
 
-def log_change(away: bool) -> None:
-    """Say that Redis went away or came back."""
-    note_redis(away)
-    if away:
-        log.warning("Redis is away: every worker limits its own share")
-    else:
-        log.warning("Redis is back: limits are shared again")
-
-
 class Circuit:
     """Keeps callers away from a server that failed, until a probe on its own thread has succeeded.
 
     No caller pays for finding out whether the server is back, and none waits for another (docs/DECISIONS.md, 11).
     """
 
-    def __init__(
-        self, probe: Callable[[], bool], on_change: Callable[[bool], None] = log_change, rest_seconds: float = 1.0
-    ) -> None:
+    def __init__(self, probe: Callable[[], bool], on_change: Callable[[bool], None], rest_seconds: float) -> None:
         """`probe` tells whether the server works again and is asked every `rest_seconds` while it is away.
 
         `on_change(away)` is called once per change of state and must not raise.
