@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -51,6 +53,17 @@ def test_a_frozen_server_is_given_up_and_its_connection_is_never_used_again(back
     close_connections()
     assert is_reachable()
     assert database.execute_sql("SELECT pg_backend_pid()").fetchone()[0] != backend
+
+
+@pytest.mark.timeout(20)
+def test_threads_do_not_queue_behind_a_server_that_takes_connections_and_never_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        open_database(f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/postgres", 16)
+        began_at = time.monotonic()
+        with ThreadPoolExecutor(16) as threads:
+            reached = list(threads.map(lambda _: is_reachable(), range(16)))
+    assert reached == [False] * 16
+    assert time.monotonic() - began_at < 8, "sixteen in turn would take 32 seconds"
 
 
 def test_a_server_that_refuses_a_statement_keeps_its_connection(backend: int) -> None:

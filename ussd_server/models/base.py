@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
@@ -38,6 +39,7 @@ _LOCK_TIMEOUT_MS = 3000
 _CONNECT_TIMEOUT_SECONDS = 2
 # A server that froze keeps none of these promises, and the machine it stands on still takes what is sent to it.
 _ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
+_REST_SECONDS = 1
 
 
 class _Connection(psycopg.Connection[Any]):
@@ -56,10 +58,22 @@ class _Connection(psycopg.Connection[Any]):
 
 
 class _Adapter(Psycopg3Adapter):
-    """Peewee's way to psycopg 3, with connections of ours."""
+    """Peewee's way to psycopg 3, with connections of ours.
+
+    The pool connects for one thread at a time. After a server did not answer, those behind are refused at once instead
+    of waiting for it one after another.
+    """
+
+    _rests_until = 0.0  # by the monotonic clock
 
     def connect(self, db: PostgresqlDatabase, **params: Any) -> _Connection:
-        return _Connection.connect(db.database, **params)
+        if time.monotonic() < self._rests_until:
+            raise psycopg.OperationalError("the server did not answer a moment ago")
+        try:
+            return _Connection.connect(db.database, **params)
+        except psycopg.errors.ConnectionTimeout:
+            self._rests_until = time.monotonic() + _REST_SECONDS
+            raise
 
 
 class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
