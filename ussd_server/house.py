@@ -127,7 +127,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         lambda name: limiter.hit(f"provider:{name}", "all").accepted,
         settings.provider_timeout_seconds,
     )
-    guard = AddressGuard(allow_private=settings.allow_private_addresses)
+    guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
     pulse = Pulse(providers, clock)
     payments = TransactionService(providers, tokens, guard, clock, bell.ring, waiting_calls=settings.threads // 2)
     accounts = BalanceService(clock)

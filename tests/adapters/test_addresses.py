@@ -198,6 +198,15 @@ def test_a_public_address_passes(url: str) -> None:
     AddressGuard().check_url(url)
 
 
+@pytest.mark.parametrize("url", ["http://hooks.example.com/", "http://8.8.8.8:8080/a"])
+def test_the_sandbox_takes_plain_http_to_public_addresses_and_no_others(url: str) -> None:
+    sandbox = AddressGuard(plain_http=True)
+    sandbox.check_url(url)
+    for inside in ("http://127.0.0.1:8000/", "http://10.0.0.5/", "http://169.254.169.254/", "ftp://hooks.example.com/"):
+        with pytest.raises(AddressRefusedError):
+            sandbox.check_url(inside)
+
+
 @pytest.mark.parametrize("address", ["8.8.8.8", "197.239.5.1", "2606:4700::1111", "2c0f:fb50:4002::1"])
 def test_a_public_meaning_passes(address: str) -> None:
     AddressGuard().check_addresses([address])

@@ -94,10 +94,17 @@ class Target:
 class AddressGuard:
     """The rules for addresses that clients choose.
 
-    `allow_private` lets loopback, private and unique local addresses be reached, also over plain http: for development.
+    `plain_http` lets addresses begin with http://, for the sandbox. `allow_private` does that too, and lets loopback,
+    private and unique local addresses be reached: for development.
     """
 
     allow_private: bool = False
+    plain_http: bool = False
+
+    @property
+    def takes_plain_http(self) -> bool:
+        """Whether an address may begin with http://."""
+        return self.plain_http or self.allow_private
 
     def check_url(self, url: str) -> Target:
         """Take a URL apart, or raise `AddressRefusedError`; no name is resolved, so this is cheap enough for a form."""
@@ -108,7 +115,7 @@ class AddressGuard:
             port = parts.port
         except ValueError:
             raise AddressRefusedError("The address is not a valid URL") from None
-        if parts.scheme != "https" and not (self.allow_private and parts.scheme == "http"):
+        if parts.scheme != "https" and not (self.takes_plain_http and parts.scheme == "http"):
             raise AddressRefusedError("The address must begin with https://")
         if "@" in parts.netloc:
             raise AddressRefusedError("The address must not carry a user name or password")

@@ -185,7 +185,7 @@ class MenuService:
     def _report(self, menu_id: str, raw: dict[str, Any]) -> CheckReport:
         report = check(
             raw,
-            allow_plain_http=self._guard.allow_private,
+            allow_plain_http=self._guard.takes_plain_http,
             session_life_seconds=self._session_life_seconds,
         )
         report = Report.of([*_refused_addresses(raw, self._guard), *report.findings])
