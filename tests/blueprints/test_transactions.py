@@ -262,6 +262,7 @@ def test_one_transaction_is_shown_with_its_story(program: Program, house: Servic
         ("created", "submit"), ("submitted", "submit"), ("pending", "submit"), ("succeeded", "poll"),
     ]  # fmt: skip
     assert all(MOMENT.fullmatch(event["created_at"]) for event in data["events"])
+    assert data["events"][0]["created_at"] == data["created_at"], "a story begins with its transaction"
     assert data["provider_transaction_id"]
     assert data["next_check_at"] is None
 

@@ -107,7 +107,6 @@ class TransactionService:
         provider = None
         if wish.type is not TransactionType.TRANSFER:
             provider = self._providers.choose(wish.provider, wish.phone_number, wish.amount_cents).name
-        now = self._clock.now()
         row = self._new_row(
             call.client_id, wish.type, wish.amount_cents, wish.reference, digest,
             phone_number=wish.phone_number, to_phone_number=wish.to_phone_number, provider=provider,
@@ -119,7 +118,7 @@ class TransactionService:
         try:
             with unit_of_work():
                 row.save(force_insert=True)
-                tell(row, Source.SUBMIT, now)
+                tell(row, Source.SUBMIT, row.created_at)
                 if wish.type is TransactionType.TRANSFER:
                     assert wish.to_phone_number is not None
                     self._move_at_once(row, row.account, wish.to_phone_number, Source.SUBMIT)
@@ -153,7 +152,6 @@ class TransactionService:
         provider = self._providers.choose(original.provider, original.phone_number, amount_cents)
         if provider.refunds_in_full_only and amount_cents != original.amount_cents:
             raise ServiceError(Code.INVALID_AMOUNT, f"amount: {provider.name} gives back whole payments only.")
-        now = self._clock.now()
         row = self._new_row(
             call.client_id, TransactionType.REFUND, amount_cents, wish.reference, digest,
             phone_number=original.phone_number, provider=provider.name, account=original.account,
@@ -167,7 +165,7 @@ class TransactionService:
                 if amount_cents > original.amount_cents - _given_back_cents(original):
                     raise ServiceError(Code.INVALID_AMOUNT, "amount: More than is left of the collection.")
                 row.save(force_insert=True)
-                tell(row, Source.SUBMIT, now)
+                tell(row, Source.SUBMIT, row.created_at)
                 self._reserve(row)
         except IntegrityError:
             return self._winner_of_race(call.client_id, names, digest)
