@@ -22,7 +22,7 @@ from ussd_server.settings import Settings
 Hand = Callable[[str], Any]
 Scene = dict[str, str]
 
-_TABLES = ("transactions", "transaction_events", "ledger_accounts", "ledger_transfers")
+_TABLES = ("transactions", "transaction_events", "ledger_accounts", "ledger_transfers", "events")
 _COLUMNS = """id, client_id, transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id,
     created_at"""
 _NOW = "'2026-01-01T00:00:00.000Z'"
@@ -205,6 +205,11 @@ FORBIDDEN: list[tuple[str, str]] = [
     (event("waiting", 9), "no gaps"),
     (event("waiting", 1), "unique|replaced"),
     (event("waiting", 0), "check"),
+    # What clients were told.
+    ("UPDATE events SET payload = '{{}}' WHERE object_id = '{waiting}'", _KEPT),
+    ("UPDATE events SET sequence = sequence + 1 WHERE object_id = '{waiting}'", _KEPT),
+    ("UPDATE events SET is_pending = false, type = 'transaction.failed' WHERE object_id = '{waiting}'", _KEPT),
+    ("DELETE FROM events WHERE object_id = '{waiting}'", _KEPT),
 ]  # fmt: skip
 
 _BORN_SUCCEEDED = """
@@ -242,6 +247,9 @@ ON_SQLITE: list[tuple[str, str]] = [
     ("INSERT OR REPLACE INTO ledger_transfers SELECT * FROM ledger_transfers", "replaced"),
     ("INSERT OR REPLACE INTO transactions SELECT * FROM transactions WHERE status = 'created'", "replaced"),
     (event("waiting", 1, verb="INSERT OR REPLACE"), "replaced"),
+    ("INSERT OR REPLACE INTO events SELECT * FROM events", "replaced"),
+    ("INSERT OR REPLACE INTO events SELECT '{one_main}', client_id, type, object_id, sequence, payload, created_at, 0 "
+     "FROM events LIMIT 1", "replaced"),
     ("UPDATE OR IGNORE ledger_accounts SET balance_cents = 99999999", "only a transfer"),
     ("UPDATE OR REPLACE ledger_accounts SET name = 'main', kind = 'main' WHERE name = 'deposits'", "only a transfer"),
     ("UPDATE OR REPLACE transactions SET reference = 'paid' WHERE id = '{new}'", _KEPT),
@@ -286,6 +294,7 @@ def test_what_is_allowed_is_allowed_to_a_hand_as_well(hand: Hand, scene: Scene) 
     hand(transfer("move", "new", 50_000, debit="one_provider", credit="one_main").format_map(scene))
     hand(account("+256770000009", "subscriber").format_map(scene))
     hand(event("waiting", 4).format_map(scene))
+    hand(f"UPDATE events SET is_pending = false WHERE object_id = '{scene['waiting']}'")
     moved = hand(
         f"SELECT balance_cents, reserved_cents FROM ledger_accounts WHERE id = '{scene['one_main']}'"
     ).fetchone()
