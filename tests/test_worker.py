@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import MovableClock
-from tests.faults.workers import WorkerProcess, broken_rules, house_of
+from tests.faults.workers import WorkerProcess, house_of
 from tests.journeys.service import eventually
+from tests.services.books import check_everything
 from tests.services.money import a_client, balances, wish
 from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
 from ussd_server.models.transactions import Transaction
@@ -49,7 +50,7 @@ def test_several_workers_share_the_work_and_ask_for_each_payment_once(
         )
         assert (len(submitted), set(submitted.values())) == (12, {1})
         assert balances(call.client_id)["main"] == (12 * 500_000, 0)
-        assert broken_rules() == []
+        assert check_everything() == []
 
 
 def test_a_worker_that_is_asked_to_stop_finishes_what_it_began(

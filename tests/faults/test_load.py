@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -65,7 +64,9 @@ def test_fifty_hands_repeating_one_reference_through_kills_charge_once(service: 
     for hand in hands:
         hand.start()
     kill(service, "ussd_server.cli worker")
-    time.sleep(0.3)
+    # The next kill meets hands that have gone on after the first.
+    answered = len(answers)
+    eventually(lambda: len(answers) >= answered + HANDS or not any(hand.is_alive() for hand in hands))
     kill(service, "gunicorn")
     for hand in hands:
         hand.join()

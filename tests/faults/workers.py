@@ -20,7 +20,6 @@ from tests.journeys.service import environment
 from ussd_server.house import Services, build_services
 from ussd_server.models.base import close_connections
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.check import check_ranges
 from ussd_server.settings import Settings, read_settings
 from ussd_server.worker import Worker
 
@@ -92,11 +91,6 @@ def catch_up(house: Services, clock: MovableClock) -> None:
             # A company that is out of breath recovers by the real clock, so this one must not run ahead of it.
             clock.advance(max(0.3, (next_at - clock.now()).total_seconds()))
             time.sleep(0.02)
-
-
-def broken_rules() -> list[str]:
-    """What the invariant check finds wrong."""
-    return [f"{found.part} {found.id}: {found.rule}" for checked in check_ranges() for found in checked.violations]
 
 
 def _named(settings: Settings) -> dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import MovableClock
+from tests.services.books import check_everything
 from tests.services.money import a_client, deposit, wish, work
 from ussd_server.cli import main
 from ussd_server.house import Services
@@ -18,7 +19,7 @@ from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.base import database, is_postgres, release_connection
 from ussd_server.models.ledger import Account
 from ussd_server.services import check
-from ussd_server.services.check import MarkError, check_everything, check_ranges
+from ussd_server.services.check import MarkError, check_ranges
 from ussd_server.settings import Settings
 
 Scene = dict[str, str]
@@ -77,6 +78,7 @@ _STORY = "its story has a gap or does not end where it stands"
 _FORGOTTEN = "it is unfinished, and neither is it due nor does a person look at it"
 _UNTOLD = "its client was not told of every change"
 _GAP = "its events have a gap"
+_ELSEWHERE = "it moved money between other accounts than it names"
 _TWICE = "it moved the same money twice"
 _ENDED_TWICE = "a hold of it was ended twice"
 
@@ -110,7 +112,8 @@ SABOTAGE = [
       (_BALANCE, "foreign"),
       (_FOREIGN, "collection_00")}),
     ("UPDATE ledger_transfers SET purpose = 'fee' WHERE transaction_id = '{collection_06}'",
-     {(_STATE, "collection_06")}),
+     {(_STATE, "collection_06"),
+      (_ELSEWHERE, "collection_06")}),
     ("DELETE FROM ledger_transfers WHERE transaction_id = '{collection_06}'",
      {(_BALANCE, "main"),
       (_BALANCE, "provider"),
@@ -119,7 +122,12 @@ SABOTAGE = [
      "AND transaction_id = '{disbursement_01}'",
      {(_BALANCE, "main"),
       (_BALANCE, "deposits"),
+      (_ELSEWHERE, "disbursement_01"),
       (_ENDED, "disbursement_01")}),
+    ("UPDATE ledger_transfers SET credit_account_id = '{deposits}' WHERE transaction_id = '{collection_00}'",
+     {(_BALANCE, "main"),
+      (_BALANCE, "deposits"),
+      (_ELSEWHERE, "collection_00")}),
     ("UPDATE transactions SET status = 'failed' WHERE id = '{collection_00}'",
      {(_STATE, "collection_00"),
       (_STORY, "collection_00")}),

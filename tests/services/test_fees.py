@@ -7,13 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 from tests.conftest import MovableClock
+from tests.services.books import check_everything
 from tests.services.money import a_client, balances, deposit, operator, wish, work
 from ussd_server.cli import main
 from ussd_server.house import Services
 from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import CreateRefund, TransactionType
 from ussd_server.rpc.status import Code, ServiceError
-from ussd_server.services.check import check_everything
 from ussd_server.services.fees import fee_cents, list_fees, set_fee
 from ussd_server.settings import Settings
 

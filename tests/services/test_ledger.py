@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 from tests.conftest import MovableClock
+from tests.services.books import check_everything
 from tests.services.money import a_client, balances, deposit, operator, wish, work
 from ussd_server.house import Services, build_services
 from ussd_server.messages.fees import Fee
@@ -15,7 +16,6 @@ from ussd_server.messages.transactions import CreateRefund, TransactionType
 from ussd_server.models.base import close_connections, database, release_connection
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
-from ussd_server.services.check import check_everything
 from ussd_server.services.fees import set_fee
 from ussd_server.settings import Settings
 

@@ -16,6 +16,7 @@ from hypothesis.stateful import (
 )
 
 from tests.conftest import MovableClock
+from tests.services.books import check_everything
 from tests.services.money import a_client, balances, deposit, operator
 from ussd_server.house import Services, build_services
 from ussd_server.messages.fees import Fee
@@ -23,7 +24,6 @@ from ussd_server.messages.transactions import CreateRefund, CreateTransaction, R
 from ussd_server.models.base import close_connections
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.status import Code, ServiceError
-from ussd_server.services.check import check_everything
 from ussd_server.services.fees import fee_cents, set_fee
 from ussd_server.settings import Settings
 

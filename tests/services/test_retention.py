@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.conftest import MovableClock
+from tests.services.books import check_everything
 from tests.services.money import a_client, wish, work
 from tests.services.receivers import Receiver, subscribe
 from tests.shop import PHONE, Shop
@@ -14,7 +15,6 @@ from ussd_server.models.ledger import Transfer
 from ussd_server.models.transactions import Transaction, TransactionEvent
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
-from ussd_server.services.check import check_everything
 
 _DAY_SECONDS = 86_400
 FOR_EVER = (Transaction, TransactionEvent, Transfer, AuditEvent)

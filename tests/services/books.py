@@ -1,0 +1,10 @@
+"""The invariant check over the whole database, with which every test of money ends."""
+
+from __future__ import annotations
+
+from ussd_server.services.check import Violation, check_ranges
+
+
+def check_everything(batch: int = 10_000) -> list[Violation]:
+    """All violations there are; an empty list is what it should be."""
+    return [violation for checked in check_ranges(batch=batch) for violation in checked.violations]
