@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ussd_server.house import Services
 from ussd_server.menu_files import read_menu_file
@@ -18,6 +16,7 @@ from ussd_server.messages.clients import CreateClient, CreateUser
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.transactions import CreateDeposit
 from ussd_server.rpc.context import CallContext, operator_call
+from ussd_server.rpc.private_file import write_private
 from ussd_server.rpc.status import Code, ServiceError
 
 _CLIENT = "Demonstration"
@@ -71,7 +70,7 @@ def prepare_demonstration(services: Services, base_url: str) -> Demonstration:
         service_code=service_code,
         gateway_path=_gateway_path(services, call),
     )
-    _write(path, asdict(made))
+    write_private(path, asdict(made))
     return made
 
 
@@ -147,12 +146,3 @@ def _read(path: Path) -> dict[str, str]:
         if isinstance(document, dict)
         else {}
     )
-
-
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    """Write the file whole or not at all, readable by its owner only."""
-    beside = path.with_suffix(".new")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        json.dump(document, file, indent=2)
-        file.write("\n")
-    beside.replace(path)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ussd_server.rpc.private_file import write_private
+
 _KEY_BYTES = 32
 
 
@@ -57,7 +59,7 @@ class Keyring:
         if not path.exists():
             with _locked(path):
                 if not path.exists():
-                    _write(path, {ring.value: [_fresh_key()] for ring in Ring})
+                    write_private(path, {ring.value: [_fresh_key()] for ring in Ring})
         return cls(path)
 
     def newest(self, ring: Ring) -> HouseKey:
@@ -99,7 +101,7 @@ class Keyring:
         with _locked(self._path):
             document = json.loads(self._path.read_text())
             yield document
-            _write(self._path, document)
+            write_private(self._path, document)
         self._read()
 
     def _follow_file(self) -> None:
@@ -133,13 +135,3 @@ def _locked(path: Path) -> Iterator[None]:
     with os.fdopen(os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _write(path: Path, document: object) -> None:
-    """Write the file whole or not at all, readable by its owner only: a reader never sees half a ring."""
-    beside = path.with_suffix(".new")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        json.dump(document, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)

@@ -47,7 +47,7 @@ def set_fee(fee: Fee, call: CallContext) -> Fee:
                 conflict_target=[tables.Fee.client_id, tables.Fee.type], update=parts
             ).execute()
     except IntegrityError:
-        raise ServiceError(Code.NOT_FOUND, "There is no such client") from None
+        raise ServiceError(Code.NOT_FOUND, "Client not found") from None
     return fee
 
 
