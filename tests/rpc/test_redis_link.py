@@ -1,24 +1,14 @@
-"""Every form of address gives a client with short waits and no retries, and works on the server it is for."""
+"""Every form of address gives a client with short waits and no retries, and any other is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from limits import parse_many
 from redis import SSLConnection, UnixDomainSocketConnection
-from redis.backoff import ConstantBackoff
-from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
-from tests.rpc.redis_server import Server, free_port
-from ussd_server.rpc.limiter import Limiter, Policy
-from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect
-from ussd_server.rpc.sliding_log import SlidingLogStorage
-
-KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
+from ussd_server.rpc.redis_link import connect
 
 
 def pool_of(url: str, **options: float) -> Any:
@@ -87,40 +77,3 @@ def test_any_other_address_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(ValueError, match="redis") as refusal:
         connect(url)
     assert "secret" not in str(refusal.value)
-
-
-def limits_exactly(url: str) -> bool:
-    """Whether a limiter on this address accepts one hundred calls, and decides them there."""
-    limiter = Limiter(SlidingLogStorage(url, timeout_seconds=10), [KEYS], workers=4)
-    verdicts = [limiter.hit("data-key", "key-1") for _ in range(120)]
-    return not limiter.away and sum(verdict.accepted for verdict in verdicts) == 100
-
-
-def await_servers(url: str) -> None:
-    """Wait until the servers behind an address have found each other and take writes."""
-
-    def write() -> None:
-        client: Any = connect(url, timeout_seconds=1)
-        client.set("ready", 1)
-
-    Retry(ConstantBackoff(0.05), 600, supported_errors=REDIS_TROUBLE).call_with_retry(write, lambda _: None)
-
-
-def test_the_limits_hold_on_a_cluster(start_server: Callable[..., Server]) -> None:
-    port = free_port()
-    node = start_server("--cluster-enabled", "yes", "--cluster-port", str(free_port()), port=port)
-    node.client.execute_command("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-    url = f"redis+cluster://127.0.0.1:{port}"
-    await_servers(url)
-    assert limits_exactly(url)
-
-
-def test_the_limits_hold_behind_sentinels(start_server: Callable[..., Server], tmp_path: Path) -> None:
-    port, sentinel_port = free_port(), free_port()
-    start_server(port=port)
-    settings = tmp_path / "sentinel.conf"
-    settings.write_text(f"sentinel monitor main 127.0.0.1 {port} 1\n")
-    start_server(str(settings), "--sentinel", port=sentinel_port)
-    url = f"redis+sentinel://127.0.0.1:{sentinel_port}/main"
-    await_servers(url)
-    assert limits_exactly(url)

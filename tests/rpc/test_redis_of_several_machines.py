@@ -1,0 +1,129 @@
+"""A cluster and a service behind sentinels do all that one Redis does: limits, the bell, the noticeboard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from limits import parse_many
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
+
+from tests.rpc.redis_server import Server, free_port
+from ussd_server.rpc.bell import Bell
+from ussd_server.rpc.limiter import Limiter, Policy
+from ussd_server.rpc.noticeboard import Noticeboard
+from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect
+from ussd_server.rpc.sliding_log import SlidingLogStorage
+
+KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
+PATIENCE_SECONDS = 30
+
+Start = Callable[..., Server]
+
+
+def cluster(start: Start, _: Path) -> str:
+    """Three machines that share the slots."""
+    nodes = [start("--cluster-enabled", "yes", "--cluster-port", str(free_port()), port=free_port()) for _ in range(3)]
+    for number, node in enumerate(nodes):
+        node.client.execute_command("CLUSTER", "ADDSLOTSRANGE", 5461 * number, 5461 * (number + 1) - 1 + number // 2)
+    buses = [node.client.config_get("cluster-port")["cluster-port"] for node in nodes]
+    for node, bus in zip(nodes, buses, strict=True):
+        nodes[0].client.execute_command("CLUSTER", "MEET", "127.0.0.1", node.port, bus)
+    for node in nodes:
+        until(lambda node=node: b"cluster_known_nodes:3" in info(node) and b"cluster_state:ok" in info(node))
+    return f"redis+cluster://127.0.0.1:{nodes[0].port},127.0.0.1:{nodes[1].port}"
+
+
+def info(node: Server) -> bytes:
+    """What a node says of its cluster."""
+    return node.client.execute_command("CLUSTER", "INFO", NEVER_DECODE=True)
+
+
+def sentinels(start: Start, folder: Path) -> str:
+    """A service that one sentinel watches."""
+    return watched(start, folder)[0]
+
+
+def watched(start: Start, folder: Path) -> tuple[str, Server, Server]:
+    """A service with a replica that a sentinel would put in its place: its address, the master and the sentinel."""
+    master = start(port=free_port())
+    start("--replicaof", f"127.0.0.1 {master.port}", port=free_port())
+    # A sentinel that begins before the replica has come looks for it again only after ten seconds.
+    until(lambda: master.client.info("replication")["connected_slaves"] == 1)
+    settings = folder / "sentinel.conf"
+    settings.write_text(
+        f"sentinel monitor main 127.0.0.1 {master.port} 1\nsentinel down-after-milliseconds main 500\n"
+        "sentinel failover-timeout main 2000\n"
+    )
+    sentinel = start(str(settings), "--sentinel", port=free_port())
+    return f"redis+sentinel://127.0.0.1:{sentinel.port}/main", master, sentinel
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until `holds`."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+def await_servers(url: str) -> None:
+    """Wait until the servers behind an address have found each other and take writes."""
+
+    def write() -> None:
+        client: Any = connect(url, timeout_seconds=1)
+        client.set("ready", 1)
+
+    Retry(ConstantBackoff(0.05), 600, supported_errors=REDIS_TROUBLE).call_with_retry(write, lambda _: None)
+
+
+def limiter_on(url: str) -> Limiter:
+    return Limiter(SlidingLogStorage(url, timeout_seconds=10), [KEYS], workers=4, rest_seconds=0.1)
+
+
+def accepted(limiter: Limiter, key: str, number: int = 120) -> int:
+    """How many of so many calls of a key are accepted."""
+    return sum(limiter.hit("data-key", key).accepted for _ in range(number))
+
+
+@pytest.mark.parametrize("several", [cluster, sentinels])
+def test_one_limiter_bell_and_noticeboard_serve_all_processes(
+    start_server: Start, tmp_path: Path, several: Callable[[Start, Path], str]
+) -> None:
+    url = several(start_server, tmp_path)
+    await_servers(url)
+    one, other = limiter_on(url), limiter_on(url)
+    # Keys that lie on different machines of a cluster.
+    for key in ("key-1", "key-2", "key-3", "key-4"):
+        assert accepted(one, key, 60) + accepted(other, key, 60) == 100
+    assert not one.away
+    assert not other.away
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(Bell(url, lambda: False).wait, PATIENCE_SECONDS, Event())
+        ringer = Bell(url, lambda: False)
+        while not waiting.done():
+            ringer.ring()
+    Noticeboard(url, lambda: False, ["mtn"]).post_away("mtn")
+    board = Noticeboard(url, lambda: False, ["mtn", "airtel"])
+    assert (board.is_away("mtn"), board.is_away("airtel")) == (True, False)
+
+
+def test_the_limits_follow_the_sentinels_to_the_machine_that_took_over(start_server: Start, tmp_path: Path) -> None:
+    url, master, sentinel = watched(start_server, tmp_path)
+    await_servers(url)
+    until(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
+    limiter = limiter_on(url)
+    assert accepted(limiter, "key-1", 60) == 60
+    until(lambda: master.client.wait(1, 100) == 1)
+    master.stop()
+    assert limiter.hit("data-key", "key-2").accepted
+    until(lambda: not limiter.away and limiter.hit("data-key", "key-3").accepted and not limiter.away)
+    # What was counted before is on the machine that took over.
+    assert accepted(limiter, "key-1") == 40
+    limiter.close()
