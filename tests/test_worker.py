@@ -15,8 +15,8 @@ from tests.services.books import check_everything
 from tests.services.money import a_client, balances, wish
 from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
 from ussd_server.models.transactions import Transaction
+from ussd_server.rpc.kill_points import kill_point
 from ussd_server.settings import Settings
-from ussd_server.worker import kill_point
 
 NUMBER = "+256772123456"
 

@@ -16,6 +16,7 @@ from ussd_server.models.base import DATABASE_TROUBLE, database_now, open_databas
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import Keyring
+from ussd_server.rpc.kill_points import kill_point
 from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
 from ussd_server.rpc.noticeboard import Noticeboard
 from ussd_server.rpc.tokens import Tokens
@@ -121,14 +122,16 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     bell = Bell(settings.redis_url, lambda: limiter.away)
     noticeboard = Noticeboard(settings.redis_url, lambda: limiter.away, [company.name for company in companies])
     providers = Providers(companies, predict, noticeboard.is_away)
+    pulse = Pulse(providers, clock)
     settlement = Settlement(
         providers,
         clock,
         lambda name: limiter.hit(f"provider:{name}", "all").accepted,
         settings.provider_timeout_seconds,
+        pulse.count_call,
+        kill_point(settings.kill_point),
     )
     guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
-    pulse = Pulse(providers, clock)
     payments = TransactionService(providers, tokens, guard, clock, bell.ring, waiting_calls=settings.threads // 2)
     accounts = BalanceService(clock)
     channels = ChannelService(vault, clock)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -48,8 +46,6 @@ class Worker:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        services.settlement.at_kill_point = kill_point(services.settings.kill_point)
-        services.settlement.count_call = services.pulse.count_call
         self._next_notices = 0.0
         self._next_housekeeping = 0.0
         self._pause = Event()
@@ -133,13 +129,3 @@ class Worker:
         except Exception as mistake:
             log.error("the worker could not %s by a mistake of ours: %s", what, trace_of(mistake))
         return None
-
-
-def kill_point(name: str | None) -> Callable[[str], None]:
-    """For fault tests: end this process at once, as a crash would, when it comes to the point of that name."""
-
-    def at(point: str) -> None:
-        if point == name:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return at

@@ -25,6 +25,7 @@ from ussd_server.models.base import close_connections
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.fees import fee_cents, set_fee
+from ussd_server.services.settlement import Settlement
 from ussd_server.settings import Settings
 
 # What the sandbox will have done in the end, by the last digits of the number (wire contract 9).
@@ -123,9 +124,7 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(seconds=moments, limit=st.sampled_from([1, 20]))
     def work(self, seconds: float, limit: int) -> None:
         """Time passes, and a worker takes what is due one step on."""
-        self.clock.advance(seconds)
-        for transaction_id in self.house.settlement.claim(limit):
-            self.house.settlement.advance(transaction_id)
+        self.go_on(self.house.settlement, seconds, limit)
 
     @rule(point=st.sampled_from(["claimed", "ask.recorded", "ask.answered", "enquiry.answered", "concluded"]))
     def crash_at_work(self, point: str) -> None:
@@ -135,12 +134,11 @@ class MoneyMachine(RuleBasedStateMachine):
             if reached == point:
                 raise Crash
 
-        self.house.settlement.at_kill_point = crash
+        mortal = Settlement(self.house.providers, self.clock, lambda _: True, at_kill_point=crash)
         try:
-            self.work(seconds=1, limit=3)
+            self.go_on(mortal, seconds=1, limit=3)
         except Crash:
             self.restart()
-        self.house.settlement.at_kill_point = lambda point: None
 
     @rule()
     def restart(self) -> None:
@@ -187,6 +185,12 @@ class MoneyMachine(RuleBasedStateMachine):
     def rows(self) -> list[Transaction]:
         """All transactions of the client."""
         return list(Transaction.select().where(Transaction.client_id == self.call.client_id))
+
+    def go_on(self, settlement: Settlement, seconds: float, limit: int) -> None:
+        """Let time pass, and take what is due one step on."""
+        self.clock.advance(seconds)
+        for transaction_id in settlement.claim(limit):
+            settlement.advance(transaction_id)
 
     def name(self) -> str:
         """A reference that was not used before."""

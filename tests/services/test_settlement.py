@@ -74,8 +74,14 @@ class Desk:
         self.call: CallContext = a_client()
         self.id = ""
 
-    def another_worker(self, within_pace: Callable[[str], bool] = lambda _: True) -> Settlement:
-        return Settlement(Providers([self.company], lambda _: None), self.clock, within_pace)
+    def another_worker(
+        self,
+        within_pace: Callable[[str], bool] = lambda _: True,
+        at_kill_point: Callable[[str], None] = lambda _: None,
+    ) -> Settlement:
+        return Settlement(
+            Providers([self.company], lambda _: None), self.clock, within_pace, at_kill_point=at_kill_point
+        )
 
     def order(self, kind: str = "collection", **more: object) -> str:
         if kind == "disbursement":
@@ -151,8 +157,7 @@ def test_whoever_slept_longer_than_its_lease_enquires_instead_of_asking_again(de
 
 def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, company: Company) -> None:
     desk.order()
-    sleeper, other = desk.another_worker(), desk.settlement
-    (claimed,) = sleeper.claim(1)
+    other = desk.settlement
 
     def overtake(point: str) -> None:
         if point == "claimed" and not company.asks:
@@ -160,7 +165,8 @@ def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, company: 
             assert other.claim(1) == [claimed]
             other.advance(claimed)
 
-    sleeper.at_kill_point = overtake
+    sleeper = desk.another_worker(at_kill_point=overtake)
+    (claimed,) = sleeper.claim(1)
     sleeper.advance(claimed)
     assert len(company.asks) == 1
 
@@ -213,8 +219,7 @@ def test_a_request_that_could_not_leave_is_tried_again_and_then_called_off(desk:
 
 def test_an_enquiry_that_could_not_leave_proves_nothing(desk: Desk, company: Company) -> None:
     desk.order("disbursement")
-    crashed = desk.another_worker()
-    crashed.at_kill_point = lambda point: 1 / 0 if point == "ask.recorded" else None
+    crashed = desk.another_worker(at_kill_point=lambda point: 1 / 0 if point == "ask.recorded" else None)
     (claimed,) = crashed.claim(1)
     with pytest.raises(ZeroDivisionError):
         crashed.advance(claimed)

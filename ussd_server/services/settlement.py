@@ -51,21 +51,27 @@ class Settlement:
     """Moves transactions from recorded to final."""
 
     def __init__(
-        self, providers: Providers, clock: Clock, within_pace: Callable[[str], bool], timeout_seconds: float = 20.0
+        self,
+        providers: Providers,
+        clock: Clock,
+        within_pace: Callable[[str], bool],
+        timeout_seconds: float = 20.0,
+        count_call: Callable[[str, str, Outcome], None] = lambda *_: None,
+        at_kill_point: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`within_pace` tells whether one more call to a company fits its rate, and counts it if it does.
 
-        A company has `timeout_seconds` to answer, less than half of LEASE_SECONDS.
+        A company has `timeout_seconds` to answer, less than half of LEASE_SECONDS. `count_call` is told of every call
+        to a company: its name, `ask` or `enquire`, and what the answer proved. `at_kill_point` is told every point at
+        which fault tests may end the process.
         """
         self._providers = providers
         self._clock = clock
         self._within_pace = within_pace
         self._timeout_seconds = timeout_seconds
+        self._count_call = count_call
+        self._at_kill_point = at_kill_point
         self._breathless_until: dict[str, datetime] = {}
-        self.at_kill_point: Callable[[str], None] = lambda _: None
-        """Told every point at which fault tests may end the process."""
-        self.count_call: Callable[[str, str, Outcome], None] = lambda *_: None
-        """Told of every call to a company: its name, `ask` or `enquire`, and what the answer proved."""
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` transactions that are due, oldest first, to this caller; give their ids."""
@@ -98,21 +104,21 @@ class Settlement:
             self._breathless_until[provider.name] = self._clock.now() + timedelta(seconds=_CATCHES_BREATH_SECONDS)
             self._give_back(row)
             return
-        self.at_kill_point("claimed")
+        self._at_kill_point("claimed")
         payment = self._about_to_ask(row)
         if payment is not None:
             source = Source.SUBMIT
-            self.at_kill_point("ask.recorded")
+            self._at_kill_point("ask.recorded")
             answer = provider.ask(payment, self._timeout_seconds)
-            self.count_call(provider.name, "ask", answer.outcome)
-            self.at_kill_point("ask.answered")
+            self._count_call(provider.name, "ask", answer.outcome)
+            self._at_kill_point("ask.answered")
         else:
             source = Source(row.due_source)
             answer = provider.enquire(_payment(row), self._timeout_seconds)
-            self.count_call(provider.name, "enquire", answer.outcome)
-            self.at_kill_point("enquiry.answered")
+            self._count_call(provider.name, "enquire", answer.outcome)
+            self._at_kill_point("enquiry.answered")
         self.conclude(transaction_id, provider.pace, answer, source, row.lease_token)
-        self.at_kill_point("concluded")
+        self._at_kill_point("concluded")
 
     def bring_forward(self, provider_reference: str) -> bool:
         """Let the next enquiry about a payment happen now, because its company called. True when that hurries it.
