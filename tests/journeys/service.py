@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,13 @@ _REPOSITORY = Path(__file__).parents[2]
 class Service:
     """One run of the service; `demonstration` is what it wrote for a newcomer."""
 
-    def __init__(self, folder: Path, port: int | None = None, **settings: str) -> None:
+    def __init__(
+        self, folder: Path, port: int | None = None, program: Sequence[str] | None = None, **settings: str
+    ) -> None:
+        """`program` is the `ussd-server` command to run; the checkout's, unless another is given."""
         self.folder = folder
         self.port = port or free_port()
-        self._process = start(folder, self.port, **settings)
+        self._process = start(folder, self.port, program, **settings)
         self.welcome = ""
         while "Ctrl-C" not in self.welcome:
             line = self._process.stdout.readline()
@@ -64,11 +67,11 @@ class Service:
         return status
 
 
-def start(folder: Path, port: int, **settings: str) -> subprocess.Popen[str]:
+def start(folder: Path, port: int, program: Sequence[str] | None = None, **settings: str) -> subprocess.Popen[str]:
     """Start `ussd-server run` without waiting for anything."""
     return subprocess.Popen(
-        [sys.executable, "-m", "ussd_server.cli", "run"],
-        cwd=_REPOSITORY,
+        [*(program or (sys.executable, "-m", "ussd_server.cli")), "run"],
+        cwd=folder.parent if program else _REPOSITORY,
         env=environment(folder, USSD_BIND=f"127.0.0.1:{port}", **settings),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE if settings.get("USSD_LOG_LEVEL") else None,

@@ -41,7 +41,7 @@ def serving(settings: Settings, number: int) -> Iterator[int]:
     folder = settings.data_dir / f"web-{number}"
     folder.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", "-c", _REPOSITORY / "deploy/gunicorn.conf.py"],
+        [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.gunicorn_settings"],
         cwd=_REPOSITORY,
         env=environment(
             folder, USSD_BIND=f"127.0.0.1:{port}", USSD_DATABASE_URL=settings.database_url,

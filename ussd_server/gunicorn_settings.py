@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 from ussd_server.settings import read_settings
+
+_OURS = frozenset({"schemas", "ussd_server", "wsgi"})
 
 _settings = read_settings()
 # The workers' counts meet in this folder; the library reads its name from the environment when it is first imported.
@@ -45,6 +48,12 @@ def on_starting(_: Any) -> None:
     """Begin with counts at zero: files of earlier processes would be added up for ever."""
     shutil.rmtree(_settings.metrics_dir, ignore_errors=True)
     _settings.metrics_dir.mkdir(mode=0o700, parents=True)
+
+
+def post_fork(_server: Any, _worker: Any) -> None:
+    """Let a worker load our code from the disk: after an upgrade the master still holds what it began with."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+        del sys.modules[name]
 
 
 def child_exit(_server: Any, worker: Any) -> None:

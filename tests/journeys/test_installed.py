@@ -1,0 +1,56 @@
+"""The service as an installed package, far from its checkout."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.journeys.installation import install_into
+from tests.journeys.service import Service, descendants, eventually
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install_into(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, python: Path) -> Iterator[Service]:
+    running = Service(tmp_path_factory.mktemp("service") / "data", program=[str(python.with_name("ussd-server"))])
+    yield running
+    running.stop()
+
+
+def code_of_a_refusal(service: Service) -> str:
+    return str(service.call("GET", "/nowhere")[1]["error"])
+
+
+def test_an_installed_package_serves_without_its_checkout(service: Service, python: Path) -> None:
+    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 700, "reference": "installed"}
+    status, body = service.call("POST", "/api/transactions?wait=20", wish, service.key)
+    assert (status, body["data"]["status"]) == (201, "succeeded")
+    command = [python, "-c", "import ussd_server; print(ussd_server.__file__)"]
+    place = subprocess.check_output(command, cwd=service.folder, text=True)
+    assert place.startswith(str(python.parents[1]))
+
+
+def test_a_reload_serves_the_code_that_was_installed_meanwhile(service: Service, python: Path) -> None:
+    assert code_of_a_refusal(service) == "NOT_FOUND"
+    (envelopes,) = python.parents[1].glob("lib/python*/site-packages/schemas/envelopes.py")
+    before = envelopes.read_text()
+    after = before.replace('"error": error,', '"error": error.lower(),')
+    assert after != before
+    envelopes.write_text(after)
+    # The master has this module itself, for the refusals of what is not HTTP.
+    (master,) = (pid for pid, line in descendants(service.pid).items() if "gunicorn" in line and _children(pid))
+    os.kill(master, signal.SIGHUP)
+    eventually(lambda: {code_of_a_refusal(service) for _ in range(8)} == {"not_found"})
+
+
+def _children(pid: int) -> str:
+    return (Path("/proc") / str(pid) / "task" / str(pid) / "children").read_text()
