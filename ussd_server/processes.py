@@ -99,7 +99,9 @@ class Family:
         self._is_hurried = False
 
     def run(self, is_ready: Callable[[], bool], on_ready: Callable[[], None]) -> None:
-        """Keep all processes running until SIGINT, SIGTERM or SIGHUP; a second one of these does not wait for them.
+        """Keep all processes running until SIGINT, SIGTERM or SIGHUP.
+
+        A SIGINT while they stop, which is a person's second Ctrl-C, ends them at once; no other signal does.
 
         `on_ready` is called once, when `is_ready` first holds. Raises NeverStartedError, after everything was stopped.
         """
@@ -131,7 +133,7 @@ class Family:
                 raise NeverStartedError(child.name)
 
     def _hurry_within(self, seconds: float) -> bool:
-        self._is_hurried = self._is_hurried or _heard_within(seconds) in _STOP
+        self._is_hurried = self._is_hurried or _heard_within(seconds) == signal.SIGINT
         return self._is_hurried
 
 

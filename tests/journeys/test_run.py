@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,20 @@ def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything
     eventually(lambda: not [line for pid, line in family.items() if command_line(pid) == line])
 
 
+def test_a_stop_that_is_asked_for_twice_still_lets_a_call_finish(tmp_path: Path) -> None:
+    service = Service(tmp_path / "data")
+    wish = {"type": "collection", "phone_number": "+256770000004", "amount": 900, "reference": "slow"}
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(service.call, "POST", "/api/transactions?wait=20", wish, service.key)
+        listing = "/api/transactions?reference=slow&status=pending"
+        eventually(lambda: bool(service.call("GET", listing, headers=service.key)[1]["data"]["items"]))
+        os.kill(service.pid, signal.SIGTERM)
+        eventually(lambda: not _is_waiting(service.pid, signal.SIGTERM))
+        assert service.stop(signal.SIGTERM) == 0
+        status, body = call.result()
+    assert (status, body["data"]["status"]) == (201, "succeeded")
+
+
 def _refusal(folder: Path, port: int) -> str:
     refused = start(folder, port, USSD_LOG_LEVEL="INFO")
     said, complained = refused.communicate(timeout=60)
@@ -197,6 +212,13 @@ def _send(port: int, raw: bytes) -> tuple[str, str]:
         length = re.search(rb"content-length: (\d+)", head.lower())
         assert length
         return head.decode("latin-1"), answer.read(int(length[1])).decode()
+
+
+def _is_waiting(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal was sent to a process that has not heard it yet."""
+    pending = re.search(r"^ShdPnd:\s*([0-9a-f]+)$", (Path("/proc") / str(pid) / "status").read_text(), re.MULTILINE)
+    assert pending
+    return bool(int(pending[1], 16) >> (number - 1) & 1)
 
 
 def _parent_of(pid: int) -> int | None:
