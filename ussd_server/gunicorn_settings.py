@@ -60,4 +60,4 @@ def child_exit(_server: Any, worker: Any) -> None:
     """Take a dead worker's gauges out of the sums."""
     from prometheus_client import multiprocess
 
-    multiprocess.mark_process_dead(worker.pid)
+    multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
