@@ -8,6 +8,8 @@ from pathlib import Path
 
 import yaml
 
+from ussd_server.menus.gsm7 import measure
+
 REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"
 MEASURED_IN = ("services/gauges.py", "services/pulse.py", "rpc/observe.py")
@@ -63,3 +65,11 @@ def test_nginx_closes_idle_connections_before_gunicorn_does() -> None:
     assert ours
     assert theirs
     assert int(ours[1]) < int(theirs[1])
+
+
+def test_the_last_screen_of_nginx_fits_on_every_phone() -> None:
+    shown = re.search(r'ussd_last_screen {\n    default "(.+)";', (DEPLOY / "nginx.conf").read_text())
+    assert shown
+    size = measure(f"END {shown[1]}")
+    assert size.encoding == "gsm7"
+    assert size.units <= 160

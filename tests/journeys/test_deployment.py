@@ -20,6 +20,11 @@ import pytest
 from tests.journeys.deployment import HOST, Deployment, Installed, install
 from tests.journeys.service import eventually
 from tests.postgres_server import create_database, drop_database
+from ussd_server.adapters.gateways import ADAPTERS
+
+SCREEN_OF_NGINX = (
+    "Sorry, the service does not answer now. If you were paying, wait for a message about it before you try again."
+)
 
 pytestmark = pytest.mark.needs_nginx
 
@@ -201,6 +206,26 @@ def test_while_the_service_is_away_callers_are_told_when_to_come_back(installed:
         else:
             assert_refused(answer, 503, "SERVICE_UNAVAILABLE")
         assert answer[1]["retry-after"] == "2"
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_while_the_service_is_away_a_phone_gets_a_last_screen_in_the_form_of_its_company(
+    installed: Installed, adapter: str
+) -> None:
+    secret = installed.gateway_path.rpartition("/")[2]
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for method, path, body in (("GET", "?input=1", None), ("POST", "", b"text=1"), ("POST", "", b"x" * 64 * 1025)):
+        status, headers, screen = installed.call(method, f"/ussd/{adapter}/{secret}{path}", body, form)
+        expected = ADAPTERS[adapter].trouble(SCREEN_OF_NGINX)
+        assert (status, headers["content-type"]) == (200, expected.content_type)
+        is_json = expected.content_type == "application/json"
+        assert screen == (json.loads(expected.body) if is_json else expected.body)
+        assert expected.headers.items() <= {name: headers.get(name.lower()) for name in expected.headers}.items()
+        assert headers["x-request-id"]
+
+
+def test_a_report_that_nobody_heard_may_be_sent_again(installed: Installed) -> None:
+    assert_refused(installed.call("POST", f"{installed.gateway_path}/events"), 503, "SERVICE_UNAVAILABLE")
 
 
 def test_no_secret_is_in_any_log(installed: Installed) -> None:
