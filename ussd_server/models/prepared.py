@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from peewee import AsIs, Field, Query
+from peewee import AsIs, Cast, Field, Query
 
 from ussd_server.models.base import database
 
@@ -17,9 +17,32 @@ class _Blank(NamedTuple):
     convert: Callable[[Any], Any]
 
 
-def blank(field: Field, name: str = "") -> Any:
-    """A place for a value of `field`, filled in under `name`, or the field's own name."""
-    return AsIs(_Blank(name or field.name, field.db_value), converter=False)
+class _Column(NamedTuple):
+    """A column of what a query finds; `read` makes the field's value of the database's, None for a bare value."""
+
+    name: str
+    read: Callable[[Any], Any] | None
+
+
+class _Written:
+    """A query as one kind of database takes it."""
+
+    def __init__(self, sql: str, parameters: Sequence[Any]) -> None:
+        self.sql = sql
+        # A name with the way to convert its value, or no name and the value itself.
+        self.parameters: list[tuple[str | None, Any]] = [
+            (each.name, each.convert) if isinstance(each, _Blank) else (None, each) for each in parameters
+        ]
+        self.columns: list[_Column] = []
+
+
+def blank(field: Field, name: str = "", *, typed: bool = False) -> Any:
+    """A place for a value of `field`, filled in under `name`, or the field's own name.
+
+    `typed` tells PostgreSQL the type, which it cannot know of a value that a SELECT gives as it is.
+    """
+    place = AsIs(_Blank(name or field.name, field.db_value), converter=False)
+    return Cast(place, field.field_type) if typed else place
 
 
 class Prepared:
@@ -27,22 +50,17 @@ class Prepared:
 
     def __init__(self, make: Callable[[], Query]) -> None:
         self._make = make
-        self._written: dict[type, tuple[str, Sequence[Any]]] = {}
+        self._written: dict[type, _Written] = {}
 
     def rows(self, model: Any, **values: Any) -> list[Any]:
         """Run a SELECT; give rows of `model`, with whatever else was selected as attributes of its name."""
-        found = database.execute_sql(*self._fill(values))
-        names = [column[0] for column in found.description]
-        fields = [model._meta.fields.get(name) for name in names]
-        return [
-            model(
-                **{
-                    name: value if field is None else field.python_value(value)
-                    for name, field, value in zip(names, fields, row, strict=True)
-                }
-            )
-            for row in found.fetchall()
-        ]
+        written = self._words()
+        found = database.execute_sql(written.sql, _filled(written, values))
+        if not written.columns:
+            fields = model._meta.fields
+            names = [column[0] for column in found.description]
+            written.columns = [_Column(name, fields[name].python_value if name in fields else None) for name in names]
+        return [_row(model, written.columns, values) for values in found.fetchall()]
 
     def first(self, model: Any, **values: Any) -> Any:
         """Run a SELECT; give its first row as `rows` does, or None."""
@@ -50,11 +68,27 @@ class Prepared:
 
     def run(self, **values: Any) -> int:
         """Run an INSERT or UPDATE; give the number of rows that it touched."""
-        return database.rows_affected(database.execute_sql(*self._fill(values)))  # type: ignore[no-any-return]
+        written = self._words()
+        return database.rows_affected(database.execute_sql(written.sql, _filled(written, values)))  # type: ignore[no-any-return]
 
-    def _fill(self, values: dict[str, Any]) -> tuple[str, list[Any]]:
+    def _words(self) -> _Written:
         kind = type(database.obj)
-        if kind not in self._written:
-            self._written[kind] = self._make().sql()
-        sql, parameters = self._written[kind]
-        return sql, [each.convert(values[each.name]) if isinstance(each, _Blank) else each for each in parameters]
+        written = self._written.get(kind)
+        if written is None:
+            written = self._written[kind] = _Written(*self._make().sql())
+        return written
+
+
+def _filled(written: _Written, values: dict[str, Any]) -> list[Any]:
+    return [each if name is None else each(values[name]) for name, each in written.parameters]
+
+
+def _row(model: Any, columns: list[_Column], values: Sequence[Any]) -> Any:
+    row = model(__no_default__=True)
+    kept = row.__data__
+    for (name, read), value in zip(columns, values, strict=True):
+        if read is not None:
+            kept[name] = read(value)
+        else:
+            setattr(row, name, value)
+    return row

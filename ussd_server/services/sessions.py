@@ -30,6 +30,7 @@ LEASE_SECONDS = 7
 _WAIT_SECONDS = 7.5
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 MAX_TURNS = 200
+_MOST_POSTPONED = 5000
 _UNDER_WAY = UssdSession.status == SessionStatus.ACTIVE
 
 
@@ -80,7 +81,8 @@ class Sessions:
         now = self._clock.now()
         return UssdSession(
             id=new_id(now), status=SessionStatus.ACTIVE, turn=0, state={}, turns=[], node="", message="",
-            action=Action.CONTINUE, created_at=now, last_seen_at=now, expires_at=now + self._idle, **facts,
+            action=Action.CONTINUE, created_at=now, last_seen_at=now, expires_at=now + self._idle,
+            due_at=now + self._idle, **facts,
         )  # fmt: skip
 
     def insert_claimed(self, row: UssdSession) -> bool:
@@ -134,16 +136,13 @@ class Sessions:
     def end_expired(self, limit: int) -> int:
         """End up to `limit` sessions whose time is up; give how many ended."""
         now = self._clock.now()
-        rows = (
-            UssdSession.select()
-            .where(
-                _UNDER_WAY,
-                UssdSession.expires_at <= now,
-                UssdSession.working_until.is_null() | (UssdSession.working_until <= now),
-            )
-            .order_by(UssdSession.expires_at)
-            .limit(limit)
-        )
+        is_due = _UNDER_WAY & (UssdSession.due_at <= now)
+        went_on = UssdSession.select(UssdSession.id).where(is_due, UssdSession.expires_at > now)
+        postponed = went_on.order_by(UssdSession.due_at).limit(_MOST_POSTPONED)
+        UssdSession.update(due_at=UssdSession.expires_at).where(UssdSession.id.in_(postponed)).execute()
+        is_free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
+        is_over = is_due & (UssdSession.expires_at <= now)
+        rows = UssdSession.select().where(is_over, is_free).order_by(UssdSession.due_at).limit(limit)
         return sum(self.expire(row) for row in list(rows))
 
     def expire(self, row: UssdSession) -> bool:
