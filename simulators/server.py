@@ -1,6 +1,7 @@
 """Serving a stand-in: on a thread inside a test, or as a process of its own."""
 
 import signal
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,18 +32,23 @@ class QuietHandler(WSGIRequestHandler):
 
 
 @contextmanager
-def run(app: Flask, port: int = 0) -> Iterator[str]:
+def run(app: Flask, port: int = 0, certificate: str | None = None) -> Iterator[str]:
     """Serve a stand-in's application on the loopback interface while the block lasts; gives its base address.
 
-    Port 0 takes any free port. The stand-in's book is closed at the end: make a new one, with the same file, to go on.
+    Port 0 takes any free port. With a `certificate`, a file of one and its key in PEM, it speaks TLS. The
+    stand-in's book is closed at the end: make a new one, with the same file, to go on.
     """
     stand_in: StandIn = app.extensions["stand_in"]
-    server: BaseWSGIServer = make_server(HOST, port, app, threaded=True, request_handler=QuietHandler)
+    tls = None
+    if certificate is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate)
+    server: BaseWSGIServer = make_server(HOST, port, app, threaded=True, request_handler=QuietHandler, ssl_context=tls)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="stand-in", daemon=True)
     stand_in.start()
     thread.start()
     try:
-        yield f"http://{HOST}:{server.port}"
+        yield f"{'https' if tls else 'http'}://{HOST}:{server.port}"
     finally:
         server.shutdown()
         thread.join()
@@ -50,10 +56,10 @@ def run(app: Flask, port: int = 0) -> Iterator[str]:
         stand_in.stop()
 
 
-def serve(app: Flask, port: int, name: str) -> None:
+def serve(app: Flask, port: int, name: str, certificate: str | None) -> None:
     """Serve until SIGINT or SIGTERM, and say on one line where."""
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
-    with run(app, port) as base_url:
+    with run(app, port, certificate) as base_url:
         click.echo(f"{name} stand-in at {base_url}")
         signal.sigwait(ends)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +19,11 @@ _MTN_KEYS = {"API_USER": "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11", "API_KEY": "an-
 class StandInProcess:
     """One company: its address, its book, and the switches that make it misbehave."""
 
-    def __init__(self, company: str, *options: str) -> None:
-        self.port = free_port()
-        self.base_url = f"http://127.0.0.1:{self.port}"
+    def __init__(self, company: str, *options: str, port: int | None = None, tls: ssl.SSLContext | None = None) -> None:
+        """`tls` is what believes its certificate, when the options give it one."""
+        self.port = port or free_port()
+        self._tls = tls
+        self.base_url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         command = [sys.executable, "-m", f"simulators.{company}", "--port", str(self.port), *options]
         self._process = subprocess.Popen(command, cwd=_REPOSITORY, stdout=subprocess.PIPE, text=True)
         assert "stand-in at" in self._process.stdout.readline()
@@ -28,6 +31,8 @@ class StandInProcess:
     def control(self, method: str, path: str, body: Any = None) -> Any:
         """Use one of its controls."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        if self._tls:
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=20, context=self._tls)
         try:
             headers = {"Content-Type": "application/json"}
             connection.request(method, f"/_control/{path}", None if body is None else json.dumps(body), headers)
@@ -60,15 +65,15 @@ class StandInProcess:
         self._process.stdout.close()
 
 
-def start_mtn(*options: str) -> StandInProcess:
+def start_mtn(*options: str, **place: Any) -> StandInProcess:
     """An MTN that is live: with callbacks, in shillings."""
     keys = ["--api-user", _MTN_KEYS["API_USER"], "--api-key", _MTN_KEYS["API_KEY"]]
-    return StandInProcess("mtn", "--environment", "mtnuganda", *keys, *options)
+    return StandInProcess("mtn", "--environment", "mtnuganda", *keys, *options, **place)
 
 
-def start_airtel(*options: str) -> StandInProcess:
+def start_airtel(*options: str, **place: Any) -> StandInProcess:
     """An Airtel Money."""
-    return StandInProcess("airtel", *options)
+    return StandInProcess("airtel", *options, **place)
 
 
 def mtn_settings(base_url: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from redis.connection import parse_url
 
+from tests.adapters.certificates import Authority
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.settings import SettingsError, read_settings
 
@@ -93,6 +94,19 @@ def test_every_form_of_an_address_of_redis_is_taken_without_asking_it(
 ) -> None:
     monkeypatch.setenv("USSD_REDIS_URL", url)
     assert read_settings().redis_url == url
+
+
+def test_authorities_of_companies_stand_in_a_file_that_can_be_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "companies.pem"
+    assert refusals(monkeypatch, USSD_CA_FILE=str(path)) == ["USSD_CA_FILE"]
+    path.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
+    assert refusals(monkeypatch) == ["USSD_CA_FILE"]
+    path.write_bytes(b"\x30\x82\x01\x0a")
+    assert refusals(monkeypatch) == ["USSD_CA_FILE"]
+    path.write_text(Authority().pem)
+    assert read_settings().ca_file == path
 
 
 def test_production_needs_private_secrets_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

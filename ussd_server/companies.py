@@ -9,7 +9,7 @@ from datetime import datetime
 from ussd_server.adapters.providers.airtel import AIRTEL_PACE, AirtelProvider
 from ussd_server.adapters.providers.mtn import MTN_PACE, MtnProvider
 from ussd_server.adapters.providers.sandbox import SandboxProvider
-from ussd_server.adapters.transport import Transport
+from ussd_server.adapters.transport import Transport, authorities
 from ussd_server.messages.providers import Pace, Provider
 from ussd_server.settings import Settings
 
@@ -21,14 +21,15 @@ def build_companies(
     chosen, companies = settings.companies, list[Provider]()
     if settings.is_sandbox:
         companies.append(SandboxProvider(now))
+    trust = authorities(settings.ca_file)
     # A slow company must not take the connections of another, so each has a pool of its own.
     if chosen.mtn is not None:
         callback_url = settings.public_url and settings.public_url + callback_path(MtnProvider.name)
         access = replace(chosen.mtn, callback_url=callback_url)
-        companies.append(MtnProvider(access, Transport(), pace=_pace(MTN_PACE, chosen.mtn_enquiry_seconds)))
+        companies.append(MtnProvider(access, Transport(trust=trust), pace=_pace(MTN_PACE, chosen.mtn_enquiry_seconds)))
     if chosen.airtel is not None:
         pace = _pace(AIRTEL_PACE, chosen.airtel_enquiry_seconds)
-        companies.append(AirtelProvider(chosen.airtel, Transport(), pace=pace))
+        companies.append(AirtelProvider(chosen.airtel, Transport(trust=trust), pace=pace))
     return companies
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from environs import Env, EnvValidationError, validate
 
+from ussd_server.adapters.transport import authorities
 from ussd_server.company_settings import MTN_SANDBOX, CompanySettings, problems_of_address, read_company_settings
 from ussd_server.rpc.redis_link import is_address
 
@@ -50,6 +51,7 @@ class Settings:
     kill_point: str | None = None
     keep_sessions_days: int = 90
     keep_deliveries_days: int = 30
+    ca_file: Path | None = None
 
     @property
     def is_sandbox(self) -> bool:
@@ -108,6 +110,7 @@ def read_settings() -> Settings:
         kill_point=env.str("KILL_POINT", None),
         keep_sessions_days=env.int("KEEP_SESSIONS_DAYS", 90, validate=validate.Range(1, 36_500)),
         keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
+        ca_file=Path(ca_file) if (ca_file := env.str("CA_FILE", None)) else None,
     )
     try:
         env.seal()
@@ -154,6 +157,11 @@ def _malformed(settings: Settings) -> list[str]:
         problems.append("USSD_SESSION_LIFE_SECONDS: must not be shorter than USSD_SESSION_IDLE_SECONDS")
     if settings.public_url is not None:
         problems += problems_of_address("PUBLIC_URL", settings.public_url)
+    try:
+        if settings.ca_file is not None:
+            authorities(settings.ca_file)
+    except OSError:
+        problems.append("USSD_CA_FILE: must be a file of certificates in PEM that this user can read")
     return problems
 
 

@@ -9,6 +9,7 @@ from simulators.switches import Switches
 
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=9002, show_default=True, help="0 takes any free port.")
+@click.option("--certificate", default=None, help="A file of a certificate and its key (PEM): speak TLS.")
 @click.option("--book", default=":memory:", help="A file for the book, kept over restarts.")
 @click.option("--client-id", default="airtel-client", show_default=True)
 @click.option("--client-secret", default="airtel-secret", show_default=True)
@@ -20,6 +21,7 @@ from simulators.switches import Switches
 @click.option("--callback-delay", type=click.FloatRange(0), default=0.0, help="Seconds from outcome to callback.")
 def main(
     port: int,
+    certificate: str | None,
     book: str,
     client_id: str,
     client_secret: str,
@@ -33,7 +35,7 @@ def main(
     """Serve a stand-in for Airtel Money; its book, switches and clock are under /_control."""
     settings = AirtelSettings(client_id, client_secret, pin, country, currency, callback_url)
     switches = Switches(approve_delay_seconds=approve_delay, callback_delay_seconds=callback_delay)
-    serve(AirtelMoney(settings, book, switches).app(), port, "Airtel Money")
+    serve(AirtelMoney(settings, book, switches).app(), port, "Airtel Money", certificate)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from simulators.switches import Switches
 
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=9001, show_default=True, help="0 takes any free port.")
+@click.option("--certificate", default=None, help="A file of a certificate and its key (PEM): speak TLS.")
 @click.option("--book", default=":memory:", help="A file for the book, kept over restarts.")
 @click.option("--environment", default="sandbox", show_default=True, help="sandbox, mtnuganda, ...")
 @click.option("--currency", default=None, help="EUR in the sandbox, UGX elsewhere, unless named.")
@@ -23,6 +24,7 @@ from simulators.switches import Switches
 @click.option("--callback-delay", type=click.FloatRange(0), default=0.0, help="Seconds from outcome to callback.")
 def main(
     port: int,
+    certificate: str | None,
     book: str,
     environment: str,
     currency: str | None,
@@ -51,7 +53,7 @@ def main(
         token_seconds=token_seconds,
     )
     switches = Switches(approve_delay_seconds=approve_delay, callback_delay_seconds=callback_delay)
-    serve(MtnMomo(settings, book, switches).app(), port, "MTN MoMo")
+    serve(MtnMomo(settings, book, switches).app(), port, "MTN MoMo", certificate)
 
 
 if __name__ == "__main__":

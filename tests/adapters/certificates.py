@@ -1,9 +1,10 @@
-"""A certificate authority for the length of a test run."""
+"""Certificate authorities for the length of a test run."""
 
 from __future__ import annotations
 
 import ssl
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -12,32 +13,70 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
+class Authority:
+    """Somebody who certifies hosts; `pem` is its own certificate."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _named("an authority for tests")
+        self._itself = self._sign(self._name, self._key, x509.BasicConstraints(ca=True, path_length=0))
+        self.pem = self._itself.public_bytes(serialization.Encoding.PEM).decode()
+
+    def certify(self, file: Path, *hosts: str) -> None:
+        """Write a certificate for names and addresses, and its key, into one file."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+        certificate = self._sign(_named(hosts[0]), key, x509.BasicConstraints(ca=False, path_length=None), names)
+        file.touch(0o600)
+        file.write_bytes(
+            certificate.public_bytes(serialization.Encoding.PEM)
+            + key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+
+    def trust(self) -> ssl.SSLContext:
+        """What a client believes that trusts this authority and nobody else."""
+        return ssl.create_default_context(cadata=self.pem)
+
+    def _sign(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *extensions: x509.ExtensionType
+    ) -> x509.Certificate:
+        now, ours = datetime.now(UTC), self._key.public_key()
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ours), critical=False)
+        )
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
+        return builder.sign(self._key, hashes.SHA256())
+
+
 def certified(host: str, folder: Path, *aliases: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Give a server's context for `host` and its `aliases`, and a client's context that trusts it and nothing else.
 
     `server.pem` in the folder holds the certificate and its key.
     """
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in (host, *aliases)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate_text = certificate.public_bytes(serialization.Encoding.PEM)
-    file = folder / "server.pem"
-    file.write_bytes(
-        certificate_text
-        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
+    authority, file = Authority(), folder / "server.pem"
+    authority.certify(file, host, *aliases)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(file)
-    return server, ssl.create_default_context(cadata=certificate_text.decode())
+    return server, authority.trust()
+
+
+def _named(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

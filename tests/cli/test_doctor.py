@@ -56,7 +56,7 @@ def test_a_money_company_that_does_not_answer_is_named(folder: Path) -> None:
     product = {f"USSD_MTN_COLLECTION_{name}": "x" for name in ("SUBSCRIPTION_KEY", "API_USER", "API_KEY")}
     findings = diagnose(folder, USSD_MTN_BASE_URL="http://127.0.0.1:1", **product)[1]
     assert findings["sandbox"]["mend"] is None
-    assert findings["mtn"]["mend"] == "Check the network and the settings that begin with USSD_MTN_."
+    assert "USSD_MTN_" in findings["mtn"]["mend"]
 
 
 def test_settings_that_cannot_be_used_are_all_named(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """An installation made from the files in `deploy/`: nginx, gunicorn and the worker, on real databases.
 
-Of those files only paths, ports, addresses and the certificate are replaced, and the sandbox provider is switched on.
+Of those files only paths, ports, addresses and the certificate are replaced. Unless a test wants production, the
+sandbox provider is switched on.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.adapters.certificates import certified
 from tests.conftest import PROGRAM_FOLDERS
 from tests.journeys.service import eventually
 from tests.rpc.redis_server import Server, free_port
-from tests.shop import CODE, shop_document
+from tests.shop import CODE, PHONE, shop_document
 
 HOST = "ussd.example.com"
 
@@ -53,16 +54,19 @@ http {{
 class Deployment:
     """One installation in a folder of its own; `commands` are those of `docs/OPERATIONS.md`."""
 
-    def __init__(self, folder: Path, database_url: str, redis_url: str, **settings: str) -> None:
+    def __init__(
+        self, folder: Path, database_url: str, redis_url: str, python: Path | None = None, **settings: str
+    ) -> None:
+        """`python` is that of the virtual environment to use; this one's, unless another is given."""
         self.folder = folder
+        self._python = python or Path(sys.executable)
         self.logs = folder / "nginx"
         self.https_port, self.http_port, self.web_port = free_port(), free_port(), free_port()
         for name in ("data", "etc", "nginx"):
-            (folder / name).mkdir()
+            (folder / name).mkdir(mode=0o700)
         self._replaced = {
-            "/opt/ussd-server/.venv/bin/ussd-server": f"{sys.executable} -m ussd_server.cli",
-            "/opt/ussd-server/.venv/bin": str(Path(sys.executable).parent),
-            "/opt/ussd-server": str(_REPOSITORY),
+            "/opt/ussd-server/.venv/bin/ussd-server": f"{self._python} -m ussd_server.cli",
+            "/opt/ussd-server/.venv/bin/gunicorn": f"{self._python} -m gunicorn",
             "/var/lib/ussd-server": str(folder / "data"),
             "/etc/ussd-server": str(folder / "etc"),
             "/var/log/nginx": str(self.logs),
@@ -73,15 +77,22 @@ class Deployment:
             "USSD_REDIS_URL": redis_url,
             "USSD_BIND": f"127.0.0.1:{self.web_port}",
             "USSD_ENV": "sandbox",
+            "USSD_PUBLIC_URL": f"https://127.0.0.1:{self.https_port}",
             **settings,
         }
+        if python is None:
+            self.environment["PYTHONPATH"] = str(_REPOSITORY)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def command(self, *words: str) -> Any:
-        """Run `ussd-server` with these words; give the JSON it prints."""
+        """Run `ussd-server` with these words, which must go well; give the JSON it prints."""
+        return self.ask(*words, check=True)
+
+    def ask(self, *words: str, check: bool = False) -> Any:
+        """Run `ussd-server` with these words, which may find something wrong; give the JSON it prints."""
         ran = subprocess.run(
-            [sys.executable, "-m", "ussd_server.cli", *words, "--json"],
-            env=self._whole_environment(), cwd=_REPOSITORY, stdout=subprocess.PIPE, check=True,
+            [self._python, "-m", "ussd_server.cli", *words, "--json"],
+            env=self._whole_environment(), cwd=self.folder, stdout=subprocess.PIPE, check=check,
         )  # fmt: skip
         return json.loads(ran.stdout)
 
@@ -206,19 +217,19 @@ class Installed:
         self.call("POST", "/api/ussd/menus/shop/publish", {}, self.key)
         self.call("PUT", f"/api/ussd/codes/{quote(CODE, safe='')}", {"menu_id": "shop"}, self.key)
 
-    def dial(self, session: str, text: str = "") -> tuple[int, dict[str, str], bytes]:
+    def dial(self, session: str, text: str = "", phone: str = PHONE) -> tuple[int, dict[str, str], bytes]:
         """A step of a conversation as the phone company sends it; `text` is everything entered so far."""
-        step = {"sessionId": session, "phoneNumber": "+256770000000", "serviceCode": CODE, "text": text}
+        step = {"sessionId": session, "phoneNumber": phone, "serviceCode": CODE, "text": text}
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         return self.call("POST", self.gateway_path, urlencode(step).encode(), form)
 
 
 @contextmanager
-def install(folder: Path, database_url: str, **settings: str) -> Iterator[Installed]:
+def install(folder: Path, database_url: str, python: Path | None = None, **settings: str) -> Iterator[Installed]:
     """An installation in `folder` on a fresh database and a Redis of its own, until the block ends."""
     (folder / "redis").mkdir()
     redis = Server(folder / "redis", port=free_port())
-    deployment = Deployment(folder, database_url, f"redis://127.0.0.1:{redis.port}/0", **settings)
+    deployment = Deployment(folder, database_url, f"redis://127.0.0.1:{redis.port}/0", python, **settings)
     try:
         yield Installed(deployment)
     finally:

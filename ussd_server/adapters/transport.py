@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -95,7 +96,7 @@ class Transport:
     ) -> None:
         self._guard = guard
         self._max_connections = max_connections
-        self._trust = trust or _public_authorities()
+        self._trust = trust or authorities()
         self._progress = _Progress()
         self._backend = _BoundedBackend(self._progress, resolve or resolve_name, guard)
         # One pool for each process: a forked child must not write into its parent's connections.
@@ -208,9 +209,15 @@ class Transport:
 
 
 @cache
-def _public_authorities() -> ssl.SSLContext:
-    """The public certificate authorities; reading them takes longer than most calls."""
-    return httpx2.create_ssl_context(trust_env=False)
+def authorities(more: Path | None = None) -> ssl.SSLContext:
+    """The public certificate authorities and those in the file `more`; reading them takes longer than most calls.
+
+    Raises OSError for a file that cannot be read or holds no certificate in PEM.
+    """
+    context = httpx2.create_ssl_context(trust_env=False)
+    if more is not None:
+        context.load_verify_locations(more)
+    return context
 
 
 def resolve_name(host: str, port: int) -> list[str]:

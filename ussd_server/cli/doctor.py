@@ -130,5 +130,8 @@ def _companies(settings: Settings) -> Iterator[Finding]:
         if any(company.balance_cents(each, _COMPANY_TIMEOUT_SECONDS) is not None for each in Direction):
             yield Finding(company.name, "tells our balance")
         else:
-            mend = f"Check the network and the settings that begin with USSD_{company.name.upper()}_."
+            mend = (
+                f"Check the network, the settings that begin with USSD_{company.name.upper()}_ and, if the company's "
+                "certificate is not of a public authority, USSD_CA_FILE."
+            )
             yield Finding(company.name, "does not tell our balance", mend)

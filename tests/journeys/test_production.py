@@ -1,0 +1,124 @@
+"""Production as it is installed, with money companies over TLS whose certificates no public authority signed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.adapters.certificates import Authority
+from tests.journeys.deployment import HOST, Installed, install
+from tests.journeys.installation import install_into
+from tests.journeys.service import eventually
+from tests.postgres_server import create_database, drop_database
+from tests.rpc.redis_server import free_port
+from tests.stand_ins import StandInProcess, airtel_settings, mtn_settings, start_airtel, start_mtn
+
+pytestmark = pytest.mark.needs_nginx
+
+NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
+# So long that only a callback can bring an outcome.
+AN_HOUR = "3600"
+
+
+@dataclass
+class Production:
+    """The installation and its companies."""
+
+    installed: Installed
+    companies: dict[str, StandInProcess]
+
+    def order(self, company: str, kind: str, reference: str) -> dict[str, Any]:
+        """The record of a payment that succeeded."""
+        wish = {"type": kind, "phone_number": NUMBERS[company], "amount": 5000, "reference": reference}
+        status, _, body = self.installed.call("POST", "/api/transactions", wish, self.installed.key)
+        assert status == 201, body
+        return self.succeeded(body["data"]["transaction_id"])
+
+    def succeeded(self, transaction_id: str) -> dict[str, Any]:
+        """The record of a payment, once it has succeeded."""
+        path, key = f"/api/transactions/{transaction_id}", self.installed.key
+        eventually(lambda: self.installed.call("GET", path, headers=key)[2]["data"]["status"] == "succeeded")
+        return dict(self.installed.call("GET", path, headers=key, host=f"www.{HOST}")[2]["data"])
+
+
+@pytest.fixture(scope="module")
+def production(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Iterator[Production]:
+    folder, authority, airtel_port = tmp_path_factory.mktemp("production"), Authority(), free_port()
+    authority.certify(folder / "company.pem", "127.0.0.1")
+    (folder / "companies.pem").write_text(authority.pem)
+    options = ["--approve-delay", "0.5", "--certificate", str(folder / "company.pem")]
+    mtn = start_mtn(*options, tls=authority.trust())
+    database_url = create_database(postgres_url)
+    settings = {
+        "USSD_ENV": "production",
+        "USSD_CA_FILE": str(folder / "companies.pem"),
+        "USSD_MTN_ENQUIRY_SECONDS": AN_HOUR,
+        "USSD_AIRTEL_ENQUIRY_SECONDS": AN_HOUR,
+        **mtn_settings(mtn.base_url),
+        **airtel_settings(f"https://127.0.0.1:{airtel_port}"),
+    }
+    with install(folder, database_url, python=install_into(folder), **settings) as installed:
+        addresses = {each["company"]: each["url"] for each in installed.deployment.command("callbacks")}
+        options += ["--callback-url", addresses["airtel"]]
+        airtel = start_airtel(*options, port=airtel_port, tls=authority.trust())
+        yield Production(installed, {"mtn": mtn, "airtel": airtel})
+    for company in (mtn, airtel):
+        company.stop()
+    drop_database(postgres_url, database_url)
+
+
+def test_the_doctor_finds_nothing_wrong_and_reaches_every_company(production: Production) -> None:
+    found = production.installed.deployment.ask("doctor")
+    assert found["healthy"], found
+    assert {"mtn", "airtel"} <= {finding["part"] for finding in found["findings"]}
+
+
+@pytest.mark.parametrize("company", NUMBERS)
+def test_money_comes_in_by_a_callback_through_nginx_and_goes_out_again(production: Production, company: str) -> None:
+    collected = production.order(company, "collection", f"{company} in")
+    assert collected["events"][-1]["source"] == "callback"
+    disbursed = production.order(company, "disbursement", f"{company} out")
+    paid = production.companies[company].paid()
+    assert [paid[record["provider_reference"]] for record in (collected, disbursed)] == [500_000, 500_000]
+    assert re.search(
+        r'"method":"(PUT|POST)","room":"/callbacks","status":200', production.installed.deployment.written()
+    )
+
+
+def test_a_phone_that_dials_pays_its_money_company(production: Production) -> None:
+    installed, number = production.installed, NUMBERS["mtn"]
+    screens = [installed.dial("s1", text, number)[2] for text in ("", "1", "1*700", "1*700*1")]
+    assert screens[-1] == b"END Approve the prompt on your phone."
+
+    def payments() -> list[dict[str, Any]]:
+        path = "/data/collection?status=succeeded&limit=100"
+        return list(installed.call("GET", path, headers=installed.key)[2]["data"]["items"])
+
+    eventually(lambda: any(item["session_id"] and item["amount"] == 700 for item in payments()))
+
+
+def test_a_company_whose_authority_is_not_named_is_not_believed(production: Production) -> None:
+    environment = production.installed.deployment.environment
+    trusted = environment.pop("USSD_CA_FILE")
+    found = production.installed.deployment.ask("doctor")
+    environment["USSD_CA_FILE"] = trusted
+    mends = {finding["part"]: finding["mend"] for finding in found["findings"]}
+    assert "USSD_CA_FILE" in mends["mtn"]
+    assert "USSD_CA_FILE" in mends["airtel"]
+
+
+def test_the_books_are_sound_and_no_secret_was_logged(production: Production) -> None:
+    deployment = production.installed.deployment
+    assert deployment.command("check")["ok"]
+    written = deployment.written()
+    for secret in (
+        *production.installed.key.values(),
+        production.installed.gateway_path,
+        "collection-key",
+        "an-api-key",
+    ):
+        assert secret not in written
