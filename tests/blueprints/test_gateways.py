@@ -14,7 +14,7 @@ from tests.shop import CODE, OPERATOR, PHONE, Shop, shop_document
 from ussd_server.house import Services
 from ussd_server.messages.channels import AssignCode, CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
-from ussd_server.models.base import database, release_connection
+from ussd_server.models.base import release_connection
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
@@ -194,23 +194,6 @@ def test_a_channel_that_is_closed_answers_like_nobodys_from_the_next_step_on(
     assert (reply.status_code, reply.json["error"]) == (404, "NOT_FOUND")
     house.channels.set_active(shop.channel.channel_id, True, OPERATOR)
     assert at("1").startswith("CON Enter amount")
-
-
-def test_a_step_without_a_deed_is_one_read_and_one_write(at: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
-    at("")
-    at("1")
-    statements: list[str] = []
-    execute = database.obj.execute_sql
-
-    def note(sql: str, *parameters: Any) -> Any:
-        statements.append(sql.split()[0])
-        return execute(sql, *parameters)
-
-    monkeypatch.setattr(database.obj, "execute_sql", note)
-    assert at("1*5000").startswith("CON Pay UGX 5,000?")
-    assert statements == ["SELECT", "UPDATE"]
-    assert at("1*5000").startswith("CON Pay UGX 5,000?")
-    assert statements == ["SELECT", "UPDATE", "SELECT"], "a repeat writes nothing"
 
 
 def test_a_wrong_method_is_a_405_in_the_general_envelope(shop: Shop, web: FlaskClient) -> None:

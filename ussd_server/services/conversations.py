@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from peewee import JOIN, Select
+
 from ussd_server.menus.document import Document
 from ussd_server.menus.engine import enter, resume, start
 from ussd_server.menus.guide import STANDARD, Channel
@@ -32,17 +34,6 @@ _OUTCOMES = {
     TransactionStatus.REVERSED: "succeeded",
     TransactionStatus.FAILED: "failed",
 }
-_LAST_OF_PHONE = Prepared(
-    lambda: (
-        UssdSession.select()
-        .where(
-            UssdSession.client_id == blank(UssdSession.client_id),
-            UssdSession.phone_number == blank(UssdSession.phone_number),
-        )
-        .order_by(UssdSession.id.desc())
-        .limit(1)
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +43,15 @@ class Bound:
     client_id: str
     menu_id: str
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is known when a phone dials: who answers, the language it chose last, and a session it may continue."""
+
+    bound: Bound
+    language: str | None
+    last_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,10 @@ class Conversations:
         self._clock = clock
 
     def open(
-        self, dialled: Dialled, bound: Bound, arrived: Arrived, request_id: str, channel: Channel = STANDARD
+        self, dialled: Dialled, opening: Opening, arrived: Arrived, request_id: str, channel: Channel = STANDARD
     ) -> UssdSession | None:
         """Begin a session and show its first screen; None when the same call was faster elsewhere."""
+        bound = opening.bound
         row = self._sessions.new_row(
             client_id=bound.client_id,
             menu_id=bound.menu_id,
@@ -91,7 +92,7 @@ class Conversations:
             service_code=dialled.service_code,
             network=dialled.network[:_LONGEST_NETWORK],
         )
-        turn = self._first_turn(row, dialled, channel)
+        turn = self._first_turn(row, dialled, opening, channel)
         row.node, row.language = turn.state.node, turn.state.language
         if turn.deed is None:
             return row if self._sessions.insert_answered(row, turn, arrived) else None
@@ -113,6 +114,19 @@ class Conversations:
             turn = self._carry_out(row, turn, errand, channel)
         return row if self._sessions.write(row, turn, arrived, errand.transaction_id) else None
 
+    def find_opening(self, service_code: str, client_id: str | None, phone_number: str) -> Opening | None:
+        """Who answers a code, of one client or of any; None when nobody's menu does, or its client is disabled."""
+        row = _OPENING.first(ServiceCode, **self.opening_values(service_code, phone_number))
+        return None if row is None else opening_of(row, client_id)
+
+    def opening_values(self, service_code: str, phone_number: str) -> dict[str, Any]:
+        """What fills a query that `with_opening` made."""
+        return {
+            "dialled_code": service_code,
+            "phone_number": phone_number,
+            "continued_since": self._clock.now() - timedelta(seconds=RESUME_SECONDS),
+        }
+
     def errand(self, row: UssdSession, request_id: str) -> Errand:
         """The step about to be taken. The client's own menu acts for the client, so it may do what the client may."""
         caller = Caller(CallerKind.GATEWAY, client_id=row.client_id, grants=None, channel_id=row.channel_id)
@@ -129,12 +143,12 @@ class Conversations:
             chosen = turn.language_chosen or chosen
         return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown, is_secret=entered.is_secret)
 
-    def _first_turn(self, row: UssdSession, dialled: Dialled, channel: Channel) -> Turn:
+    def _first_turn(self, row: UssdSession, dialled: Dialled, opening: Opening, channel: Channel) -> Turn:
         """The outcome of a payment that broke off, or an offer to continue, or the beginning."""
         document = published_document(row.menu_id, row.menu_version)
         facts, given = facts_of(row), _given(document, row)
-        language = _remembered_language(row.client_id, row.phone_number)
-        dropped = None if dialled.from_start or document.resume == "off" else self._dropped(row)
+        language = opening.language
+        dropped = None if dialled.from_start or document.resume == "off" else self._dropped(row, opening.last_id)
         if dropped is not None:
             payment = _payment_of(dropped)
             if payment is not None:
@@ -148,13 +162,13 @@ class Conversations:
                 return reopened
         return start(document, facts, language, given=given, entries=dialled.entries, channel=channel)
 
-    def _dropped(self, row: UssdSession) -> UssdSession | None:
+    def _dropped(self, row: UssdSession, last_id: str | None) -> UssdSession | None:
         """The last conversation of this phone with this menu, when it broke off lately and far enough to be continued.
 
         A session under way counts as dropped when the same phone dials again through a phone company, which does not
         always tell that a call broke off. Sessions of the API are in their client's hands until they end.
         """
-        last = _LAST_OF_PHONE.first(UssdSession, client_id=row.client_id, phone_number=row.phone_number)
+        last = None if last_id is None else UssdSession.get_or_none(UssdSession.id == last_id)
         if last is None or (last.menu_id, last.service_code) != (row.menu_id, row.service_code):
             return None
         broke_off = last.status in (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
@@ -170,17 +184,50 @@ def facts_of(row: UssdSession) -> SessionFacts:
     return SessionFacts(row.phone_number, row.service_code, row.network, row.id)
 
 
-def bound_to(service_code: str, client_id: str | None) -> Bound | None:
-    """What answers a code, of one client or of any; None when nobody's menu does, or its client is disabled."""
-    query = (
-        ServiceCode.select(ServiceCode.client_id, Menu.id, Menu.published_version)
-        .join(Menu, on=(Menu.id == ServiceCode.menu_id))
-        .join(Client, on=(Client.id == ServiceCode.client_id))
-        .where(ServiceCode.code == service_code, Client.is_active, Menu.published_version.is_null(False))
-        .tuples()
+def with_opening(rows: Any) -> Any:
+    """Add to a query that has the service code `dialled_code`, or none, what `opening_of` reads."""
+    owner, last = Client.alias("owner"), UssdSession.alias("last")
+    newest = (
+        last.select(last.id, last.turn, last.last_seen_at)
+        .where(last.client_id == owner.id, last.phone_number == blank(UssdSession.phone_number))
+        .order_by(last.id.desc())
+        .limit(1)
+        .alias("newest")
     )
-    found = query.where(ServiceCode.client_id == client_id).first() if client_id else query.first()
-    return None if found is None else Bound(*found)
+    lately = newest.c.last_seen_at >= blank(UssdSession.last_seen_at, "continued_since")
+    continued = Select([newest], [newest.c.id]).where(lately, newest.c.turn >= _FEWEST_TURNS_TO_RESUME)
+    return (
+        rows.select_extend(
+            owner.id.alias("owner_id"),
+            Menu.id.alias("bound_menu_id"),
+            Menu.published_version.alias("bound_version"),
+            SubscriberLanguage.language.alias("spoken"),
+            continued.alias("last_id"),
+        )
+        .join(Menu, JOIN.LEFT_OUTER, on=(Menu.id == ServiceCode.menu_id))
+        .join(owner, JOIN.LEFT_OUTER, on=(owner.id == ServiceCode.client_id) & owner.is_active)
+        .join(
+            SubscriberLanguage,
+            JOIN.LEFT_OUTER,
+            on=(SubscriberLanguage.client_id == owner.id)
+            & (SubscriberLanguage.phone_number == blank(UssdSession.phone_number)),
+        )
+    )
+
+
+def opening_of(row: Any, client_id: str | None) -> Opening | None:
+    """The opening in a row that `with_opening` found; None when nobody answers, or not a given `client_id`."""
+    if row.owner_id is None or row.bound_version is None or str(row.owner_id) != (client_id or str(row.owner_id)):
+        return None
+    bound = Bound(str(row.owner_id), str(row.bound_menu_id), row.bound_version)
+    return Opening(bound, row.spoken, None if row.last_id is None else str(row.last_id))
+
+
+_OPENING = Prepared(
+    lambda: with_opening(
+        ServiceCode.select(ServiceCode.code).where(ServiceCode.code == blank(ServiceCode.code, "dialled_code"))
+    )
+)
 
 
 def _payment_of(row: UssdSession) -> Transaction | None:
@@ -217,10 +264,3 @@ def _given(document: Document, row: UssdSession) -> dict[str, Any]:
             for payment in latest
         ]
     }
-
-
-def _remembered_language(client_id: str, phone_number: str) -> str | None:
-    row = SubscriberLanguage.get_or_none(
-        SubscriberLanguage.client_id == client_id, SubscriberLanguage.phone_number == phone_number
-    )
-    return None if row is None else row.language

@@ -31,13 +31,13 @@ from ussd_server.models.base import DATABASE_TROUBLE, close_connections
 from ussd_server.models.clients import Client
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.ussd import Channel as ChannelRow
-from ussd_server.models.ussd import UssdSession
+from ussd_server.models.ussd import ServiceCode, UssdSession
 from ussd_server.rpc.limiter import Limiter
 from ussd_server.rpc.observe import trace_of
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.arrivals import classify
 from ussd_server.services.channels import ChannelService
-from ussd_server.services.conversations import Conversations, Dialled, bound_to
+from ussd_server.services.conversations import Conversations, Dialled, Opening, opening_of, with_opening
 from ussd_server.services.deeds import Errand
 from ussd_server.services.sessions import Arrived, Patience, Sessions
 from ussd_server.services.transcripts import screen_of
@@ -47,8 +47,9 @@ log = logging.getLogger(__name__)
 _OVER = {StepKind.END: EndReason.HUNG_UP, StepKind.ABORT: EndReason.HUNG_UP, StepKind.TIMEOUT: EndReason.IDLE}
 
 
-_CHANNEL_AND_SESSION = Prepared(
-    lambda: (
+def _channel_and_session() -> Any:
+    """The last session under a company's name for it, and whether its channel is open and its client active."""
+    return (
         ChannelRow.select(
             ChannelRow.is_active.alias("channel_is_open"), Client.is_active.alias("client_is_active"), UssdSession
         )
@@ -63,7 +64,16 @@ _CHANNEL_AND_SESSION = Prepared(
         .order_by(UssdSession.id.desc())
         .limit(1)
     )
-)
+
+
+def _first_step() -> Any:
+    """The same with what a session needs to begin."""
+    is_dialled = ServiceCode.code == blank(ServiceCode.code, "dialled_code")
+    return with_opening(_channel_and_session().join(ServiceCode, JOIN.LEFT_OUTER, on=is_dialled))
+
+
+_STEP = Prepared(_channel_and_session)
+_FIRST_STEP = Prepared(_first_step)
 
 
 class NoScreenError(Exception):
@@ -84,12 +94,20 @@ class PhoneCall:
     arrived: Arrived
     language: str = "en"
     had_paid: bool = False
+    opening: Opening | None = None
     errand: Errand | None = None
 
     def last_screen(self) -> Screen:
         """A screen for trouble; it never says that a payment failed when one may have been recorded."""
         paid = self.had_paid or (self.errand is not None and self.errand.may_have_paid)
         return Screen(Action.END, phrase("payment_processing" if paid else "trouble", self.language))
+
+    @property
+    def code(self) -> str:
+        """The code that was dialled; the channel's only one where the company does not say, else empty."""
+        codes = self.channel.codes
+        code = self.step.service_code or (codes[0] if len(codes) == 1 else "")
+        return code if code in codes or not codes else ""
 
     @property
     def carrier(self) -> Channel:
@@ -196,9 +214,9 @@ class GatewayService:
     ) -> UssdSession | None:
         """Begin a session in the place of the one before, if that is still under way."""
         step, channel = phone_call.step, phone_call.channel
-        code = step.service_code or (channel.codes[0] if len(channel.codes) == 1 else "")
-        bound = bound_to(code, channel.client_id) if code in channel.codes or not channel.codes else None
-        if bound is None:
+        code = phone_call.code
+        opening = phone_call.opening or self._conversations.find_opening(code, channel.client_id, step.phone_number)
+        if opening is None:
             raise NoScreenError
         if before is not None and before.status == SessionStatus.ACTIVE:
             if self._sessions.is_over(before):
@@ -214,20 +232,24 @@ class GatewayService:
             channel_id=channel.channel_id,
             provider_session_id=step.provider_session_id,
         )
-        return self._conversations.open(dialled, bound, phone_call.arrived, phone_call.request_id, phone_call.carrier)
+        return self._conversations.open(dialled, opening, phone_call.arrived, phone_call.request_id, phone_call.carrier)
 
     def _find(self, phone_call: PhoneCall) -> UssdSession | None:
         """The last session under the company's name for it. NoScreenError when its client is disabled.
 
         ChannelClosedError when the channel, which was told from memory, is closed by now.
         """
-        row = _CHANNEL_AND_SESSION.first(
-            UssdSession,
-            channel_id=phone_call.channel.channel_id,
-            provider_session_id=phone_call.step.provider_session_id,
-        )
+        step, channel = phone_call.step, phone_call.channel
+        named = {"channel_id": channel.channel_id, "provider_session_id": step.provider_session_id}
+        if step.kind is StepKind.BEGIN:
+            sought = self._conversations.opening_values(phone_call.code, step.phone_number)
+            row = _FIRST_STEP.first(UssdSession, **named, **sought)
+        else:
+            row = _STEP.first(UssdSession, **named)
         if row is None or not row.channel_is_open:
             raise ChannelClosedError
+        if step.kind is StepKind.BEGIN:
+            phone_call.opening = opening_of(row, channel.client_id)
         if row.id is None:
             return None
         if not row.client_is_active:

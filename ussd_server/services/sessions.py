@@ -17,13 +17,14 @@ from ussd_server.menus.state import State, Turn
 from ussd_server.menus.turns import AnsweredText, Digest
 from ussd_server.messages.gateways import Action
 from ussd_server.messages.ussd import EndReason, SessionStatus
-from ussd_server.models.base import for_update, iso_milliseconds, new_id, unit_of_work
+from ussd_server.models.base import for_update, is_postgres, iso_milliseconds, new_id, unit_of_work
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.ussd import SubscriberLanguage, UssdSession
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import HouseKey, Keyring, Ring
-from ussd_server.services.transcripts import tell_end
+from ussd_server.services.events import insert_event, new_event, told_with
+from ussd_server.services.transcripts import news_of_end, tell_end
 
 # Longer than any step may take, and shorter than a phone company waits: who waits for a dead worker takes over.
 LEASE_SECONDS = 7
@@ -110,14 +111,19 @@ class Sessions:
     def write(self, row: UssdSession, turn: Turn, arrived: Arrived, transaction_id: str | None) -> bool:
         """Write a step's answer. False, and nothing is written, when the session has moved on or ended meanwhile."""
         before = {"turn_read": row.turn, "my_token": row.working_token, "now": self._clock.now()}
-        write = _WRITE if row.working_token is None else _WRITE_CLAIMED
+        is_claimed = row.working_token is not None
         self._take(row, turn, arrived, transaction_id)
+        event = new_event(*news_of_end(row), row.ended_at) if row.ended_at is not None else {}
+        tells_at_once = bool(event) and is_postgres()
         # Alone, one statement is a unit of work by itself, and saves two trips to the database.
-        is_alone = turn.language_chosen is None and row.ended_at is None
+        is_alone = turn.language_chosen is None and (tells_at_once or not event)
         with nullcontext() if is_alone else unit_of_work():
-            if not write.run(**row.__data__, **before):
+            if not _WRITES[is_claimed, tells_at_once].run(**row.__data__, **before, **event):
                 return False
-            self._follow(row, turn.language_chosen)
+            if event and not tells_at_once:
+                insert_event(event)
+            if turn.language_chosen is not None:
+                _remember_language(row, turn.language_chosen)
         return True
 
     def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
@@ -165,28 +171,20 @@ class Sessions:
         return began_with or self._keyring.newest(Ring.DIGESTS)
 
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
+        is_alone = row.key_id is None and language_chosen is None and row.ended_at is None
         try:
-            with unit_of_work():
+            with nullcontext() if is_alone else unit_of_work():
                 if row.key_id is not None and not for_update(ApiKey.select().where(ApiKey.id == row.key_id)).exists():
                     # The key was deleted after the door had let the call through, and its sessions have been ended.
                     return False
                 _INSERT.run(**dict.fromkeys(UssdSession._meta.fields) | row.__data__)
-                self._follow(row, language_chosen)
+                if language_chosen is not None:
+                    _remember_language(row, language_chosen)
+                if row.ended_at is not None:
+                    tell_end(row, row.ended_at)
         except IntegrityError:
             return False
         return True
-
-    def _follow(self, row: UssdSession, language_chosen: str | None) -> None:
-        """What a step changes beside its session: the remembered language, and the news that the session is over."""
-        if language_chosen is not None:
-            SubscriberLanguage.insert(
-                client_id=row.client_id, phone_number=row.phone_number, language=language_chosen
-            ).on_conflict(
-                conflict_target=(SubscriberLanguage.client_id, SubscriberLanguage.phone_number),
-                update={SubscriberLanguage.language: language_chosen},
-            ).execute()
-        if row.ended_at is not None:
-            tell_end(row, row.ended_at)
 
     def _take(self, row: UssdSession, turn: Turn, arrived: Arrived, transaction_id: str | None) -> None:
         """Let a row say what it is after an answer."""
@@ -246,25 +244,40 @@ def _unchanged(session_id: Any, turn: Any, now: Any) -> tuple[Any, ...]:
 
 
 _INSERT = Prepared(lambda: UssdSession.insert({field: blank(field) for field in UssdSession._meta.sorted_fields}))
-_WRITE = Prepared(
-    lambda: UssdSession.update({field: blank(field) for field in _WRITTEN}).where(
-        *_unchanged(
-            blank(UssdSession.id), blank(UssdSession.turn, "turn_read"), blank(UssdSession.working_until, "now")
-        )
+
+
+def _write(*, is_claimed: bool) -> Any:
+    """Write a step's answer where nobody was faster: by the turn that was read, or by the claim that was made."""
+    unchanged = _unchanged(
+        blank(UssdSession.id), blank(UssdSession.turn, "turn_read"), blank(UssdSession.working_until, "now")
     )
-)
-_WRITE_CLAIMED = Prepared(
-    lambda: UssdSession.update({field: blank(field) for field in _WRITTEN}).where(
+    mine = (
         UssdSession.id == blank(UssdSession.id),
         _UNDER_WAY,
         UssdSession.working_token == blank(UssdSession.working_token, "my_token"),
     )
-)
+    return UssdSession.update({field: blank(field) for field in _WRITTEN}).where(*(mine if is_claimed else unchanged))
+
+
+# By whether the step was claimed, and whether the news that the session is over goes along.
+_WRITES = {
+    (False, False): Prepared(lambda: _write(is_claimed=False)),
+    (True, False): Prepared(lambda: _write(is_claimed=True)),
+    (False, True): Prepared(lambda: told_with(_write(is_claimed=False).returning(UssdSession.id))),
+    (True, True): Prepared(lambda: told_with(_write(is_claimed=True).returning(UssdSession.id))),
+}
 
 
 def state_of(row: UssdSession) -> State:
     """Where the conversation stands."""
     return State.from_dict(row.state)
+
+
+def _remember_language(row: UssdSession, language: str) -> None:
+    SubscriberLanguage.insert(client_id=row.client_id, phone_number=row.phone_number, language=language).on_conflict(
+        conflict_target=(SubscriberLanguage.client_id, SubscriberLanguage.phone_number),
+        update={SubscriberLanguage.language: language},
+    ).execute()
 
 
 def invalidate_sessions(key_id: str, now: datetime) -> None:

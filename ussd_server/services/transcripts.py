@@ -46,10 +46,15 @@ def screen_of(turn: Mapping[str, Any]) -> Screen:
 
 def tell_end(row: UssdSession, now: datetime) -> None:
     """Write the event that a session is over, in the unit of work that ends it."""
+    write_event(*news_of_end(row), now)
+
+
+def news_of_end(row: UssdSession) -> tuple[str, str, str, dict[str, Any]]:
+    """Whom the end of a session is told, as what, of which object, and what is told."""
     view = view_of(row)
     shown = {name: getattr(view, name) for name in SessionView.__slots__ if name != "transcript"}
     written = {name: iso_milliseconds(value) if isinstance(value, datetime) else value for name, value in shown.items()}
-    write_event(row.client_id, "ussd.session.ended", row.id, written, now)
+    return row.client_id, "ussd.session.ended", row.id, written
 
 
 def _turn_view(number: int, turn: Mapping[str, Any]) -> TurnView:

@@ -18,7 +18,7 @@ from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
-from ussd_server.services.conversations import Conversations, Dialled, bound_to
+from ussd_server.services.conversations import Conversations, Dialled
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.sessions import Arrived, Patience, Sessions
 from ussd_server.services.transcripts import view_of
@@ -39,8 +39,8 @@ class UssdService:
         INVALID_REQUEST when the code is not one of the client's, or no menu of the client answers it yet.
         """
         call.require("ussd:write")
-        bound = bound_to(wish.service_code, call.client_id)
-        if bound is None:
+        opening = self._conversations.find_opening(wish.service_code, call.client_id, wish.phone_number)
+        if opening is None:
             raise ServiceError(Code.INVALID_REQUEST, "service_code: Not one of this client's codes with a menu.")
         dialled = Dialled(
             phone_number=wish.phone_number,
@@ -49,7 +49,7 @@ class UssdService:
             entries=tuple(wish.text.split("*")) if wish.text.strip("*") else (),
             key_id=call.caller.key_id,
         )
-        row = self._conversations.open(dialled, bound, Arrived(wish.text), call.request_id)
+        row = self._conversations.open(dialled, opening, Arrived(wish.text), call.request_id)
         if row is None:
             # Its key was deleted while the first screen was being made.
             raise _not_found()
