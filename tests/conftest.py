@@ -148,6 +148,7 @@ def house(settings: Settings, clock: MovableClock) -> Iterator[Services]:
         redis.flushdb()
     services = build_services(settings, clock)
     yield services
+    services.last_uses.close()
     services.limiter.close()
     close_connections()
 

@@ -37,6 +37,8 @@ from ussd_server.services.gateways import GatewayService
 from ussd_server.services.gauges import Gauges
 from ussd_server.services.health import HealthService
 from ussd_server.services.house_keys import HouseKeyService
+from ussd_server.services.key_records import KeyRecords
+from ussd_server.services.last_uses import LastUses
 from ussd_server.services.logins import LoginService
 from ussd_server.services.menus import MenuService
 from ussd_server.services.providers import Providers
@@ -74,6 +76,7 @@ class Services:
     clock: Clock
     limiter: Limiter
     auth: AuthService
+    last_uses: LastUses
     logins: LoginService
     clients: ClientService
     api_keys: ApiKeyService
@@ -119,6 +122,8 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     ]
     limiter = Limiter(storage, policies, settings.workers)
     vault = Vault(keyring)
+    records = KeyRecords(limiter.versions)
+    uses = LastUses()
     bell = Bell(settings.redis_url, lambda: limiter.away)
     noticeboard = Noticeboard(settings.redis_url, lambda: limiter.away, [company.name for company in companies])
     providers = Providers(companies, predict, noticeboard.is_away)
@@ -142,10 +147,11 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         settings=settings,
         clock=clock,
         limiter=limiter,
-        auth=AuthService(vault, tokens, limiter, clock),
+        last_uses=uses,
+        auth=AuthService(vault, tokens, limiter, records, uses, clock),
         logins=LoginService(tokens, limiter, clock),
-        clients=ClientService(tokens, clock),
-        api_keys=ApiKeyService(vault, clock),
+        clients=ClientService(tokens, records, clock),
+        api_keys=ApiKeyService(vault, records, limiter, clock),
         audit=AuditService(tokens),
         house_keys=HouseKeyService(keyring, vault),
         channels=channels,

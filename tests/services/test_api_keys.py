@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from peewee import OperationalError
 
 from tests.companies import OPERATOR, Company
 from tests.conftest import MovableClock
@@ -30,6 +31,7 @@ from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.rpc.context import CallContext, operator_call
 from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.services import last_uses
 from ussd_server.services.credentials import new_apikey, new_apisecret
 
 
@@ -47,7 +49,7 @@ def accepted(house: Services, key: ApiKeyView, secret: str | None = None) -> boo
     # Each try comes from an address of its own, so that none is refused for what another guessed wrong.
     address = f"192.0.{next(_addresses)}"
     try:
-        return house.auth.identify_key(key.apikey, secret or key.apisecret, address).key_id == key.id
+        return house.auth.admit_key(key.apikey, secret or key.apisecret, address).caller.key_id == key.id
     except ServiceError as refusal:
         if refusal.code not in (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED):
             raise
@@ -118,7 +120,7 @@ def test_deleting_a_key_ends_its_open_conversations_and_no_others(house: Service
     key, other = house.api_keys.create(CreateApiKey(), operator), house.api_keys.create(CreateApiKey(), operator)
 
     def begin(made: ApiKeyView) -> tuple[str, CallContext]:
-        call = CallContext(house.auth.identify_key(made.apikey, made.apisecret, "192.0.2.1"))
+        call = CallContext(house.auth.admit_key(made.apikey, made.apisecret, "192.0.2.1").caller)
         phone = f"+25677000000{next(_phones)}"
         return house.ussd.begin(BeginSession(phone_number=phone, service_code=shop.code), call).session_id, call
 
@@ -186,7 +188,7 @@ def test_a_key_works_until_it_expires(house: Services, company: Company, clock: 
     assert accepted(house, key)
     clock.advance(31)
     with pytest.raises(ServiceError) as refusal:
-        house.auth.identify_key(key.apikey, key.apisecret, "192.0.2.1")
+        house.auth.admit_key(key.apikey, key.apisecret, "192.0.2.1")
     assert refusal.value.code is Code.API_KEY_DISABLED
 
 
@@ -210,7 +212,7 @@ def test_an_imported_key_works_and_a_second_import_changes_nothing(house: Servic
     wish = ImportApiKey(company.id, "LegacyKey01", "a secret of theirs!".replace(" ", "-"), ("balance:read",))
     first = house.api_keys.import_key(wish, OPERATOR)
     assert (first.outcome, house.api_keys.import_key(wish, OPERATOR).outcome) == ("created", "unchanged")
-    caller = house.auth.identify_key(wish.apikey, wish.apisecret, "192.0.2.1")
+    caller = house.auth.admit_key(wish.apikey, wish.apisecret, "192.0.2.1").caller
     assert caller.grants == frozenset({"balance:read"})
     wider = ImportApiKey(company.id, wish.apikey, wish.apisecret, ("ussd:*", "balance:read"))
     assert house.api_keys.import_key(wider, OPERATOR).outcome == "updated"
@@ -276,7 +278,7 @@ def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(house: Se
     assert accepted(house, key)
 
 
-def test_the_last_use_is_noted_once_a_minute(house: Services, company: Company, clock: MovableClock) -> None:
+def test_the_list_shows_the_last_use_exactly_before_it_is_written(house: Services, company: Company) -> None:
     key, call = company.create_key(), company.call()
 
     def last_used() -> datetime | None:
@@ -285,17 +287,47 @@ def test_the_last_use_is_noted_once_a_minute(house: Services, company: Company, 
     assert last_used() is None
     assert not accepted(house, key, new_apisecret())
     assert last_used() is None
+    for _ in range(3):
+        before = datetime.now(UTC)
+        assert accepted(house, key)
+        shown = last_used()
+        assert shown is not None
+        assert before <= shown <= datetime.now(UTC)
+        assert ApiKey.get_by_id(key.id).last_used_at is None
+
+
+def test_the_last_use_is_written_once_a_minute_at_the_most(
+    house: Services, company: Company, clock: MovableClock
+) -> None:
+    key = company.create_key()
+
+    def written_after(seconds: float) -> datetime:
+        clock.advance(seconds)
+        assert accepted(house, key)
+        house.last_uses.write()
+        written: datetime = ApiKey.get_by_id(key.id).last_used_at
+        return written
+
+    first = written_after(0)
+    assert written_after(59) == first
+    assert written_after(2) - first >= timedelta(seconds=60)
+
+
+def test_a_last_use_that_cannot_be_written_is_kept_for_the_next_time(
+    house: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = company.create_key()
     assert accepted(house, key)
-    first = last_used()
-    clock.advance(59)
-    assert accepted(house, key)
-    assert last_used() == first
-    clock.advance(2)
-    assert accepted(house, key)
-    latest = last_used()
-    assert first is not None
-    assert latest is not None
-    assert latest - first >= timedelta(seconds=60)
+    with monkeypatch.context() as trouble:
+        trouble.setattr(last_uses, "unit_of_work", locked)
+        house.last_uses.write()
+    assert ApiKey.get_by_id(key.id).last_used_at is None
+    house.last_uses.write()
+    assert ApiKey.get_by_id(key.id).last_used_at is not None
+
+
+def locked() -> None:
+    raise OperationalError("database is locked")
 
 
 def test_scopes_are_kept_in_their_order_and_said_once() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 from flask import Flask
-from peewee import OperationalError
 
 from tests.companies import OPERATOR, Company
 from tests.services.crowd import at_once
 from ussd_server.blueprints.doors import Doorway, by_key
 from ussd_server.house import Services
 from ussd_server.messages.api_keys import ApiKeyView
-from ussd_server.models.keys import ApiKey
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import ServiceError
 from ussd_server.services.auth import network_of
@@ -132,20 +130,8 @@ def test_an_unknown_key_costs_a_digest_like_a_known_one(
     monkeypatch.setattr(Vault, "matches", watch)
     for apikey in (key.apikey, new_apikey(), "no key"):
         with pytest.raises(ServiceError):
-            house.auth.identify_key(apikey, "a wrong secret", "192.0.2.1")
+            house.auth.admit_key(apikey, "a wrong secret", "192.0.2.1")
     assert digested == ["a wrong secret"] * 3
-
-
-def test_a_call_goes_on_when_its_use_cannot_be_noted(
-    house: Services, company: Company, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = company.create_key()
-
-    def locked(*_: object, **__: object) -> None:
-        raise OperationalError("database is locked")
-
-    monkeypatch.setattr(ApiKey, "update", locked)
-    assert house.auth.identify_key(key.apikey, key.apisecret, "192.0.2.1").key_id == key.id
 
 
 def test_an_ipv6_holder_is_one_network_and_an_ipv4_address_is_itself() -> None:

@@ -28,7 +28,7 @@ def company(house: Services) -> Company:
 
 
 def open_door(house: Services, key: ApiKeyView, secret: str) -> bool:
-    return house.auth.identify_key(key.apikey, secret, "192.0.2.1").key_id == key.id
+    return house.auth.admit_key(key.apikey, secret, "192.0.2.1").caller.key_id == key.id
 
 
 def test_every_secret_lives_on_when_the_old_keys_are_gone(house: Services, company: Company) -> None:

@@ -18,7 +18,7 @@ from marshmallow import Schema
 from schemas.envelopes import Body, Query, error_envelope, is_management, management_envelope, success_envelope
 from ussd_server.blueprints.bodies import load, load_query, parse_object, read_body, read_idempotency_key
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
-from ussd_server.rpc.limiter import rate_limit_headers
+from ussd_server.rpc.limiter import Verdict, rate_limit_headers
 from ussd_server.rpc.status import Code, ServiceError
 
 if TYPE_CHECKING:
@@ -133,18 +133,18 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
 
 def by_key() -> Caller:
     """The door of client programs: `x-api-key` and `x-api-secret`."""
-    caller = services().auth.identify_key(
+    admission = services().auth.admit_key(
         request.headers.get("x-api-key"), request.headers.get("x-api-secret"), request.remote_addr or ""
     )
-    _limit("api-key", caller.key_id or "", _RATE_LIMITED)
-    return caller
+    _obey(admission.verdict, _RATE_LIMITED)
+    return admission.caller
 
 
 def by_token() -> Caller:
     """The door of people: `Authorization: Bearer <JWT>`."""
     scheme, _, token = (request.headers.get("Authorization") or "").partition(" ")
     caller = services().auth.identify_token(token if scheme.lower() == "bearer" else "")
-    _limit("access-token", caller.login_id or "", "Rate limit exceeded")
+    _obey(services().limiter.hit("access-token", caller.login_id or ""), "Rate limit exceeded")
     return caller
 
 
@@ -214,8 +214,7 @@ def _one_sentence(sentence: str) -> Iterator[None]:
         raise
 
 
-def _limit(policy: str, identity: str, sentence: str) -> None:
-    verdict = services().limiter.hit(policy, identity)
+def _obey(verdict: Verdict, sentence: str) -> None:
     g.headers = rate_limit_headers(verdict)
     if not verdict.accepted:
         raise ServiceError(Code.RATE_LIMIT_EXCEEDED, sentence, retry_after_seconds=verdict.retry_after_seconds)

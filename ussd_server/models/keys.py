@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peewee import BlobField, BooleanField, TextField
+from peewee import BigIntegerField, BlobField, BooleanField, TextField
 
 from ussd_server.models.base import IdField, MomentField, Table
 
@@ -45,3 +45,12 @@ class DeletedApiKey(Table):
 
     class Meta:
         table_name = "deleted_api_keys"
+
+
+class UnseenChanges(Table):
+    """How many changes to keys could not be told through Redis: one row, looked at by every process that remembers."""
+
+    number = BigIntegerField()
+
+    class Meta:
+        table_name = "unseen_changes"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from limits import RateLimitItem
 
 from ussd_server.rpc.observe import count_unshared_limit, note_redis
 from ussd_server.rpc.redis_link import Circuit, RedisAwayError
 from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
-from ussd_server.rpc.verdict import Verdict, WindowState, read_verdict
+from ussd_server.rpc.verdict import MICROSECONDS, Verdict, WindowState, read_verdict
+from ussd_server.rpc.versions import Version, Versions
 
 __all__ = ["Limiter", "Policy", "SlidingLogStorage", "Verdict", "WindowState", "rate_limit_headers"]
 
@@ -57,6 +59,7 @@ class Limiter:
         self._workers = workers
         self._strategy = SlidingLogRateLimiter(storage)
         self._circuit = Circuit(storage.check, on_change, rest_seconds)
+        self.versions = Versions(storage.line, self._circuit)
         # One log per policy, so that a flood of addresses cannot push the keys' accept times out of memory.
         self._local = {name: LocalLog() for name in self._policies}
         self._counting = threading.Lock()
@@ -70,6 +73,26 @@ class Limiter:
     def hit(self, namespace: str, identity: str) -> Verdict:
         """Count one call of `identity` under the policy `namespace`; a refused call uses up nothing."""
         return self._decide(namespace, identity, consume=True)
+
+    def hit_under(self, version: Version, namespace: str, identity: str) -> Verdict | None:
+        """As `hit`, in the same round trip that proves `version` to be the present one.
+
+        None, and nothing is counted, when it is not, and when Redis is away and cannot tell.
+        """
+        items, name = self._policies[namespace].items, _digest(identity)
+        try:
+            return self._circuit.call(lambda: self._strategy.hit_all_under(version, items, namespace, name))
+        except RedisAwayError:
+            return None
+
+    def last_hits(self, namespace: str, identities: Sequence[str]) -> list[datetime | None]:
+        """When each identity was last accepted, as far as Redis knows: None when it has forgotten, or is away."""
+        names = [f"{namespace}/{_digest(identity)}" for identity in identities]
+        try:
+            times = self._circuit.call(lambda: self._strategy.storage.last_accepted_at(names))
+        except RedisAwayError:
+            return [None] * len(names)
+        return [datetime.fromtimestamp(time / MICROSECONDS, UTC) if time else None for time in times]
 
     def peek(self, namespace: str, identity: str) -> Verdict:
         """Tell what `hit` would answer, and count nothing."""

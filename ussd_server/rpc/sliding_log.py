@@ -16,16 +16,20 @@ from limits.strategies import RateLimiter
 from limits.util import WindowStats
 from redis.exceptions import NoScriptError
 
-from ussd_server.rpc.redis_link import REDIS_TROUBLE, RedisClient, connect
+from ussd_server.rpc.redis_link import REDIS_TROUBLE, Line, RedisClient, connect
 from ussd_server.rpc.verdict import MICROSECONDS, Reading, Verdict, read_verdict
+from ussd_server.rpc.versions import Version
 
 # (most accepts, length in microseconds) for each window of an identity.
 Windows = Sequence[tuple[int, int]]
 
 # The windows of one identity count the same accepts, so one list serves them all: a window of `limit` accepts is full
 # while the entry `limit` places back is younger than the window. All or nothing follows, since there is one thing to
-# write. The server's clock is the only clock. KEYS[1] alone is touched; a further key in the same slot may join it.
+# write. The server's clock is the only clock. KEYS[2], where given, holds the version that must be ARGV[3]: the answer
+# is empty and nothing is counted when it is another.
 SCRIPT = """
+if KEYS[2] and redis.call('GET', KEYS[2]) ~= ARGV[3] then return {} end
+
 local log, cost, consume = KEYS[1], tonumber(ARGV[1]), ARGV[2] == '1'
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -62,7 +66,7 @@ local function held_since(start, most)
 end
 
 local retry, longest, kept, windows = 0, 0, 0, {}
-for i = 3, #ARGV, 2 do
+for i = 4, #ARGV, 2 do
   local limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
   local held, oldest = held_since(now - window, math.min(length, limit))
   if held + cost > limit then retry = math.max(retry, accepted_at(limit - cost) + window - now) end
@@ -106,6 +110,7 @@ class SlidingLogStorage(Storage):
         self._url = uri.removeprefix("log+")
         self._timeout_seconds = timeout_seconds
         self._client = client
+        self.line = Line(lambda: self.client)
 
     @property
     def client(self) -> RedisClient:
@@ -119,17 +124,35 @@ class SlidingLogStorage(Storage):
         """The one Redis key of an identity; its hash tag keeps keys that belong to it on the same cluster node."""
         return f"{self.key_prefix}:{{{name}}}"
 
-    def acquire(self, name: str, windows: Windows, cost: int = 1, consume: bool = True) -> Reading:
+    def acquire(
+        self, name: str, windows: Windows, cost: int = 1, consume: bool = True, version: Version | None = None
+    ) -> Reading:
         """Take `cost` accepts from all `windows` or from none; only look when not `consume`. 1 <= cost <= every limit.
+
+        With a `version` that is no longer the present one, nothing is decided and the reading is empty.
+        Raises one of `REDIS_TROUBLE`.
+        """
+        keys, run, token = [self.key(name)], None, ""
+        if version is not None:
+            keys, run, token = [*keys, version.key], version.server_run, version.token
+        rest: list[str | int] = [len(keys), *keys, cost, int(consume), token]
+        rest += [number for window in windows for number in window]
+        try:
+            reading = self.line.ask("EVALSHA", SCRIPT_SHA, *rest, within_run=run)
+        except NoScriptError:
+            # EVAL runs the script and makes it known in one step, so that no flush can come between.
+            reading = self.line.ask("EVAL", SCRIPT, *rest, within_run=run)
+        return cast(Reading, reading or ())
+
+    def last_accepted_at(self, names: Sequence[str]) -> list[int]:
+        """When each identity was last accepted, in microseconds since 1970 by the server's clock; 0 when not known.
 
         Raises one of `REDIS_TROUBLE`.
         """
-        arguments = [cost, int(consume), *(number for window in windows for number in window)]
-        try:
-            return cast(Reading, self.client.evalsha(SCRIPT_SHA, 1, self.key(name), *arguments))
-        except NoScriptError:
-            # EVAL runs the script and makes it known in one step, so that no flush can come between.
-            return cast(Reading, self.client.eval(SCRIPT, 1, self.key(name), *arguments))
+        pipeline = self.client.pipeline(transaction=False)
+        for name in names:
+            pipeline.lindex(self.key(name), 0)
+        return [int(entry or 0) for entry in pipeline.execute()]
 
     @property
     def base_exceptions(self) -> type[Exception] | tuple[type[Exception], ...]:
@@ -180,6 +203,11 @@ class SlidingLogRateLimiter(RateLimiter):
     def hit_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict:
         """Count one call against all `items` of the identity, or against none of them."""
         return read_verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items)))
+
+    def hit_all_under(self, version: Version, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict | None:
+        """As `hit_all`, in the same round trip that proves `version` to be the present one; None when it is not."""
+        reading = self.storage.acquire("/".join(identifiers), windows_of(items), version=version)
+        return read_verdict(items, reading) if reading else None
 
     def test_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict:
         """Tell what `hit_all` would answer, and count nothing."""

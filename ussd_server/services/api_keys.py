@@ -27,10 +27,12 @@ from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.limiter import Limiter
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.events import write_event
+from ussd_server.services.key_records import KeyRecords
 from ussd_server.services.sessions import invalidate_sessions
 
 MOST_KEYS_OF_A_CLIENT = 50
@@ -43,15 +45,20 @@ _NOT_FOUND = "API Key not found"
 class ApiKeyService:
     """Keeps the keys of clients. What a client does to its keys begins by locking its row, so that no two can cross."""
 
-    def __init__(self, vault: Vault, clock: Clock) -> None:
+    def __init__(self, vault: Vault, records: KeyRecords, limiter: Limiter, clock: Clock) -> None:
         self._vault = vault
+        self._records = records
+        self._limiter = limiter
         self._clock = clock
 
     def list(self, call: CallContext) -> tuple[ApiKeyView, ...]:
         """All keys of the client with their secrets, oldest first."""
         call.require("api_keys:list", _MAY_NOT)
         write_audit_event("api_key.listed", call, self._clock.now(), client_id=call.client_id)
-        rows = ApiKey.select().where(ApiKey.client_id == call.client_id).order_by(ApiKey.id)
+        rows = list(ApiKey.select().where(ApiKey.client_id == call.client_id).order_by(ApiKey.id))
+        for row, last_hit in zip(rows, self._limiter.last_hits("api-key", [row.id for row in rows]), strict=True):
+            # The row is true to the minute.
+            row.last_used_at = max(filter(None, (row.last_used_at, last_hit)), default=None)
         return tuple(self._view(row) for row in rows)
 
     def create(self, wish: CreateApiKey, call: CallContext) -> ApiKeyView:
@@ -75,7 +82,7 @@ class ApiKeyService:
         _require_well_formed([wish.api_key_id])
         now = self._clock.now()
         grace_ends_at = now + timedelta(seconds=wish.grace_period_seconds)
-        with unit_of_work():
+        with self._records.changing(call.client_id):
             _lock_client(call.client_id)
             row = ApiKey.get_or_none(ApiKey.id == wish.api_key_id, ApiKey.client_id == call.client_id)
             if row is None:
@@ -112,9 +119,10 @@ class ApiKeyService:
         """Enable a key, or disable it: it is refused from now on. NOT_FOUND for an unknown one."""
         call.require_operator()
         now = self._clock.now()
-        with unit_of_work():
-            column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
-            row = for_update(ApiKey.select().where(column == id_or_apikey)).first()
+        column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
+        chosen = ApiKey.select().where(column == id_or_apikey)
+        with self._records.changing(_client_of(chosen)):
+            row = for_update(chosen).first()
             if row is None:
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
             row.is_active, row.updated_at = is_active, now
@@ -140,11 +148,10 @@ class ApiKeyService:
             )
         scopes = _scopes(wish.scopes, "scopes: Must be resource:action, as the API document lists them.")
         now = self._clock.now()
+        if present := ApiKey.get_or_none(ApiKey.apikey == wish.apikey):
+            return self._reimport(present, wish, scopes, call, now)
         try:
             with unit_of_work():
-                present = for_update(ApiKey.select().where(ApiKey.apikey == wish.apikey)).first()
-                if present is not None:
-                    return self._reimport(present, wish, scopes, call, now)
                 row = self._insert(wish.client_id, wish.apikey, wish.apisecret, scopes, wish.expires_at, now)
                 # Looked for after the insert, which has waited for a deletion of the same key to end.
                 if DeletedApiKey.select().where(DeletedApiKey.apikey == wish.apikey).exists():
@@ -182,15 +189,17 @@ class ApiKeyService:
             raise ServiceError(Code.INVALID_REQUEST, "apisecret: Is not the one this key has; rotate the key instead.")
         if (row.scopes, row.expires_at) == (scopes, wish.expires_at):
             return ImportedApiKey(row.id, row.apikey, "unchanged")
-        row.scopes, row.expires_at, row.updated_at = scopes, wish.expires_at, now
-        row.save(only=[ApiKey.scopes, ApiKey.expires_at, ApiKey.updated_at])
-        write_audit_event("api_key.updated", call, now, client_id=row.client_id, object_id=row.id)
+        with self._records.changing(row.client_id):
+            ApiKey.update(scopes=scopes, expires_at=wish.expires_at, updated_at=now).where(
+                ApiKey.id == row.id
+            ).execute()
+            write_audit_event("api_key.updated", call, now, client_id=row.client_id, object_id=row.id)
         return ImportedApiKey(row.id, row.apikey, "updated")
 
     def _delete(self, key_ids: Sequence[str], all_or_none: bool, call: CallContext) -> BulkDeletion:
         _require_well_formed(key_ids)
         now = self._clock.now()
-        with unit_of_work():
+        with self._records.changing(call.client_id):
             _lock_client(call.client_id)
             rows = {
                 row.id: row
@@ -230,6 +239,14 @@ class ApiKeyService:
 
     def _open(self, row: ApiKey) -> str:
         return self._vault.open(row.secret_sealed, row.client_id, row.id)
+
+
+def _client_of(chosen: Any) -> str:
+    """The client of the one key that a query chooses. NOT_FOUND for none."""
+    row = chosen.first()
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+    return row.client_id  # type: ignore[no-any-return]
 
 
 def _lock_client(client_id: str) -> None:

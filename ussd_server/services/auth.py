@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
-from datetime import timedelta
-from typing import Any
-
-from peewee import JOIN, OperationalError
+from dataclasses import dataclass
 
 from ussd_server.models.clients import Client, Login, User
-from ussd_server.models.keys import ApiKey
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import Caller, CallerKind
-from ussd_server.rpc.limiter import Limiter
+from ussd_server.rpc.limiter import Limiter, Verdict
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.credentials import Vault, may_be_apikey
-
-log = logging.getLogger(__name__)
+from ussd_server.services.key_records import KeyRecord, KeyRecords
+from ussd_server.services.last_uses import LastUses
 
 _LONGEST_HEADER = 256
-_NOTE_SECONDS = 60
+_WRONG_PAIR = "Invalid API key or secret"
 
 _DEVELOPING = frozenset({"api_keys:list", "api_keys:create", "api_keys:rotate", "service_identifier:read"})
 _EVERYTHING = _DEVELOPING | {"api_keys:delete", "audit_events:read"}
@@ -34,47 +29,55 @@ PERMISSIONS: dict[str, frozenset[str]] = {
 """What each role may do (wire contract 2)."""
 
 
-class AuthService:
-    """Settles who a caller is. Nothing is remembered between calls, so that an end is an end at once."""
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A client program at the door: who it is, and what its limits say of this call."""
 
-    def __init__(self, vault: Vault, tokens: Tokens, limiter: Limiter, clock: Clock) -> None:
+    caller: Caller
+    verdict: Verdict
+
+
+class AuthService:
+    """Settles who a caller is, so that an end is an end at once."""
+
+    def __init__(
+        self, vault: Vault, tokens: Tokens, limiter: Limiter, records: KeyRecords, uses: LastUses, clock: Clock
+    ) -> None:
         self._vault = vault
         self._tokens = tokens
         self._limiter = limiter
+        self._records = records
+        self._uses = uses
         self._clock = clock
 
-    def identify_key(self, apikey: str | None, secret: str | None, address: str) -> Caller:
-        """The client program that holds a key and its secret.
+    def admit_key(self, apikey: str | None, secret: str | None, address: str) -> Admission:
+        """The client program that holds a key and its secret, with this call counted against the key's limits.
 
-        INVALID_CREDENTIALS (401) for a missing or wrong pair, the same words and the same work for every cause. A pair
-        that could have been right counts against `address`, and an address with too many gets RATE_LIMIT_EXCEEDED (429)
-        instead. API_KEY_DISABLED (403) when the pair is right but the key is disabled or expired, or its client is
-        disabled.
+        INVALID_CREDENTIALS (401) for a missing or wrong pair, in the same words for every cause. A pair that could have
+        been right counts against `address`, and an address with too many gets RATE_LIMIT_EXCEEDED (429) instead; the
+        key's limits stay whole. API_KEY_DISABLED (403) when the pair is right but the key is disabled or expired, or
+        its client is disabled.
         """
-        plausible = may_be_apikey(apikey or "") and 0 < len(secret or "") <= _LONGEST_HEADER
-        row = self._find_key(apikey or "", secret or "") if plausible else None
-        if not plausible:
-            self._vault.pretend_to_match((secret or "")[:_LONGEST_HEADER])
-        elif row is None:
-            verdict = self._limiter.hit("wrong-secret", network_of(address))
-            if not verdict.accepted:
-                raise ServiceError(
-                    Code.RATE_LIMIT_EXCEEDED,
-                    "Too many requests with an invalid API key or secret",
-                    retry_after_seconds=verdict.retry_after_seconds,
-                )
-        if row is None:
-            raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid API key or secret")
-        expired = row.expires_at is not None and row.expires_at <= self._clock.now()
-        if not row.is_active or not row.client.is_active or expired:
-            raise ServiceError(Code.API_KEY_DISABLED, "The API key is disabled or expired")
-        self._note_use(row)
-        return Caller(
-            CallerKind.KEY,
-            client_id=row.client_id,
-            key_id=row.id,
-            grants=None if row.scopes is None else frozenset(row.scopes.split()),
-        )
+        apikey, secret = apikey or "", secret or ""
+        record = self._records.recall(apikey)
+        if record is not None and len(secret) <= _LONGEST_HEADER:
+            fault = self._fault_of(record, secret)
+            if fault is None and record.version is not None:
+                verdict = self._limiter.hit_under(record.version, "api-key", record.key_id)
+                if verdict is not None:
+                    return self._admitted(record, verdict)
+            elif fault is not None and self._vault.knows(record.digest_key_id) and self._records.is_present(record):
+                raise self._refusal(fault, address)
+        if not (may_be_apikey(apikey) and 0 < len(secret) <= _LONGEST_HEADER):
+            self._vault.pretend_to_match(secret[:_LONGEST_HEADER])
+            raise ServiceError(Code.INVALID_CREDENTIALS, _WRONG_PAIR)
+        record = self._records.read(apikey)
+        if record is None:
+            self._vault.pretend_to_match(secret)
+            raise self._refusal(Code.INVALID_CREDENTIALS, address)
+        if fault := self._fault_of(record, secret):
+            raise self._refusal(fault, address)
+        return self._admitted(record, self._limiter.hit("api-key", record.key_id))
 
     def identify_token(self, token: str) -> Caller:
         """The person whose access token this is. INVALID_CREDENTIALS (401) "Invalid JWT token" for every cause."""
@@ -103,36 +106,33 @@ class AuthService:
             grants=PERMISSIONS[row.user.role],
         )
 
-    def _note_use(self, row: ApiKey) -> None:
-        """Keep `last_used_at` true to the minute. A note that cannot be written now is left to the next call."""
-        now = self._clock.now()
-        a_minute_ago = now - timedelta(seconds=_NOTE_SECONDS)
-        if row.last_used_at is not None and row.last_used_at > a_minute_ago:
-            return
-        try:
-            ApiKey.update(last_used_at=now).where(
-                ApiKey.id == row.id, ApiKey.last_used_at.is_null() | (ApiKey.last_used_at <= a_minute_ago)
-            ).execute()
-        except OperationalError:
-            log.info("the last use of a key could not be noted")
+    def _admitted(self, record: KeyRecord, verdict: Verdict) -> Admission:
+        if verdict.accepted:
+            self._uses.note(record.key_id, self._clock.now())
+        return Admission(record.caller, verdict)
 
-    def _find_key(self, apikey: str, secret: str) -> Any:
-        """The row of a key and its client, if the secret is its present one or the one before a rotation."""
-        row: Any = (
-            ApiKey.select(ApiKey, Client.is_active)
-            .join(Client, JOIN.INNER, on=(Client.id == ApiKey.client_id), attr="client")
-            .where(ApiKey.apikey == apikey)
-            .first()
+    def _fault_of(self, record: KeyRecord, secret: str) -> Code | None:
+        """Why this secret does not open the door; it may be the present one, or the one before a rotation."""
+        if not self._vault.matches(secret, record.key_id, record.secret_digest, record.digest_key_id):
+            previous, ends_at = record.previous_secret_digest, record.previous_secret_expires_at
+            if previous is None or ends_at is None or ends_at <= self._clock.now():
+                return Code.INVALID_CREDENTIALS
+            if not self._vault.matches(secret, record.key_id, previous, record.digest_key_id):
+                return Code.INVALID_CREDENTIALS
+        is_expired = record.expires_at is not None and record.expires_at <= self._clock.now()
+        return Code.API_KEY_DISABLED if is_expired or not record.is_enabled else None
+
+    def _refusal(self, fault: Code, address: str) -> ServiceError:
+        if fault is Code.API_KEY_DISABLED:
+            return ServiceError(fault, "The API key is disabled or expired")
+        verdict = self._limiter.hit("wrong-secret", network_of(address))
+        if verdict.accepted:
+            return ServiceError(fault, _WRONG_PAIR)
+        return ServiceError(
+            Code.RATE_LIMIT_EXCEEDED,
+            "Too many requests with an invalid API key or secret",
+            retry_after_seconds=verdict.retry_after_seconds,
         )
-        if row is None:
-            self._vault.pretend_to_match(secret)
-            return None
-        if self._vault.matches(secret, row.id, row.secret_digest, row.digest_key_id):
-            return row
-        in_grace = row.previous_secret_expires_at is not None and row.previous_secret_expires_at > self._clock.now()
-        if in_grace and self._vault.matches(secret, row.id, row.previous_secret_digest, row.digest_key_id):
-            return row
-        return None
 
 
 def network_of(address: str) -> str:

@@ -16,6 +16,7 @@ from ussd_server.rpc.tokens import Tokens
 from ussd_server.services import passwords
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.auth import PERMISSIONS
+from ussd_server.services.key_records import KeyRecords
 from ussd_server.services.logins import end_logins_of_client, end_logins_of_user
 
 _LONGEST_NAME = 100
@@ -26,8 +27,9 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 class ClientService:
     """Makes, disables and enables clients and their people. Whatever ends here ends at once."""
 
-    def __init__(self, tokens: Tokens, clock: Clock) -> None:
+    def __init__(self, tokens: Tokens, records: KeyRecords, clock: Clock) -> None:
         self._tokens = tokens
+        self._records = records
         self._clock = clock
 
     def service_identifier(self, call: CallContext) -> ServiceIdentifier:
@@ -73,8 +75,8 @@ class ClientService:
         """Enable a client, or disable it, which ends its logins and stops its keys. NOT_FOUND for an unknown one."""
         call.require_operator()
         now = self._clock.now()
-        with unit_of_work():
-            row = _find_client(name_or_id)
+        row = _find_client(name_or_id)
+        with self._records.changing(row.id):
             row.is_active, row.updated_at = is_active, now
             row.save(only=[Client.is_active, Client.updated_at])
             if not is_active:

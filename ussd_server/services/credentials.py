@@ -89,6 +89,10 @@ class Vault:
             return False
         return hmac.compare_digest(_digest(house_key, secret, key_id), digest)
 
+    def knows(self, digest_key_id: str) -> bool:
+        """Whether a digest under this key of the house can still be compared."""
+        return self._keyring.find(Ring.DIGESTS, digest_key_id) is not None
+
     def pretend_to_match(self, secret: str) -> None:
         """Do the work of `matches` for a key that does not exist, so that time does not tell."""
         self.matches(secret, "", b"\0" * 32, self._keyring.newest(Ring.DIGESTS).id)
