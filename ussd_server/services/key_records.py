@@ -56,7 +56,7 @@ class KeyRecord:
 
 
 class KeyRecords:
-    """Remembers keys, so that a call of one that nobody changed asks the database nothing (docs/DECISIONS.md).
+    """Remembers keys, so that a call of one that nobody changed asks the database nothing (docs/DECISIONS.md, 34).
 
     A record is good for a call only when the Redis call that counts it finds the client's version as it was when the
     record was read; every change ends that version before it is answered. A change that cannot tell Redis is counted in
