@@ -9,7 +9,7 @@ from flask import Flask
 app = Flask("bare")
 
 
-@app.post("/")
+@app.route("/", methods=["GET", "POST"])
 def answer() -> dict[str, Any]:
     """The same few bytes for every call."""
     return {"success": True, "data": {}, "message": "Done"}

@@ -11,6 +11,8 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+_WIDTH_OF_FILES = 200
+
 
 def spread(values: Iterable[float]) -> dict[str, float]:
     """The median of several rounds with the least and the greatest of them."""
@@ -25,7 +27,10 @@ def print_table(title: str, rows: list[dict[str, Any]]) -> None:
         table.add_column(name.replace("_", " "), justify="right")
     for row in rows:
         table.add_row(*(_written(value) for value in row.values()))
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDTH_OF_FILES
+    console.print(table)
 
 
 def write_json(file: Path | None, result: dict[str, Any]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,8 +11,10 @@ from typing import NamedTuple
 
 import click
 
-from benchmarks.callers import Post, Visit, call_for, form_post
+from benchmarks.generator import Load, start_generator
+from benchmarks.phones import conversations
 from benchmarks.report import print_table, spread, write_json
+from benchmarks.requests import form_post
 from benchmarks.switchboard import CALLERS, Switchboard
 from benchmarks.web import BARE, SERVICE, serve
 from tests.postgres_server import PostgresServer, create_database
@@ -23,7 +23,8 @@ from tests.rpc.redis_server import Server
 _NODES = (10, 100, 500)
 _USUAL_NODES = 100
 _LIVE_SESSIONS = (0, 10_000, 100_000)
-_CHOICES_OF_A_CALL = 3
+# More than are answered.
+_MOST_PER_SECOND = 4000
 
 
 class _Target(NamedTuple):
@@ -39,15 +40,15 @@ class _Target(NamedTuple):
 def ussd(rounds: int, seconds: float, file: Path | None) -> None:
     """Steps a second of whole conversations, their state committed, and a bare Flask answer, in turn."""
     seen: dict[tuple[str, int, int], list[tuple[float, float]]] = defaultdict(list)
-    with _started() as (bare_port, targets):
+    with start_generator() as generator, _started() as (bare_port, targets):
         for live in _LIVE_SESSIONS:
             for target in targets:
                 target.switchboard.keep_live(live)
             for _ in range(1 + rounds):
-                bare = call_for(seconds, bare_port, [_one_call()] * CALLERS)
+                bare = generator.run(_bare_load(bare_port, seconds)).per_second
                 for target in targets:
                     for nodes in _NODES if not live else (_USUAL_NODES,):
-                        steps = call_for(seconds, target.port, _visits(target.switchboard, nodes))
+                        steps = generator.run(_dialling(target, nodes, seconds)).per_second
                         seen[target.database, nodes, live].append((bare, steps))
     rows = [
         {
@@ -76,41 +77,24 @@ def _started() -> Iterator[tuple[int, list[_Target]]]:
         stack.callback(redis.stop)
         postgres = PostgresServer(folders["server"], is_durable=True)
         stack.callback(postgres.stop)
-        bare_port = stack.enter_context(serve(BARE, folders["bare"], {}))
+        bare_port = stack.enter_context(serve(BARE, folders["bare"], {})).port
         targets = []
         for number, (name, url) in enumerate(
             {"sqlite": f"sqlite:///{folders['sqlite']}/ussd.db", "postgresql": create_database(postgres.url)}.items()
         ):
             settings = {"USSD_DATABASE_URL": url, "USSD_REDIS_URL": f"{redis.url}?db={number}"}
             switchboard = Switchboard(folders[name], settings, _NODES)
-            port = stack.enter_context(serve(SERVICE, folders[name], settings))
+            port = stack.enter_context(serve(SERVICE, folders[name], settings)).port
             targets.append(_Target(name, port, switchboard))
         yield bare_port, targets
 
 
-def _one_call() -> Visit:
-    return lambda: [form_post("/", "sessionId=1&phoneNumber=%2B256770000000&networkCode=64110&text=")]
+def _bare_load(port: int, seconds: float) -> Load:
+    call = form_post("/", "sessionId=1&phoneNumber=%2B256770000000&networkCode=64110&text=")
+    return Load(port, [[call]] * CALLERS, seconds, repeats=True)
 
 
-def _visits(switchboard: Switchboard, nodes: int) -> list[Visit]:
-    return [_conversation(path, switchboard.code_of(nodes), number) for number, path in enumerate(switchboard.paths)]
-
-
-def _conversation(path: str, code: str, number: int) -> Visit:
-    """A phone that dials, makes a few choices at random, and ends; every time under a new name and another number."""
-    names = itertools.count(random.randrange(10**9) * 1000)
-
-    def visit() -> Iterator[Post]:
-        name = next(names)
-        text = ""
-        for step in range(_CHOICES_OF_A_CALL + 2):
-            is_last = step > _CHOICES_OF_A_CALL
-            if step:
-                text = f"{text}*{9 if is_last else random.randint(1, 8)}".lstrip("*")
-            form = (
-                f"sessionId=ATUid_{number}_{name}&phoneNumber=%2B2567{name % 10**8:08}&networkCode=64110"
-                f"&serviceCode={code.replace('*', '%2A').replace('#', '%23')}&text={text.replace('*', '%2A')}"
-            )
-            yield form_post(path, form, b"END Thank you" if is_last else b"CON Place")
-
-    return visit
+def _dialling(target: _Target, nodes: int, seconds: float) -> Load:
+    board = target.switchboard
+    scripts = conversations(board.paths, board.code_of(nodes), CALLERS, int(seconds * _MOST_PER_SECOND))
+    return Load(target.port, scripts, seconds)

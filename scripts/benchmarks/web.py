@@ -8,37 +8,54 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.rpc.redis_server import free_port
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _PATIENCE_SECONDS = 30.0
 BARE = "benchmarks.bare:app"
-SERVICE = "wsgi:app"
+SERVICE = "benchmarks.door:app"
+
+
+class Web(NamedTuple):
+    """A gunicorn that serves: its port, the process of its master, and what its programs write down."""
+
+    port: int
+    pid: int
+    log: Path
+
+
+def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """What a program of the benchmark finds in its environment: these settings and none of whoever started it."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("USSD_")}
+    path = f"{_REPOSITORY}:{_REPOSITORY / 'scripts'}"
+    return inherited | {"USSD_DATA_DIR": str(folder), "PYTHONPATH": path, **settings}
 
 
 @contextmanager
-def serve(application: str, folder: Path, settings: dict[str, str]) -> Iterator[int]:
-    """Serve an application under the service's own gunicorn settings until the block ends; gives its port."""
+def serve(
+    application: str, folder: Path, settings: Mapping[str, str], worker_class: str | None = None
+) -> Iterator[Web]:
+    """Serve an application under the service's own gunicorn settings until the block ends.
+
+    `worker_class` replaces the service's own for an application that is not WSGI.
+    """
     port = free_port()
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("USSD_")}
-    environment = inherited | {
-        **settings,
-        "USSD_DATA_DIR": str(folder),
-        "USSD_BIND": f"127.0.0.1:{port}",
-        "PYTHONPATH": f"{_REPOSITORY}:{_REPOSITORY / 'scripts'}",
-    }
-    with (folder / f"{application.partition(':')[0]}.log").open("wb") as log:
+    options = [] if worker_class is None else ["-k", worker_class]
+    path = folder / "web.log"
+    with path.open("wb") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.gunicorn_settings", application],
-            env=environment, cwd=_REPOSITORY, stdout=log, stderr=log,
+            [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.gunicorn_settings", *options, application],
+            env=environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}"},
+            cwd=_REPOSITORY, stdout=log, stderr=log,
         )  # fmt: skip
         try:
             _wait_for(port, server)
-            yield port
+            yield Web(port, server.pid, path)
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(_PATIENCE_SECONDS)

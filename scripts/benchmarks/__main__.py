@@ -1,0 +1,19 @@
+"""The command line of `scripts/bench`."""
+
+from __future__ import annotations
+
+import click
+
+from benchmarks.calls import calls
+from benchmarks.ledger import ledger
+from benchmarks.pages import pages
+from benchmarks.ussd import ussd
+
+bench = click.Group(
+    "bench",
+    commands=[calls, ledger, pages, ussd],
+    help="Measure the service beside the best that its parts can do, and beside what a team would otherwise build.",
+)
+
+if __name__ == "__main__":
+    bench()

@@ -1,0 +1,57 @@
+"""Targets measured in turn: several rounds, medians, ratios within the round, and what the servers used."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from benchmarks.report import spread
+from benchmarks.stage import Measured, Stage
+from benchmarks.targets import Target
+
+_WARM_UP_SECONDS = 1.0
+_SERVERS = ("web", "postgres", "redis", "generator")
+
+
+def measure_in_turn(stage: Stage, targets: Sequence[Target], rounds: int, seconds: float) -> dict[str, list[Measured]]:
+    """Every target once in each round, after a first round that warms up and is not counted."""
+    seen: dict[str, list[Measured]] = defaultdict(list)
+    for number in range(1 + rounds):
+        for target in targets:
+            length = seconds if number else max(seconds, _WARM_UP_SECONDS)
+            measured = stage.run(target.program, target.load(stage, length))
+            if number:
+                seen[target.name].append(measured)
+    return seen
+
+
+def rates_of(runs: Sequence[Measured]) -> list[float]:
+    """Answers a second, round by round."""
+    return [run.outcome.per_second for run in runs]
+
+
+def ratios(seen: dict[str, list[Measured]], name: str, beside: str) -> list[float]:
+    """How a target compares with another one in each round; an empty list when one was not measured."""
+    pairs = zip(rates_of(seen.get(name, [])), rates_of(seen.get(beside, [])), strict=False)
+    return [rate / other for rate, other in pairs]
+
+
+def server_us(runs: Sequence[Measured]) -> float:
+    """Processor time of all servers for a request, in microseconds: the median of the rounds."""
+    return median(sum(used for name, used in run.cpu_us.items() if name != "generator") for run in runs)
+
+
+def row_of(target: Target, seen: dict[str, list[Measured]]) -> dict[str, Any]:
+    """What the table says of a target."""
+    runs = seen[target.name]
+    found: dict[str, Any] = {"target": target.name, "per_second": spread(rates_of(runs))}
+    if target.beside in seen:
+        found["ratio"] = spread(ratios(seen, target.name, target.beside))
+        found["cpu_ratio"] = round(server_us(seen[target.beside]) / server_us(runs), 3)
+    for name in _SERVERS:
+        found[f"{name}_us"] = round(median(run.cpu_us[name] for run in runs))
+    for name in ("p50_ms", "p99_ms"):
+        found[name] = round(median(getattr(run.outcome, name) for run in runs), 2)
+    return found

@@ -1,0 +1,1 @@
+"""Django REST framework with its API-key package, its throttles and Django's cache on Redis."""

@@ -1,0 +1,1 @@
+"""FastAPI with SQLAlchemy on asyncpg and a limiter on Redis."""

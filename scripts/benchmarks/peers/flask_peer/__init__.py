@@ -1,0 +1,1 @@
+"""Flask with Flask-Limiter, Peewee, marshmallow and Flask's own JSON."""

@@ -1,0 +1,124 @@
+"""Payments, statement by statement."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from flask import Response, abort, g, jsonify, request
+from marshmallow import Schema, ValidationError, fields, validate
+from peewee import IntegrityError
+
+from benchmarks.peers import common
+from benchmarks.peers.flask_peer.app import app, by_key, refusal
+from benchmarks.peers.flask_peer.models import (
+    Account,
+    Event,
+    Fee,
+    Transaction,
+    TransactionEvent,
+    Transfer,
+    database,
+)
+
+
+class PaymentBody(Schema):
+    """A wish to pay somebody."""
+
+    type = fields.String(required=True, validate=validate.OneOf(["disbursement"]))
+    phone_number = fields.String(required=True, validate=validate.Regexp(r"\+256[0-9]{9}\Z"))
+    amount = fields.Decimal(
+        required=True, places=2, validate=validate.Range(0, 1_000_000, min_inclusive=False, max_inclusive=False)
+    )
+    reference = fields.String(required=True, validate=validate.Length(1, 64))
+    provider = fields.String(required=True, validate=validate.OneOf(["mtn", "airtel", "sandbox"]))
+    description = fields.String(allow_none=True, validate=validate.Length(max=200))
+    metadata = fields.Dict(allow_none=True)
+
+
+class PaymentRecord(Schema):
+    """A payment as clients see it."""
+
+    transaction_id = fields.String(attribute="id")
+    reference = fields.String()
+    type = fields.String()
+    phone_number = fields.String()
+    to_phone_number = fields.Constant(None)
+    amount = fields.Function(lambda row: row.amount_cents // 100)
+    fee = fields.Function(lambda row: row.fee_cents // 100)
+    currency = fields.Constant("UGX")
+    account = fields.String()
+    provider = fields.String()
+    provider_reference = fields.String()
+    provider_transaction_id = fields.Constant(None)
+    status = fields.String()
+    failure = fields.Constant(None)
+    late = fields.Constant(False)
+    session_id = fields.Constant(None)
+    description = fields.String()
+    metadata = fields.Dict()
+    created_at = fields.Function(lambda row: common.written(row.created_at))
+    updated_at = fields.Function(lambda row: common.written(row.updated_at))
+    completed_at = fields.Constant(None)
+    next_check_at = fields.Function(lambda row: common.written(row.due_at))
+
+
+_body, _record = PaymentBody(), PaymentRecord()
+
+
+@app.post("/api/transactions")
+@by_key
+def create_transaction() -> Response:
+    """Record a disbursement, reserve its amount, and tell its story."""
+    try:
+        wish = _body.load(request.get_json())
+    except ValidationError as error:
+        name = next(iter(error.messages_dict))
+        abort(refusal(400, "INVALID_REQUEST", f"{name}: {error.messages_dict[name][0]}"))
+    digest = hashlib.sha256(request.get_data()).hexdigest()
+    known = _find(wish["reference"])
+    if known is None:
+        try:
+            known = _record_payment(wish, digest)
+        except IntegrityError:
+            known = _find(wish["reference"])
+        else:
+            return _answer(known, 201)
+    if known.request_digest != digest:
+        abort(refusal(400, "IDEMPOTENCY_KEY_REUSED", "The reference was used for a different request"))
+    return _answer(known, 200)
+
+
+def _find(reference: str) -> Transaction | None:
+    return Transaction.get_or_none(Transaction.client == g.client, Transaction.reference == reference)
+
+
+def _record_payment(wish: dict[str, Any], digest: str) -> Transaction:
+    amount_cents = int(wish["amount"] * 100)
+    fee = Fee.get_or_none(Fee.client == g.client, Fee.type == wish["type"])
+    fee_cents = 0 if fee is None else fee.fixed_cents
+    with database.atomic():
+        company, _ = Account.get_or_create(client=g.client, name=f"provider:{wish['provider']}")
+        account = Account.select().where(Account.client == g.client, Account.name == "main").for_update().get()
+        if account.balance_cents - account.reserved_cents < amount_cents + fee_cents:
+            abort(refusal(400, "INSUFFICIENT_BALANCE", "Insufficient balance to complete the transaction"))
+        row = Transaction.create(
+            client=g.client, type=wish["type"], status="created", phone_number=wish["phone_number"],
+            amount_cents=amount_cents, fee_cents=fee_cents, account="main", provider=wish["provider"],
+            reference=wish["reference"], request_digest=digest, description=wish.get("description"),
+            metadata=wish.get("metadata"),
+        )  # fmt: skip
+        Transfer.create(
+            transaction=row, kind="hold", debit_account=account, credit_account=company, amount_cents=amount_cents
+        )
+        Account.update(reserved_cents=Account.reserved_cents + amount_cents).where(Account.id == account.id).execute()
+        TransactionEvent.create(transaction=row, sequence=1, status=row.status, source="submit")
+        Event.create(client=g.client, type="transaction.created", object_id=row.id, payload=_record.dump(row))
+    return row
+
+
+def _answer(row: Transaction, status: int) -> Response:
+    response = jsonify(common.success(_record.dump(row), "Transaction accepted"))
+    response.status_code = status
+    response.headers["Location"] = f"/api/transactions/{row.id}"
+    return response

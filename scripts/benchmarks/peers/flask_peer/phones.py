@@ -1,0 +1,98 @@
+"""Phone conversations: the session and every step are rows, committed before the screen is sent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+from flask import Response, abort, g, request
+
+from benchmarks.peers import common
+from benchmarks.peers.flask_peer.app import app, limiter
+from benchmarks.peers.flask_peer.models import (
+    Channel,
+    Client,
+    Event,
+    Menu,
+    UssdSession,
+    UssdStep,
+    database,
+    now,
+)
+
+_IDLE = timedelta(seconds=180)
+
+
+@app.post("/ussd/africastalking/<secret>")
+def take_step(secret: str) -> Response:
+    """One step; 404 for a path that is nobody's."""
+    channel = Channel.select(Channel, Client).join(Client).where(Channel.secret_digest == common.digest(secret)).first()
+    if channel is None or not channel.is_active or not channel.client.is_active:
+        abort(404)
+    g.identity = channel.id
+    return _answered(channel)
+
+
+@limiter.limit("12000 per minute")
+def _answered(channel: Channel) -> Response:
+    with database.atomic():
+        session = (
+            UssdSession.select()
+            .where(UssdSession.channel == channel, UssdSession.provider_session_id == request.form["sessionId"])
+            .for_update()
+            .first()
+        )
+        entries = [entry for entry in request.form.get("text", "").split("*") if entry]
+        if session is None:
+            session = _begin(channel)
+        elif len(entries) > session.turn and session.status == "active" and session.expires_at > now():
+            _go_on(session, entries[-1])
+    word = "END" if session.status == "completed" else "CON"
+    return Response(f"{word} {session.message}", content_type="text/plain; charset=utf-8")
+
+
+def _begin(channel: Channel) -> UssdSession:
+    menu_id, document = _menu(request.form["serviceCode"])
+    node = document["start"]
+    session = UssdSession.create(
+        client=channel.client, channel=channel, menu=menu_id, provider_session_id=request.form["sessionId"],
+        phone_number=request.form["phoneNumber"], network=request.form["networkCode"], node=node,
+        message=_screen(document["nodes"][node]), expires_at=now() + _IDLE,
+    )  # fmt: skip
+    UssdStep.create(session=session, turn=0, entry="", node=node, screen=session.message)
+    return session
+
+
+def _go_on(session: UssdSession, entry: str) -> None:
+    _, document = _menu(request.form["serviceCode"])
+    here = document["nodes"][session.node]
+    chosen = {option.get("key", str(place)): option for place, option in enumerate(here["options"], 1)}.get(entry)
+    session.node = session.node if chosen is None else chosen["goto"]
+    there = document["nodes"][session.node]
+    session.message = _screen(there)
+    session.turn += 1
+    session.last_seen_at = now()
+    session.expires_at = session.last_seen_at + _IDLE
+    if there["type"] == "end":
+        session.status, session.ended_at = "completed", session.last_seen_at
+        Event.create(
+            client=session.client_id, type="ussd.session.ended", object_id=session.id,
+            payload={"session_id": str(session.id), "status": session.status, "turns": session.turn},
+        )  # fmt: skip
+    session.save()
+    UssdStep.create(session=session, turn=session.turn, entry=entry, node=session.node, screen=session.message)
+
+
+@lru_cache
+def _menu(code: str) -> tuple[Any, dict[str, Any]]:
+    """A menu's id and its document, read once."""
+    menu = Menu.get(Menu.code == code)
+    return menu.id, menu.document
+
+
+def _screen(node: dict[str, Any]) -> str:
+    lines = [node["text"]["en"]]
+    for place, option in enumerate(node.get("options", ()), 1):
+        lines.append(f"{option.get('key', place)}. {option['label']['en']}")
+    return "\n".join(lines)

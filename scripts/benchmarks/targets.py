@@ -1,0 +1,138 @@
+"""What is measured: the bare answer, the service's calls, and what the peers have beside them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks import phones
+from benchmarks.generator import Call, Load
+from benchmarks.probe import ask
+from benchmarks.requests import Pair, by_key, call_with, dealt, post_json, request, with_wrong_secret
+from benchmarks.stage import Stage
+
+CONNECTIONS = 32
+_DONE = b'"Done"'
+# More than any of the programs answers in a second, for calls that are made once only.
+_ONCE_PER_SECOND = 4000
+_SPENT_AT_ONCE = 4
+_MOST_IN_A_MINUTE = 100
+_numbers = itertools.count()
+
+Scripts = Sequence[Sequence[Call]]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Calls to one program of the stage.
+
+    `make` gives the calls of each connection for a run of so many seconds; what does not `repeat` is called once each.
+    `beside` names the bare answer that the target is compared with.
+    """
+
+    name: str
+    program: str
+    make: Callable[[Stage, float], Scripts]
+    status: int = 200
+    repeats: bool = True
+    beside: str = "bare GET"
+
+    def load(self, stage: Stage, seconds: float, rate: float = 0) -> Load:
+        """The load of one run."""
+        scripts = self.make(stage, seconds)
+        return Load(stage.webs[self.program].port, scripts, seconds, self.status, self.repeats, rate)
+
+
+def _by_keys_of(purpose: str, path: str, stage: Stage, _: float, mark: bytes = _DONE) -> Scripts:
+    return dealt(call_with(stage.tenants.keys[purpose], path, mark), CONNECTIONS)
+
+
+def _by_keys_of_peer(peer: str, stage: Stage, _: float) -> Scripts:
+    return dealt(call_with(stage.peer_tenants[peer].keys, "/bench/door", _DONE), CONNECTIONS)
+
+
+def _with_wrong_secrets(stage: Stage, _: float) -> Scripts:
+    pairs = [with_wrong_secret(pair) for pair in stage.tenants.keys["refused"]]
+    return dealt(call_with(pairs, "/bench/door", b"INVALID_CREDENTIALS"), CONNECTIONS)
+
+
+def _spent(stage: Stage, _: float) -> Scripts:
+    """Calls by keys that have just made all that they may make in a minute."""
+    keys = stage.tenants.keys["spent"]
+    fresh = [keys.pop(0) for _ in range(_SPENT_AT_ONCE)]
+    for call in call_with(fresh, "/bench/door", _DONE) * _MOST_IN_A_MINUTE:
+        ask(stage.webs["service"].port, call.request)
+    return dealt(call_with(fresh * CONNECTIONS, "/bench/door", b"RATE_LIMIT_EXCEEDED"), CONNECTIONS)
+
+
+def _payments(kind: str, path: str, mark: bytes, pairs: Callable[[Stage], list[Pair]]) -> Callable[..., Scripts]:
+    def make(stage: Stage, seconds: float) -> Scripts:
+        calls = []
+        for place, pair in zip(range(int(seconds * _ONCE_PER_SECOND)), itertools.cycle(pairs(stage))):
+            number = next(_numbers)
+            wish = {
+                "type": kind, "phone_number": f"+2567{71_000_000 + number % 9_000_000}", "amount": 500,
+                "reference": f"order-{number}", "provider": "sandbox",
+            }  # fmt: skip
+            calls.append(post_json(path, wish, by_key(pair, place), mark))
+        return dealt(calls, CONNECTIONS)
+
+    return make
+
+
+def _listing(tokens: Callable[[Stage], list[str]]) -> Callable[..., Scripts]:
+    def make(stage: Stage, _: float) -> Scripts:
+        given = itertools.islice(itertools.cycle(tokens(stage)), CONNECTIONS)
+        heads = [{"Authorization": f"Bearer {token}"} for token in given]
+        calls = [Call(request("GET", "/api/clients/api-keys", head), b"API keys list") for head in heads]
+        return dealt(calls, CONNECTIONS)
+
+    return make
+
+
+def _dialling(program: str, stage: Stage, seconds: float) -> Scripts:
+    board = stage.switchboard
+    paths = board.paths if program == "service" else stage.peer_tenants[program].gateway_paths
+    most = int(seconds * _ONCE_PER_SECOND)
+    return phones.conversations(paths, board.code_of(stage.ussd_nodes), CONNECTIONS, most)
+
+
+_CREATED = b'"created"'
+_SERVICE = "/api/transactions"
+_disbursing = partial(_payments, "disbursement", _SERVICE, _CREATED)
+
+TARGETS = [
+    Target("bare GET", "bare", partial(_by_keys_of, "door", "/")),
+    Target("door", "service", partial(_by_keys_of, "door", "/bench/door")),
+    Target("flask door", "flask", partial(_by_keys_of_peer, "flask")),
+    Target("fastapi door", "fastapi", partial(_by_keys_of_peer, "fastapi")),
+    Target("django door", "django", partial(_by_keys_of_peer, "django")),
+    Target("refused 401", "service", _with_wrong_secrets, status=401),
+    Target("refused 429", "service", _spent, status=429),
+    Target("balance", "service", partial(_by_keys_of, "balance", "/api/balance", mark=b'"available"')),
+    Target("collection list", "service", partial(_by_keys_of, "list", "/data/collection?limit=20", mark=b'"items"')),
+    Target(
+        "bare POST", "bare", _payments("disbursement", "/", _DONE, lambda stage: stage.tenants.keys["disbursement"]),
+        beside="bare POST",
+    ),
+    Target(
+        "disbursement", "service", _disbursing(lambda stage: stage.tenants.keys["disbursement"]),
+        status=201, repeats=False, beside="bare POST",
+    ),
+    Target(
+        "collection", "service",
+        _payments("collection", _SERVICE, _CREATED, lambda stage: stage.tenants.keys["collection"]),
+        status=201, repeats=False, beside="bare POST",
+    ),
+    Target(
+        "flask disbursement", "flask", _disbursing(lambda stage: stage.peer_tenants["flask"].keys),
+        status=201, repeats=False, beside="bare POST",
+    ),
+    Target("ussd step", "service", partial(_dialling, "service"), repeats=False, beside="bare POST"),
+    Target("flask ussd step", "flask", partial(_dialling, "flask"), repeats=False, beside="bare POST"),
+    Target("1000 keys", "service", _listing(lambda stage: stage.tenants.access_tokens())),
+    Target("flask 1000 keys", "flask", _listing(lambda stage: stage.peer_tenants["flask"].tokens)),
+]  # fmt: skip
+"""Every target, in the order in which a round measures them."""
