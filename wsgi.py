@@ -2,10 +2,12 @@
 
 from ussd_server.app import create_app
 from ussd_server.house import anchor_clock, build_services
+from ussd_server.rpc.logs import log_fatal_errors
 from ussd_server.settings import configure_logging, read_settings
 
 settings = read_settings()
 configure_logging(settings)
+log_fatal_errors()
 services = build_services(settings)
 anchor_clock(services.clock)
 app = create_app(services)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Any
 
@@ -27,10 +26,11 @@ from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.house import Services
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.rpc.context import request_id_from
-from ussd_server.rpc.observe import begin_call, end_call, trace_of
+from ussd_server.rpc.logs import logger, trace_of
+from ussd_server.rpc.observe import begin_call, end_call
 from ussd_server.rpc.status import Code, ServiceError
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class _Json(JSONProvider):
@@ -110,10 +110,10 @@ def _register_refusals(app: Flask) -> None:
     @app.errorhandler(Exception)
     def refuse_after_trouble(error: Exception) -> Response:
         if isinstance(error, DATABASE_TROUBLE):
-            log.error("the database is away: %s", type(error).__name__)
+            log.error("the database is away", error=type(error).__name__)
             close_connections()
             return refuse(
                 ServiceError(Code.SERVICE_UNAVAILABLE, "Service temporarily unavailable", retry_after_seconds=1)
             )
-        log.error("a call failed by a mistake of ours: %s", trace_of(error))
+        log.error("a call failed by a mistake of ours", error=trace_of(error))
         return refuse(ServiceError(Code.INTERNAL_ERROR, "Internal error"))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ussd_server.rpc.logs import JsonLines
 from ussd_server.settings import read_settings
 
 _OURS = frozenset({"schemas", "ussd_server", "wsgi"})
@@ -42,6 +43,12 @@ worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 control_socket_disable = True
 proc_name = "ussd-server"
 loglevel = "warning"
+# Its own few lines are JSON as well, and repeat nothing that a stranger sent.
+logconfig_dict = {
+    "root": {"level": "WARNING", "handlers": ["error_console"]},
+    "loggers": {"gunicorn.error": {"level": "WARNING", "handlers": [], "propagate": True}},
+    "formatters": {"generic": {"()": JsonLines}},
+}
 
 
 def on_starting(_: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 
 from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
@@ -18,6 +17,7 @@ from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.kill_points import kill_point
 from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
+from ussd_server.rpc.logs import logger
 from ussd_server.rpc.noticeboard import Noticeboard
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.api_keys import ApiKeyService
@@ -52,7 +52,7 @@ from ussd_server.services.ussd import UssdService
 from ussd_server.services.webhooks import WebhookService
 from ussd_server.settings import Settings
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Fixed by the API document.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import signal
 import subprocess
@@ -11,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+
+from ussd_server.rpc.logs import logger
 
 _STOP = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 _HEARD = _STOP | {signal.SIGCHLD}
@@ -22,7 +23,7 @@ _READINESS_PAUSE_SECONDS = 0.1
 _FAILURES_BEFORE_GIVING_UP = 3
 _PR_SET_PDEATHSIG = 1
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class NeverStartedError(Exception):
@@ -64,11 +65,9 @@ class Child:
             pause = min(_SHORTEST_PAUSE_SECONDS * 2**self.failures, _LONGEST_PAUSE_SECONDS)
             self.failures += 1
             log.error(
-                "the %s process ended with status %s; starting it again in %.1f s",
-                self.name,
-                self._process.returncode,
-                pause,
-            )
+                "a process ended and is started again after a pause",
+                process=self.name, exit_status=self._process.returncode, pause_seconds=pause,
+            )  # fmt: skip
             self._process = None
             self._due_at = now + pause
         if self._process is not None:
@@ -86,7 +85,7 @@ class Child:
         deadline = time.monotonic() + self._grace_seconds
         while self._process.poll() is None:
             if is_hurried(max(0.0, min(1.0, deadline - time.monotonic()))) or time.monotonic() >= deadline:
-                log.warning("the %s process had not stopped yet and was killed", self.name)
+                log.warning("a process had not stopped in time and was killed", process=self.name)
                 self._process.kill()
                 self._process.wait()
 

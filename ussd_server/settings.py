@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from environs import Env, EnvValidationError, validate
 
 from ussd_server.adapters.transport import authorities
 from ussd_server.company_settings import MTN_SANDBOX, CompanySettings, problems_of_address, read_company_settings
+from ussd_server.rpc.logs import configure_logs
 from ussd_server.rpc.redis_link import is_address
 
 _ENVIRONMENTS = ("sandbox", "production")
@@ -125,8 +125,7 @@ def read_settings() -> Settings:
 
 def configure_logging(settings: Settings) -> None:
     """Send one JSON line for each call to standard error, and nothing of the libraries below a warning."""
-    logging.basicConfig(level="WARNING", format="%(message)s", force=True)
-    logging.getLogger("ussd_server").setLevel(settings.log_level)
+    configure_logs(settings.log_level)
 
 
 def _valkey_socket(data_dir: Path) -> Path:

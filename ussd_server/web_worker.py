@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,12 +19,13 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from schemas.envelopes import error_envelope
 from ussd_server.rpc.context import new_request_id
+from ussd_server.rpc.logs import logger
 from ussd_server.rpc.status import Code
 
 _OURS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class WebWorker(ThreadWorker):  # type: ignore[misc]
@@ -36,13 +36,13 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]
         request_id = new_request_id()
         code, message = _refusal(exc)
         if code is Code.INTERNAL_ERROR:
-            log.error("request %s failed outside the application: %s", request_id, type(exc).__name__)
+            log.error("a request failed outside the application", request_id=request_id, error=type(exc).__name__)
         else:
-            log.info("request %s could not be read: %s", request_id, type(exc).__name__)
+            log.info("a request could not be read", request_id=request_id, error=type(exc).__name__)
         try:
             util.write_nonblock(client, _reply(code, message, request_id))
         except OSError:
-            log.info("request %s was given up by its caller", request_id)
+            log.info("a request was given up by its caller", request_id=request_id)
 
 
 def _refusal(error: BaseException) -> tuple[Code, str]:

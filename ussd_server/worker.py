@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -13,11 +12,11 @@ from typing import TypeVar
 
 from ussd_server.house import Services, anchor_clock
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
-from ussd_server.rpc.observe import trace_of
+from ussd_server.rpc.logs import logger, trace_of
 
 Work = TypeVar("Work")
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _TICK_SECONDS = 0.5
 _SHORT_TICK_SECONDS = 0.2
@@ -123,9 +122,9 @@ class Worker:
         try:
             return work()
         except DATABASE_TROUBLE as trouble:
-            log.warning("the worker could not %s: the database is away (%s)", what, type(trouble).__name__)
+            log.warning("the worker could not work: the database is away", work=what, error=type(trouble).__name__)
             close_connections()
             self._pause.wait(_TICK_SECONDS)
         except Exception as mistake:
-            log.error("the worker could not %s by a mistake of ours: %s", what, trace_of(mistake))
+            log.error("the worker could not work by a mistake of ours", work=what, error=trace_of(mistake))
         return None

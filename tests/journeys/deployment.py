@@ -149,6 +149,10 @@ class Deployment:
         """Everything that the web processes, the worker and nginx have logged."""
         return "".join(path.read_text(errors="replace") for path in self.folder.rglob("*.log"))
 
+    def lines(self) -> list[dict[str, Any]]:
+        """Everything that the web processes and the worker have logged: every line is one JSON object."""
+        return [json.loads(line) for name in ("web", "worker") for line in (self.folder / f"{name}.log").open()]
+
     def _is_ready(self) -> bool:
         try:
             return self.call("GET", "/health/ready")[0] == http.HTTPStatus.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import sys
 import threading
@@ -284,7 +285,7 @@ def test_a_forked_worker_has_its_own_connection_and_finds_redis_itself(
 def test_going_and_coming_back_are_one_log_line_each(caplog: pytest.LogCaptureFixture) -> None:
     log_change(away=True)
     log_change(away=False)
-    assert [record.message for record in caplog.records] == [
+    assert [json.loads(record.message)["event"] for record in caplog.records] == [
         "Redis is away: every worker limits its own share",
         "Redis is back: limits are shared again",
     ]

@@ -18,6 +18,7 @@ from ussd_server.cli import open_house, show, with_json
 from ussd_server.demonstration import Demonstration, prepare_demonstration
 from ussd_server.models.schema import migrate as migrate_database
 from ussd_server.processes import NeverStartedError
+from ussd_server.rpc.logs import log_fatal_errors
 from ussd_server.settings import read_settings
 from ussd_server.worker import Worker
 
@@ -92,6 +93,7 @@ def worker(as_json: bool) -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    log_fatal_errors()
     with open_house() as services:
         Worker(services).run(stop)
     if as_json:

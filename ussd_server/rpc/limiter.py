@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 
 from limits import RateLimitItem
 
+from ussd_server.rpc.logs import logger
 from ussd_server.rpc.observe import count_unshared_limit, note_redis
 from ussd_server.rpc.redis_link import Circuit, RedisAwayError
 from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
@@ -19,7 +19,7 @@ from ussd_server.rpc.versions import Version, Versions
 
 __all__ = ["Limiter", "Policy", "SlidingLogStorage", "Verdict", "WindowState", "rate_limit_headers"]
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

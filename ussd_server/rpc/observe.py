@@ -1,30 +1,17 @@
-"""One log line and one count for each call, however it ends; fields are allow-listed, so that no secret slips in."""
+"""One log line and one count for each call, however it ends."""
 
 from __future__ import annotations
-
-import traceback
 
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
-_log = structlog.get_logger("ussd_server.calls")
+from ussd_server.rpc.logs import logger
+
+_log = logger("ussd_server.calls")
 _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
 _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
-
-structlog.configure(
-    processors=[
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
-        structlog.processors.format_exc_info,
-        structlog.processors.JSONRenderer(),
-    ],
-    logger_factory=structlog.stdlib.LoggerFactory(),
-    wrapper_class=structlog.stdlib.BoundLogger,
-    cache_logger_on_first_use=True,
-)
 
 
 def begin_call(request_id: str) -> None:
@@ -48,10 +35,3 @@ def count_unshared_limit() -> None:
 def note_redis(away: bool) -> None:
     """Remember whether this process is without Redis."""
     _redis_away.set(away)
-
-
-def trace_of(error: BaseException) -> str:
-    """Where an error came from, without its text, which may quote what a caller sent or a statement."""
-    places = traceback.extract_tb(error.__traceback__)[-6:]
-    where = " < ".join(f"{place.name}:{place.lineno}" for place in reversed(places))
-    return f"{type(error).__name__} at {where}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +32,7 @@ from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.ussd import Channel as ChannelRow
 from ussd_server.models.ussd import ServiceCode, UssdSession
 from ussd_server.rpc.limiter import Limiter
-from ussd_server.rpc.observe import trace_of
+from ussd_server.rpc.logs import logger, trace_of
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.arrivals import classify
 from ussd_server.services.channels import ChannelService
@@ -42,7 +41,7 @@ from ussd_server.services.deeds import Errand
 from ussd_server.services.sessions import Arrived, Patience, Sessions
 from ussd_server.services.transcripts import screen_of
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _OVER = {StepKind.END: EndReason.HUNG_UP, StepKind.ABORT: EndReason.HUNG_UP, StepKind.TIMEOUT: EndReason.IDLE}
 
@@ -139,7 +138,7 @@ class GatewayService:
             return ADAPTERS[adapter].trouble(phrase("trouble", "en"))
         gateway = ADAPTERS[channel.adapter]
         if not self._limiter.hit("channel", channel.channel_id).accepted:
-            log.warning("a channel is over its limit: %s", channel.channel_id)
+            log.warning("a channel is over its limit", channel_id=channel.channel_id)
             return gateway.trouble(phrase("trouble", "en"))
         try:
             step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
@@ -147,7 +146,7 @@ class GatewayService:
                 channel = replace(channel, codes=self._channels.codes_served(channel.client_id))
                 step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
         except Unreadable as why:
-            log.warning("a step cannot be read: %s", why)
+            log.warning("a step cannot be read", why=str(why), channel_id=channel.channel_id)
             return gateway.trouble(phrase("trouble", "en"))
         except DATABASE_TROUBLE as error:
             _log_failure(error)
@@ -174,7 +173,7 @@ class GatewayService:
         try:
             self._note(reporter.read_event(request), channel)
         except Unreadable as why:
-            log.warning("a report cannot be read: %s", why)
+            log.warning("a report cannot be read", why=str(why), channel_id=channel.channel_id)
 
     def _take(self, phone_call: PhoneCall) -> Screen:
         """Tell what a step is, and do it or repeat it; a step that somebody else is working on is waited for."""
@@ -285,6 +284,6 @@ def _named(told: Step | SessionEnd, channel: ChannelOfCall) -> tuple[Any, ...]:
 
 
 def _log_failure(error: Exception) -> None:
-    log.error("a step failed: %s", trace_of(error))
+    log.error("a step failed", error=trace_of(error))
     if isinstance(error, DATABASE_TROUBLE):
         close_connections()

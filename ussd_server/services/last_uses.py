@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 from datetime import datetime, timedelta
 
 from ussd_server.models.base import DATABASE_TROUBLE, release_connection, unit_of_work
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.prepared import Prepared, blank
+from ussd_server.rpc.logs import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _WRITE_SECONDS = 60
 

@@ -1,0 +1,81 @@
+"""Every line is one JSON object, and nothing gets into it that was not allowed by name."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from ussd_server.rpc.logs import JsonLines, about, logger
+
+SECRET = "Zq7x-a-secret"
+
+
+def line_of_library(message: str, *args: Any, error: BaseException | None = None) -> str:
+    """What becomes of a line that a library logs."""
+    info = (type(error), error, error.__traceback__) if error else None
+    record = logging.LogRecord("gunicorn.error", logging.ERROR, "arbiter.py", 7, message, args, info, "reap")
+    return JsonLines().format(record)
+
+
+def caught(text: str) -> ValueError:
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        return error
+
+
+def test_a_line_of_ours_has_the_allowed_fields_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with about(request_id="r-1", transaction_id="t-1"), caplog.at_level(logging.INFO, "ussd_server.test"):
+        logger("ussd_server.test").info("a thing happened", company="mtn", apisecret=SECRET, url=SECRET)
+    line = json.loads(caplog.messages[-1])
+    assert SECRET not in caplog.text
+    assert line.pop("at").endswith("Z")
+    assert line == {
+        "event": "a thing happened", "level": "info", "logger": "ussd_server.test",
+        "request_id": "r-1", "transaction_id": "t-1", "company": "mtn",
+    }  # fmt: skip
+
+
+def test_a_librarys_line_keeps_its_template_and_its_numbers() -> None:
+    line = json.loads(line_of_library("Worker (pid:%s) was sent %s!", 41, SECRET))
+    assert (line["event"], line["numbers"], line["level"]) == ("Worker (pid:%s) was sent %s!", [41], "error")
+    assert line["place"] == "arbiter.reap:7"
+
+
+def test_a_librarys_line_that_was_put_together_elsewhere_tells_its_place_alone() -> None:
+    written = line_of_library(f"GET /{SECRET}")
+    assert SECRET not in written
+    assert json.loads(written)["place"] == "arbiter.reap:7"
+
+
+def test_of_an_error_only_its_kind_and_its_places_are_kept() -> None:
+    written = line_of_library("Exception in worker process", error=caught(SECRET))
+    assert SECRET not in written
+    assert json.loads(written)["error"].startswith("ValueError at caught:")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "raise ValueError(SECRET)",
+        "import threading; thread = threading.Thread(target=int, args=(SECRET,)); thread.start(); thread.join()",
+        "import warnings; warnings.warn(SECRET)",
+    ],
+)
+def test_what_ends_a_process_or_a_thread_is_one_line_without_its_text(end: str) -> None:
+    program = f"""
+from ussd_server.rpc.logs import configure_logs, log_fatal_errors
+configure_logs("INFO")
+log_fatal_errors()
+SECRET = "{SECRET}"
+{end}
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    (line,) = ran.stderr.splitlines()
+    assert json.loads(line)["level"] in ("critical", "warning")
+    assert SECRET not in line

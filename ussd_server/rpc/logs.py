@@ -1,0 +1,106 @@
+"""Logs: every line is one JSON object of fields that are allowed by name, so that no secret slips in."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import MutableMapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+_FIELDS = frozenset({
+    "event", "level", "at", "logger", "place", "error",
+    "request_id", "client_id", "transaction_id", "event_id", "delivery_id", "webhook_id", "channel_id",
+    "endpoint", "status", "code", "took_ms", "company", "kind", "outcome", "trouble", "work", "why",
+    "process", "exit_status", "pause_seconds",
+})  # fmt: skip
+
+
+def _keep_allowed(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {name: value for name, value in line.items() if name in _FIELDS}
+
+
+structlog.configure(
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+        _keep_allowed,
+        structlog.processors.JSONRenderer(),
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    wrapper_class=structlog.stdlib.BoundLogger,
+    cache_logger_on_first_use=True,
+)
+
+
+def logger(name: str) -> structlog.stdlib.BoundLogger:
+    """What a module of ours logs with: sentences that never vary, and fields, of which the allowed ones are kept."""
+    log: structlog.stdlib.BoundLogger = structlog.get_logger(name)
+    return log
+
+
+_log = logger(__name__)
+
+
+class JsonLines(logging.Formatter):
+    """Lines of ours are JSON already. Of a library's line only what cannot be a stranger's word is kept.
+
+    That is its template, the numbers that belong into it, the place in its code, and where an error came from.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, without its end."""
+        if record.name.partition(".")[0] == "ussd_server":
+            return record.getMessage()
+        line = {
+            # Without arguments it may have been put together from anything.
+            "event": record.msg if record.args and isinstance(record.msg, str) else "a line of a library",
+            "numbers": [given for given in record.args or () if isinstance(given, int | float)],
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "place": f"{record.module}.{record.funcName}:{record.lineno}",
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+        }
+        if record.exc_info and record.exc_info[1]:
+            line["error"] = trace_of(record.exc_info[1])
+        return json.dumps(line)
+
+
+def configure_logs(level: str) -> None:
+    """Send our lines from `level` on, and warnings of libraries, to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level="WARNING", handlers=[handler], force=True)
+    logging.getLogger("ussd_server").setLevel(level)
+
+
+def log_fatal_errors() -> None:
+    """Log what ends this process or a thread of it in the same way, in place of Python's trace with its texts."""
+    sys.excepthook = lambda _kind, error, _trace: _log_fatal(error)
+    threading.excepthook = lambda ended: _log_fatal(ended.exc_value)
+    logging.captureWarnings(True)
+
+
+def about(**ids: str | None) -> AbstractContextManager[None]:
+    """Put what a piece of work is about on every line that this thread logs within the block."""
+    return structlog.contextvars.bound_contextvars(**ids)
+
+
+def trace_of(error: BaseException) -> str:
+    """Where an error came from, without its text, which may quote what a caller sent or a statement."""
+    places = traceback.extract_tb(error.__traceback__)[-6:]
+    where = " < ".join(f"{place.name}:{place.lineno}" for place in reversed(places))
+    return f"{type(error).__name__} at {where}"
+
+
+def _log_fatal(error: BaseException | None) -> None:
+    if error is not None:
+        _log.critical("a process or thread ended by a mistake of ours", error=trace_of(error))
