@@ -26,8 +26,8 @@ from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.house import Services
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.rpc.context import request_id_from
-from ussd_server.rpc.logs import logger, trace_of
-from ussd_server.rpc.observe import begin_call, end_call
+from ussd_server.rpc.logs import logger, now_about, trace_of
+from ussd_server.rpc.observe import end_call
 from ussd_server.rpc.status import Code, ServiceError
 
 log = logger(__name__)
@@ -72,7 +72,7 @@ def _register_hooks(app: Flask) -> None:
     def begin() -> None:
         g.began = time.perf_counter()
         g.request_id = request_id_from(request.headers.get("X-Request-Id"))
-        begin_call(g.request_id)
+        now_about(request_id=g.request_id)
 
     @app.after_request
     def finish(response: Response) -> Response:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ussd_server.house import Services, anchor_clock
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
-from ussd_server.rpc.logs import logger, trace_of
+from ussd_server.rpc.logs import logger, now_about, trace_of
 
 Work = TypeVar("Work")
 
@@ -95,6 +95,7 @@ class Worker:
         release_connection()
 
     def _advance(self, lane: Lane, claim: str) -> None:
+        now_about()
         try:
             self._attempt(f"advance {lane.name}", partial(lane.advance, claim))
         finally:

@@ -15,8 +15,10 @@ import psycopg
 import pytest
 
 from tests.journeys.deployment import HOST, Installed, install
+from tests.journeys.service import eventually
 from tests.postgres_server import PostgresServer
 from tests.rpc.redis_server import free_port
+from tests.stand_ins import mtn_settings, start_mtn
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -70,13 +72,31 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
     server.stop()
 
 
-def test_no_planted_secret_is_in_any_log_or_error(tmp_path: Path, database: PostgresServer) -> None:
+@pytest.fixture(scope="module")
+def companies() -> Iterator[dict[str, str]]:
+    """An MTN that answers and an Airtel that does not, whose settings are secrets."""
+    key = f"{_MARK}key"
+    mtn = start_mtn("--api-key", key)
+    known = mtn_settings(mtn.base_url)
+    airtel = {"CLIENT_ID": f"{_MARK}client", "CLIENT_SECRET": f"{_MARK}secret", "PIN": f"{_MARK}pin"}
+    yield {
+        **{name: key if name.endswith("API_KEY") else value for name, value in known.items()},
+        "USSD_AIRTEL_BASE_URL": f"http://127.0.0.1:{free_port()}/{_MARK}",
+        **{f"USSD_AIRTEL_{name}": value for name, value in airtel.items()},
+    }
+    mtn.stop()
+
+
+def test_no_planted_secret_is_in_any_log_or_error(
+    tmp_path: Path, database: PostgresServer, companies: dict[str, str]
+) -> None:
     password = f"{_MARK}password"
     url = database.url.replace("postgres@", f"postgres:{password}@")
-    with install(tmp_path, url, USSD_LOG_LEVEL="DEBUG", USSD_ALLOW_PRIVATE_ADDRESSES="1") as installed:
+    with install(tmp_path, url, USSD_LOG_LEVEL="DEBUG", USSD_ALLOW_PRIVATE_ADDRESSES="1", **companies) as installed:
         planter = Planter(installed)
         kept = own_secrets(installed, planter)
         plant_everywhere(planter, installed)
+        eventually(lambda: {("mtn", "failed"), ("airtel", "not_sent")} <= said_of_companies(installed))
         with psycopg.connect(database.url, autocommit=True) as hand:
             hand.execute("ALTER TABLE transactions RENAME COLUMN description TO nobody")
             plant_everywhere(planter, installed)
@@ -96,6 +116,11 @@ def test_no_planted_secret_is_in_any_log_or_error(tmp_path: Path, database: Post
         assert _MARK.lower() not in said
         for secret in kept:
             assert secret not in said
+
+
+def said_of_companies(installed: Installed) -> set[tuple[str, str]]:
+    """What came of the calls to companies, as the worker logged it."""
+    return {(line["company"], line["outcome"]) for line in installed.deployment.lines() if "company" in line}
 
 
 def own_secrets(installed: Installed, planter: Planter) -> list[str]:
@@ -149,6 +174,8 @@ def plant_everywhere(planter: Planter, installed: Installed) -> None:
         ("/api/clients/login", {"email": installed.login["email"], "password": secret(), secret(): secret()}),
         ("/api/clients/token/refresh", {"refresh_token": secret()}),
         ("/api/transactions", payment(secret)),
+        ("/api/transactions", payment(secret) | {"phone_number": "+256772123456"}),
+        ("/api/transactions", payment(secret) | {"phone_number": "+256752123456"}),
         ("/api/transactions", payment(secret) | {"amount": secret()}),
         ("/api/transactions", payment(secret) | {secret(): 1}),
         ("/api/webhooks", {"url": f"https://{secret()}:{secret()}@x.example/{secret()}", "types": [secret()]}),

@@ -20,6 +20,7 @@ import pytest
 from tests.journeys.deployment import HOST, Deployment, Installed, install
 from tests.journeys.service import eventually
 from tests.postgres_server import create_database, drop_database
+from tests.rpc.redis_server import free_port
 from ussd_server.adapters.gateways import ADAPTERS
 
 SCREEN_OF_NGINX = (
@@ -33,7 +34,8 @@ pytestmark = pytest.mark.needs_nginx
 def installed(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Iterator[Installed]:
     """One installation, shared by the tests of this file."""
     database_url = create_database(postgres_url)
-    with install(tmp_path_factory.mktemp("deployment"), database_url) as installed:
+    folder = tmp_path_factory.mktemp("deployment")
+    with install(folder, database_url, USSD_ALLOW_PRIVATE_ADDRESSES="1") as installed:
         yield installed
     drop_database(postgres_url, database_url)
 
@@ -84,6 +86,24 @@ def test_a_program_collects_money_over_tls(installed: Installed) -> None:
     assert (status, body["data"]["status"]) == (201, "succeeded")
     assert headers["location"] == f"/api/transactions/{body['data']['transaction_id']}"
     assert installed.call("GET", "/api/balance", headers=installed.key)[2]["data"]["available"] == 5000
+
+
+def test_one_request_id_leads_from_the_call_to_the_company_and_the_clients_webhook(installed: Installed) -> None:
+    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 100, "reference": "followed"}
+    wish["callback_url"] = f"http://127.0.0.1:{free_port()}/"
+    made = installed.call("POST", "/api/transactions", wish, {"X-Request-Id": "followed-1", **installed.key})
+    transaction_id = made[2]["data"]["transaction_id"]
+
+    def followed() -> list[dict[str, Any]]:
+        return [line for line in installed.deployment.lines() if line.get("request_id") == "followed-1"]
+
+    eventually(
+        lambda: {"call", "a company was called", "a webhook was called"} <= {line["event"] for line in followed()}
+    )
+    beyond = [line for line in followed() if line["event"] != "call"]
+    assert {line["transaction_id"] for line in beyond} == {transaction_id}
+    (asked,) = [line for line in beyond if line["event"] == "a company was called"]
+    assert (asked["company"], asked["kind"], asked["outcome"]) == ("sandbox", "ask", "succeeded")
 
 
 def test_a_phone_dials_through_its_company(installed: Installed) -> None:

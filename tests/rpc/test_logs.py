@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ussd_server.rpc.logs import JsonLines, about, logger
+from ussd_server.rpc.logs import JsonLines, logger, now_about
 
 SECRET = "Zq7x-a-secret"
 
@@ -30,8 +30,11 @@ def caught(text: str) -> ValueError:
 
 
 def test_a_line_of_ours_has_the_allowed_fields_alone(caplog: pytest.LogCaptureFixture) -> None:
-    with about(request_id="r-1", transaction_id="t-1"), caplog.at_level(logging.INFO, "ussd_server.test"):
+    now_about(delivery_id="d-1")
+    now_about(request_id="r-1", transaction_id="t-1")
+    with caplog.at_level(logging.INFO, "ussd_server.test"):
         logger("ussd_server.test").info("a thing happened", company="mtn", apisecret=SECRET, url=SECRET)
+    now_about()
     line = json.loads(caplog.messages[-1])
     assert SECRET not in caplog.text
     assert line.pop("at").endswith("Z")

@@ -16,6 +16,7 @@ class Transaction(Table):
     `asked_at` is null while it is certain that nothing was sent. `due_at` is when the worker must look again (null:
     nothing left to do) and `due_source` what brought that forward; `leased_until` is set while a worker has it. A
     review that was opened and not closed waits for a person; `review_note` says how it ended and who stands by that.
+    `request_id` is that of the call which recorded it, for the logs.
     """
 
     id = IdField(primary_key=True)
@@ -56,6 +57,7 @@ class Transaction(Table):
     review_opened_at = MomentField(null=True)
     review_closed_at = MomentField(null=True)
     review_note = TextField(null=True)
+    request_id = TextField(null=True)
 
     class Meta:
         table_name = "transactions"

@@ -8,7 +8,6 @@ import sys
 import threading
 import traceback
 from collections.abc import MutableMapping
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -89,9 +88,10 @@ def log_fatal_errors() -> None:
     logging.captureWarnings(True)
 
 
-def about(**ids: str | None) -> AbstractContextManager[None]:
-    """Put what a piece of work is about on every line that this thread logs within the block."""
-    return structlog.contextvars.bound_contextvars(**ids)
+def now_about(**ids: str | None) -> None:
+    """Put ids, and no earlier ones, on every line that this thread logs until the next call of this function."""
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(**ids)
 
 
 def trace_of(error: BaseException) -> str:

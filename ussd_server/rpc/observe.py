@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
 from ussd_server.rpc.logs import logger
@@ -12,12 +11,6 @@ _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
 _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
-
-
-def begin_call(request_id: str) -> None:
-    """Put the request id on every line that is logged until the next call begins on this thread."""
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(request_id=request_id)
 
 
 def end_call(*, endpoint: str, status: int, code: str, client_id: str | None, took_ms: float) -> None:

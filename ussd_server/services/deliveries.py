@@ -7,7 +7,6 @@ lease runs out and somebody sends it again: a receiver may see an event twice, b
 from __future__ import annotations
 
 import json
-import logging
 import random
 import secrets
 from collections import Counter
@@ -28,12 +27,14 @@ from ussd_server.models.base import (
     unit_of_work,
 )
 from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.rpc.clock import Clock
+from ussd_server.rpc.logs import logger, now_about
 from ussd_server.services.credentials import Vault
 from ussd_server.services.webhooks import switch_off
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _CLAIM_LANE = 7_256_256_167
 _ANSWER_BYTES = 1024
@@ -105,7 +106,9 @@ class DeliveryService:
         if webhook is None or delivery.lease_token is None:
             # Deleted or switched off since it was claimed.
             return
-        body = _body(Event.get_by_id(delivery.event_id))
+        event = Event.get_by_id(delivery.event_id)
+        now_about(delivery_id=delivery.id, webhook_id=webhook.id, event_id=event.id, **_origin_of(event))
+        body = _body(event)
         headers = {"Content-Type": "application/json", **self._signature(webhook, delivery.event_id).headers(body)}
         release_connection()
         exchange = self._transport.exchange(
@@ -116,6 +119,10 @@ class DeliveryService:
             body=body,
             max_body_bytes=_ANSWER_BYTES,
         )
+        log.info(
+            "a webhook was called",
+            status=exchange.status, trouble=exchange.trouble, took_ms=round(exchange.elapsed_seconds * 1000),
+        )  # fmt: skip
         self._conclude(delivery, exchange)
 
     def _count_under_way(self, now: datetime) -> tuple[Counter[str], int]:
@@ -159,7 +166,7 @@ class DeliveryService:
                 _call_next(row, now)
             _note_standing(webhook, is_taken, now)
             if row.status == DeliveryStatus.DEAD and webhook.url is not None:
-                log.warning("delivery %s to webhook %s was given up", row.id, webhook.id)
+                log.warning("a delivery was given up")
                 if is_gone:
                     switch_off(webhook, _GONE, now)
                 elif now - webhook.failing_since >= _PATIENCE:
@@ -168,6 +175,14 @@ class DeliveryService:
     def _next_attempt_at(self, attempts: int, now: datetime) -> datetime:
         # Up to a tenth earlier or later, so that what failed in one moment is not tried again in one moment.
         return now + timedelta(seconds=self._pace.delays[attempts - 1] * random.uniform(0.9, 1.1))  # noqa: S311
+
+
+def _origin_of(event: Event) -> dict[str, str | None]:
+    """The transaction that an event is about, and the id of the call that recorded it; nothing for other events."""
+    if not event.type.startswith("transaction."):
+        return {}
+    recorded_by = Transaction.select(Transaction.request_id).where(Transaction.id == event.object_id)
+    return {"transaction_id": event.object_id, "request_id": recorded_by.scalar()}
 
 
 def _due_heads(webhook: Webhook, now: datetime, limit: int) -> list[str]:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import random
 import secrets
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment
+from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment, Provider
 from ussd_server.messages.transactions import UNFINISHED, Source, TransactionStatus, TransactionType
 from ussd_server.models.base import for_update, is_postgres, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.clock import Clock
+from ussd_server.rpc.logs import logger, now_about
 from ussd_server.services.outcomes import (
     REVIEW_AMOUNT,
     REVIEW_CONTRADICTION,
@@ -29,6 +31,8 @@ from ussd_server.services.outcomes import (
 )
 from ussd_server.services.providers import Providers
 from ussd_server.services.story import tell
+
+log = logger(__name__)
 
 LEASE_SECONDS = 60
 _MOST_ASKS = 3
@@ -94,6 +98,7 @@ class Settlement:
     def advance(self, transaction_id: str) -> None:
         """Take one claimed transaction one step on: ask its company, or enquire, and conclude from the answer."""
         row = Transaction.get_by_id(transaction_id)
+        now_about(request_id=row.request_id, transaction_id=row.id)
         if row.due_at is None:
             return
         provider = self._providers.get(row.provider or "")
@@ -109,16 +114,25 @@ class Settlement:
         if payment is not None:
             source = Source.SUBMIT
             self._at_kill_point("ask.recorded")
-            answer = provider.ask(payment, self._timeout_seconds)
-            self._count_call(provider.name, "ask", answer.outcome)
+            answer = self._heard(provider, "ask", provider.ask, payment)
             self._at_kill_point("ask.answered")
         else:
             source = Source(row.due_source)
-            answer = provider.enquire(_payment(row), self._timeout_seconds)
-            self._count_call(provider.name, "enquire", answer.outcome)
+            answer = self._heard(provider, "enquire", provider.enquire, _payment(row))
             self._at_kill_point("enquiry.answered")
         self.conclude(transaction_id, provider.pace, answer, source, row.lease_token)
         self._at_kill_point("concluded")
+
+    def _heard(
+        self, provider: Provider, kind: str, speak: Callable[[Payment, float], Answer], payment: Payment
+    ) -> Answer:
+        """What a company says to one call, which is counted and logged."""
+        began_at = time.monotonic()
+        answer = speak(payment, self._timeout_seconds)
+        took_ms = round((time.monotonic() - began_at) * 1000)
+        log.info("a company was called", company=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
+        self._count_call(provider.name, kind, answer.outcome)
+        return answer
 
     def bring_forward(self, provider_reference: str) -> bool:
         """Let the next enquiry about a payment happen now, because its company called. True when that hurries it.

@@ -114,6 +114,7 @@ class TransactionService:
             fee_cents=fee_cents(call.client_id, wish.type, wish.amount_cents),
             idempotency_key=wish.idempotency_key, session_id=wish.session_id, confirmation=wish.confirmation,
             description=wish.description, metadata=wish.metadata, callback_url=wish.callback_url,
+            request_id=call.request_id,
         )  # fmt: skip
         try:
             with unit_of_work():
@@ -156,7 +157,7 @@ class TransactionService:
             call.client_id, TransactionType.REFUND, amount_cents, wish.reference, digest,
             phone_number=original.phone_number, provider=provider.name, account=original.account,
             fee_cents=fee_cents(call.client_id, TransactionType.REFUND, amount_cents),
-            idempotency_key=wish.idempotency_key, refund_of=original.id,
+            idempotency_key=wish.idempotency_key, refund_of=original.id, request_id=call.request_id,
         )  # fmt: skip
         try:
             with unit_of_work():
@@ -182,10 +183,10 @@ class TransactionService:
         if replay := self._replay(wish.client_id, names, digest):
             return replay
         if not Client.select().where(Client.id == wish.client_id).exists():
-            raise ServiceError(Code.NOT_FOUND, "There is no such client")
+            raise ServiceError(Code.NOT_FOUND, "Client not found")
         row = self._new_row(
             wish.client_id, TransactionType.DEPOSIT, wish.amount_cents, wish.reference, digest,
-            account=MAIN_ACCOUNT, description=wish.description,
+            account=MAIN_ACCOUNT, description=wish.description, request_id=call.request_id,
         )  # fmt: skip
         try:
             with unit_of_work():
