@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from benchmarks.agreement import agree
 from benchmarks.measure import measure_in_turn, row_of
 from benchmarks.report import print_table, write_json
 from benchmarks.stage import PEERS, start_stage
@@ -21,6 +22,7 @@ def calls(only: tuple[str, ...], rounds: int, seconds: float, file: Path | None)
     """Measure every kind of call in turn, each authenticated and limited, beside the bare answer and the peers."""
     targets = [target for target in TARGETS if not only or target.name in only]
     with start_stage([peer for peer in PEERS if any(target.program == peer for target in targets)]) as stage:
+        agree(stage)
         seen = measure_in_turn(stage, targets, rounds, seconds)
     rows = [row_of(target, seen) for target in targets]
     print_table(f"{rounds} rounds of {seconds} s: median (least to greatest)", rows)

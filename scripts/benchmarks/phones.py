@@ -10,6 +10,7 @@ from benchmarks.generator import Call
 from benchmarks.requests import form_post
 
 _CHOICES_OF_A_CALL = 3
+_FINISH = 9
 _names = itertools.count(random.randrange(10**9) * 1000)
 
 
@@ -20,21 +21,20 @@ def conversations(paths: Sequence[str], code: str, connections: int, most: int) 
     return [list(itertools.islice(_steps(path, code), each)) for path in phones]
 
 
-def conversation(path: str, code: str) -> Iterator[Call]:
-    """The steps of one call."""
+def conversation(path: str, code: str, choices: Sequence[int]) -> Iterator[Call]:
+    """The steps of one call: the dialling, the choices (1 to 8), and the end."""
     name = next(_names)
     text = ""
-    for step in range(_CHOICES_OF_A_CALL + 2):
-        is_last = step > _CHOICES_OF_A_CALL
-        if step:
-            text = f"{text}*{9 if is_last else random.randint(1, 8)}".lstrip("*")
+    for choice in (None, *choices, _FINISH):
+        if choice is not None:
+            text = f"{text}*{choice}".lstrip("*")
         form = (
             f"sessionId=ATUid_{name}&phoneNumber=%2B2567{name % 10**8:08}&networkCode=64110"
             f"&serviceCode={code.replace('*', '%2A').replace('#', '%23')}&text={text.replace('*', '%2A')}"
         )
-        yield form_post(path, form, b"END Thank you" if is_last else b"CON Place")
+        yield form_post(path, form, b"END Thank you" if choice == _FINISH else b"CON Place")
 
 
 def _steps(path: str, code: str) -> Iterator[Call]:
     while True:
-        yield from conversation(path, code)
+        yield from conversation(path, code, random.choices(range(1, _FINISH), k=_CHOICES_OF_A_CALL))

@@ -83,10 +83,10 @@ def create_transaction() -> Response:
         except IntegrityError:
             known = _find(wish["reference"])
         else:
-            return _answer(known, 201)
+            return _answer(known, 201, "Transaction accepted")
     if known.request_digest != digest:
         abort(refusal(400, "IDEMPOTENCY_KEY_REUSED", "The reference was used for a different request"))
-    return _answer(known, 200)
+    return _answer(known, 200, "Transaction already recorded")
 
 
 def _find(reference: str) -> Transaction | None:
@@ -117,8 +117,8 @@ def _record_payment(wish: dict[str, Any], digest: str) -> Transaction:
     return row
 
 
-def _answer(row: Transaction, status: int) -> Response:
-    response = jsonify(common.success(_record.dump(row), "Transaction accepted"))
+def _answer(row: Transaction, status: int, message: str) -> Response:
+    response = jsonify(common.success(_record.dump(row), message))
     response.status_code = status
     response.headers["Location"] = f"/api/transactions/{row.id}"
     return response

@@ -22,6 +22,7 @@ from benchmarks.peers.flask_peer.models import (
 )
 
 _IDLE = timedelta(seconds=180)
+_BACK = "0"
 
 
 @app.post("/ussd/africastalking/<secret>")
@@ -67,11 +68,14 @@ def _begin(channel: Channel) -> UssdSession:
 def _go_on(session: UssdSession, entry: str) -> None:
     _, document = _menu(request.form["serviceCode"])
     here = document["nodes"][session.node]
-    chosen = {option.get("key", str(place)): option for place, option in enumerate(here["options"], 1)}.get(entry)
-    session.node = session.node if chosen is None else chosen["goto"]
+    goals = {option.get("key", str(place)): option["goto"] for place, option in enumerate(here["options"], 1)}
+    if entry == _BACK:
+        before = UssdStep.get(UssdStep.session == session, UssdStep.turn == max(session.turn - 1, 0))
+        goals[_BACK] = before.node
+    session.node = goals.get(entry, session.node)
     there = document["nodes"][session.node]
-    session.message = _screen(there)
     session.turn += 1
+    session.message = _screen(there, may_go_back=True)
     session.last_seen_at = now()
     session.expires_at = session.last_seen_at + _IDLE
     if there["type"] == "end":
@@ -91,8 +95,10 @@ def _menu(code: str) -> tuple[Any, dict[str, Any]]:
     return menu.id, menu.document
 
 
-def _screen(node: dict[str, Any]) -> str:
+def _screen(node: dict[str, Any], *, may_go_back: bool = False) -> str:
     lines = [node["text"]["en"]]
     for place, option in enumerate(node.get("options", ()), 1):
         lines.append(f"{option.get('key', place)}. {option['label']['en']}")
+    if may_go_back and node["type"] == "menu":
+        lines.append(f"{_BACK} Back")
     return "\n".join(lines)
