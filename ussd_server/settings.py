@@ -14,13 +14,14 @@ from environs import Env, EnvValidationError, validate
 from ussd_server.adapters.transport import authorities
 from ussd_server.company_settings import MTN_SANDBOX, CompanySettings, problems_of_address, read_company_settings
 from ussd_server.rpc.logs import configure_logs
-from ussd_server.rpc.redis_link import is_address
+from ussd_server.rpc.redis_link import hosts_of, is_address
 
 _ENVIRONMENTS = ("sandbox", "production")
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 # The kernel keeps 107 bytes for the address of a unix socket (unix(7)).
 _LONGEST_SOCKET_PATH = 107
-_LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
+LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
+"""How an address names the machine it is used on."""
 
 
 class SettingsError(Exception):
@@ -187,7 +188,7 @@ def _unsafe(settings: Settings) -> list[str]:
             problems.append(f"{name}: production needs an address that begins with https://")
     if settings.companies.mtn and settings.companies.mtn.target_environment == MTN_SANDBOX:
         problems.append("USSD_MTN_ENVIRONMENT: names MTN's sandbox, where no money moves; production needs mtnuganda")
-    redis_is_elsewhere = urlsplit(settings.redis_url).hostname not in _LOCAL_HOSTS
+    redis_is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
     if settings.database_url.startswith("sqlite") and redis_is_elsewhere:
         problems.append("USSD_DATABASE_URL: SQLite serves one machine, but Redis is on another; use PostgreSQL")
     return problems

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from tests.journeys.service import environment
+from tests.shop import Shop, client_call
+from ussd_server.house import Services
+from ussd_server.messages.api_keys import CreateApiKey
+from ussd_server.models.clients import Client
 from ussd_server.rpc.keyring import Keyring
+from ussd_server.settings import Settings
 
 
 def diagnose(folder: Path, **settings: str) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -31,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_healthy_installation_has_nothing_to_mend(folder: Path, database_url: str, redis_url: str) -> None:
     status, findings = diagnose(folder, USSD_DATABASE_URL=database_url, USSD_REDIS_URL=redis_url)
     assert status == 0
-    assert set(findings) == {"settings", "data folder", "secrets", "database", "clock", "Redis", "sandbox"}
+    assert set(findings) == {"settings", "data folder", "secrets", "keys", "database", "clock", "Redis", "sandbox"}
     assert all(finding["mend"] is None for finding in findings.values())
 
 
@@ -63,3 +68,63 @@ def test_settings_that_cannot_be_used_are_all_named(folder: Path) -> None:
     status, findings = diagnose(folder, USSD_WORKERS="many", USSD_ENV="moon")
     assert status == 1
     assert set(findings) == {"USSD_WORKERS", "USSD_ENV"}
+
+
+def test_a_file_that_holds_no_keys_and_one_that_belongs_to_another_database_are_told_apart(
+    house: Services, settings: Settings, folder: Path
+) -> None:
+    Shop(house)
+    house.api_keys.create(CreateApiKey(None), client_call(Client.get().id))
+    places = {"USSD_DATABASE_URL": settings.database_url, "USSD_REDIS_URL": settings.redis_url}
+    assert diagnose(folder, **places)[1]["keys"]["mend"] is None
+    Keyring.create(folder / "other.json")
+    found = diagnose(folder, USSD_SECRETS_FILE=str(folder / "other.json"), **places)[1]
+    assert "belongs to this database" in found["keys"]["mend"]
+    (folder / "other.json").write_text("{}")
+    found = diagnose(folder, USSD_SECRETS_FILE=str(folder / "other.json"), **places)[1]
+    assert "Restore it" in found["keys"]["mend"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "part", "words"),
+    [
+        ({}, "proxies", "USSD_TRUSTED_PROXIES"),
+        ({"USSD_TRUSTED_PROXIES": "1", "USSD_BIND": "0.0.0.0:8000"}, "proxies", "USSD_BIND"),
+        ({"USSD_TRUSTED_PROXIES": "1"}, "proxies", None),
+    ],
+)
+def test_production_that_cannot_tell_its_callers_apart_is_named(
+    folder: Path, settings: dict[str, str], part: str, words: str | None
+) -> None:
+    found = diagnose(folder, USSD_ENV="production", USSD_SECRETS_FILE=str(folder / "secrets.json"), **settings)[1]
+    assert (words in found[part]["mend"]) if words else (found[part]["mend"] is None)
+
+
+@pytest.mark.parametrize(
+    ("database_url", "redis_url", "named"),
+    [
+        ("postgresql://u@db.invalid/x", "redis://cache.invalid", {"USSD_DATABASE_URL", "USSD_REDIS_URL"}),
+        ("postgresql://u@/x?host=/run,db.invalid&sslmode=prefer", "redis://127.0.0.1:1", {"USSD_DATABASE_URL"}),
+        ("postgresql://u@db.invalid/x?sslmode=verify-full", "rediss://cache.invalid", set()),
+        ("postgresql:///x?host=/nowhere", "redis+sentinel://a.invalid,b.invalid/main", {"USSD_REDIS_URL"}),
+        ("postgresql://u@127.0.0.1:1/x", "redis+sentinel://a.invalid,b.invalid/main?ssl=true", set()),
+    ],
+)
+def test_production_that_speaks_to_other_machines_without_tls_is_named(
+    folder: Path, database_url: str, redis_url: str, named: set[str]
+) -> None:
+    settings = {"USSD_SECRETS_FILE": str(folder / "secrets.json"), "USSD_ENV": "production"}
+    found = diagnose(folder, USSD_DATABASE_URL=database_url, USSD_REDIS_URL=redis_url, **settings)[1]
+    assert {part for part in found if part.startswith("USSD_")} == named
+
+
+def test_migrate_and_the_doctor_say_alike_what_is_wrong_with_a_database(folder: Path, postgres_url: str) -> None:
+    url = f"{postgres_url.rpartition('/')[0]}/nothing"
+    command = [sys.executable, "-m", "ussd_server.cli", "migrate"]
+    settings = environment(folder, USSD_DATABASE_URL=url)
+    refused = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    found = diagnose(folder, USSD_DATABASE_URL=url)[1]["database"]
+    assert (refused.returncode, refused.stdout) == (1, "")
+    said = refused.stderr.splitlines()[-1]
+    assert said == f"Error: The database or its user does not exist. {found['mend']}"
+    assert found["found"] == "the postgresql database or its user does not exist"

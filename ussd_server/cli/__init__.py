@@ -11,10 +11,13 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import click
+from peewee import PeeweeException
 
 from schemas.fields import timestamp
+from ussd_server.cli.database_trouble import explain
 from ussd_server.house import Services, anchor_clock, build_services
-from ussd_server.models.base import DATABASE_TROUBLE, close_connections
+from ussd_server.models.base import close_connections
+from ussd_server.models.schema import UnsupportedDatabaseError
 from ussd_server.rpc.status import ServiceError
 from ussd_server.settings import Settings, SettingsError, configure_logging, read_settings
 
@@ -60,8 +63,13 @@ class _Commands(click.Group):
             raise click.ClickException(str(refusal)) from None
         except PermissionError as refusal:
             raise click.ClickException(f"This user may not read or write {refusal.filename}.") from None
-        except DATABASE_TROUBLE:
-            raise click.ClickException("The database cannot be reached; `ussd-server doctor` says more.") from None
+        except UnsupportedDatabaseError as refusal:
+            raise click.ClickException(str(refusal)) from None
+        except PeeweeException as error:
+            trouble = explain(error)
+            if trouble is None:
+                raise
+            raise click.ClickException(f"The database {trouble.found}. {trouble.mend}") from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

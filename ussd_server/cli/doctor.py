@@ -6,22 +6,30 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
+from peewee import PeeweeException
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 
 from ussd_server.cli import show, with_json
+from ussd_server.cli.database_trouble import explain
 from ussd_server.companies import build_companies
 from ussd_server.messages.providers import Direction
-from ussd_server.models.base import DATABASE_TROUBLE, close_connections, database_now, open_database
-from ussd_server.models.schema import missing_migrations
-from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect
-from ussd_server.settings import Settings, SettingsError, configure_logging, read_settings
+from ussd_server.models.base import close_connections, database_now, open_database
+from ussd_server.models.keys import ApiKey
+from ussd_server.models.schema import UnsupportedDatabaseError, check_version, missing_migrations
+from ussd_server.rpc.keyring import Keyring, Ring
+from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect, hosts_of
+from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, configure_logging, read_settings
 
 # Tokens and gateways' times are compared with clocks elsewhere; more than this is noticed.
 _WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
 _REDIS_TIMEOUT_SECONDS = 2.0
 _COMPANY_TIMEOUT_SECONDS = 5.0
 _CONNECTIONS = 2
+_EVERY_ADDRESS = ("0.0.0.0", "[::]")  # noqa: S104
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +72,15 @@ def _findings() -> Iterator[Finding]:
     yield Finding("settings", f"{settings.environment}, {settings.workers} web processes of {settings.threads} threads")
     yield _privacy("data folder", settings.data_dir, "`ussd-server run` makes it")
     yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
-    yield from _database(settings)
+    keyring = _keyring(settings)
+    if keyring is None:
+        mend = "Restore it from the copy that was kept; without it no kept secret can be opened."
+        yield Finding("keys", f"{settings.secrets_file} holds no keys of the house", mend)
+    yield from _database(settings, keyring)
     yield _redis(settings)
+    if not settings.is_sandbox:
+        yield _proxies(settings)
+        yield from _lines_in_clear(settings)
     yield from _companies(settings)
 
 
@@ -79,7 +94,30 @@ def _privacy(part: str, path: Path, origin: str) -> Finding:
     return Finding(part, f"{path} is private")
 
 
-def _database(settings: Settings) -> Iterator[Finding]:
+def _keyring(settings: Settings) -> Keyring | None:
+    try:
+        return Keyring(settings.secrets_file)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _proxies(settings: Settings) -> Finding:
+    """Whether the service knows who calls: production stands behind a proxy, which speaks TLS for it."""
+    host, believed = settings.bind.rpartition(":")[0], settings.trusted_proxies
+    if not believed:
+        mend = "Set USSD_TRUSTED_PROXIES to the number of proxies in front, 1 for deploy/nginx.conf."
+        return Finding(
+            "proxies", "none is believed, so all callers seem to be one, with one limit for wrong secrets", mend
+        )
+    if host in _EVERY_ADDRESS:
+        mend = "Set USSD_BIND to an address that only the proxies reach."
+        return Finding(
+            "proxies", f"{believed} believed, but others reach {settings.bind} too and may name any address", mend
+        )
+    return Finding("proxies", f"{believed} believed about the address of a caller")
+
+
+def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Finding]:
     kind, _, place = settings.database_url.partition("://")
     if kind == "sqlite" and not Path(place.removeprefix("/")).exists():
         yield Finding(
@@ -88,10 +126,19 @@ def _database(settings: Settings) -> Iterator[Finding]:
         return
     open_database(settings.database_url, _CONNECTIONS)
     try:
+        check_version()
         difference = abs((database_now() - datetime.now(UTC)).total_seconds())
         missing = missing_migrations()
-    except DATABASE_TROUBLE:
-        yield Finding("database", f"the {kind} database does not answer", "Start it, or correct USSD_DATABASE_URL.")
+        if keyring is not None and not missing:
+            yield _keys(keyring)
+    except UnsupportedDatabaseError as refusal:
+        yield Finding("database", str(refusal), "Move to a newer one: dump there, restore here.")
+        return
+    except PeeweeException as error:
+        trouble = explain(error)
+        if trouble is None:
+            raise
+        yield Finding("database", f"the {kind} database {trouble.found}", trouble.mend)
         return
     finally:
         close_connections()
@@ -106,6 +153,34 @@ def _database(settings: Settings) -> Iterator[Finding]:
         yield Finding("clock", "agrees with the database's")
 
 
+def _lines_in_clear(settings: Settings) -> Iterator[Finding]:
+    """The servers on other machines to which we would speak without TLS."""
+    if not settings.database_url.startswith("sqlite"):
+        try:
+            named = conninfo_to_dict(settings.database_url)
+        except ProgrammingError:
+            named = {}
+        hosts = str(named.get("host") or named.get("hostaddr") or "").split(",")
+        is_elsewhere = any(not host.startswith(("/", "@")) and host not in LOCAL_HOSTS for host in hosts)
+        if is_elsewhere and named.get("sslmode") not in ("require", "verify-ca", "verify-full"):
+            mend = "Put ?sslmode=verify-full behind it, and sslrootcert=FILE for an authority of your own."
+            yield Finding("USSD_DATABASE_URL", "leads to another machine without demanding TLS", mend)
+    is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
+    in_clear = not settings.redis_url.startswith("rediss:") and "ssl=" not in urlsplit(settings.redis_url).query
+    if is_elsewhere and in_clear:
+        mend = "Begin it with rediss://; put ?ssl=true behind redis+cluster:// and redis+sentinel://."
+        yield Finding("USSD_REDIS_URL", "leads to another machine without TLS", mend)
+
+
+def _keys(keyring: Keyring) -> Finding:
+    """Whether the keys of the house are those that this database was made with."""
+    used = {row.digest_key_id for row in ApiKey.select(ApiKey.digest_key_id).distinct()}
+    if any(keyring.find(Ring.DIGESTS, key_id) is None for key_id in used):
+        mend = "Put back the secrets file that belongs to this database: its API keys cannot be checked with this one."
+        return Finding("keys", "API keys were kept under keys of the house that are not here", mend)
+    return Finding("keys", "open what this database keeps")
+
+
 def _redis(settings: Settings) -> Finding:
     mend = (
         "It runs while `ussd-server run` does; valkey.log in the data folder says more."
@@ -113,7 +188,8 @@ def _redis(settings: Settings) -> Finding:
         else "Start it, or correct USSD_REDIS_URL; until then each web process limits its share of the calls."
     )
     try:
-        connect(settings.redis_url, timeout_seconds=_REDIS_TIMEOUT_SECONDS).ping()
+        client = connect(settings.redis_url, timeout_seconds=_REDIS_TIMEOUT_SECONDS)
+        client.ping()
     except ValueError as refusal:
         return Finding("Redis", str(refusal), "Correct USSD_REDIS_URL.")
     except REDIS_TROUBLE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,14 +28,39 @@ _TYPES = {
     },
 }  # fmt: skip
 _SQLITE_WIDTHS = (("bigint", "integer"),)
+# The oldest that the tests run on, and the oldest with strict tables.
+_OLDEST_POSTGRES = 15
+_OLDEST_SQLITE = (3, 37)
+
+
+class UnsupportedDatabaseError(Exception):
+    """The database server is too old; the message is a sentence that says so."""
+
+
+def check_version() -> None:
+    """Raise UnsupportedDatabaseError unless the database is new enough."""
+    if is_postgres():
+        (number,) = database.execute_sql("SELECT current_setting('server_version_num')::integer").fetchone()
+        if number // 10_000 < _OLDEST_POSTGRES:
+            raise UnsupportedDatabaseError(
+                f"This is PostgreSQL {number // 10_000}; version {_OLDEST_POSTGRES} or newer is needed."
+            )
+    elif sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise UnsupportedDatabaseError(
+            f"This is SQLite {sqlite3.sqlite_version}; version {'.'.join(map(str, _OLDEST_SQLITE))} or newer is needed."
+        )
 
 
 def migrate() -> list[str]:
     """Apply every migration that is missing, in order, each in one transaction; give the names of those applied now.
 
-    Two processes that start at once wait for one another: PostgreSQL holds an advisory lock, SQLite a lock file.
+    Raises UnsupportedDatabaseError before anything is applied. Two processes that start at once wait for one another:
+    PostgreSQL holds an advisory lock, SQLite a lock file.
     """
     try:
+        # A file that cannot be opened is found out here, before the lock beside it is.
+        database.connect(reuse_if_open=True)
+        check_version()
         with _one_at_a_time():
             return list(Runner(database, str(_DIRECTORY)).up())
     finally:

@@ -75,6 +75,11 @@ def is_address(url: str) -> bool:
     return True
 
 
+def hosts_of(url: str) -> list[str | None]:
+    """The hosts that an address of Redis names; None for one that names none, as that of a unix socket."""
+    return [urlsplit(f"//{host}").hostname for host in urlsplit(url).netloc.rpartition("@")[2].split(",")]
+
+
 def _endpoints(address: SplitResult, default_port: int) -> list[tuple[str, int]]:
     """Read the comma-separated hosts of an address; IPv6 hosts stand in brackets."""
     hosts = [urlsplit(f"//{host}") for host in address.netloc.rpartition("@")[2].split(",")]
