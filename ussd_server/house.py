@@ -43,6 +43,8 @@ from ussd_server.services.logins import LoginService
 from ussd_server.services.menus import MenuService
 from ussd_server.services.providers import Providers
 from ussd_server.services.pulse import Pulse
+from ussd_server.services.recording import Recorder
+from ussd_server.services.refunds import RefundService
 from ussd_server.services.retention import Retention
 from ussd_server.services.review import ReviewService
 from ussd_server.services.sessions import Sessions
@@ -91,6 +93,7 @@ class Services:
     providers: Providers
     noticeboard: Noticeboard
     transactions: TransactionService
+    refunds: RefundService
     balances: BalanceService
     settlement: Settlement
     callbacks: CallbackService
@@ -137,7 +140,8 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         kill_point(settings.kill_point),
     )
     guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
-    payments = TransactionService(providers, tokens, guard, clock, bell.ring, waiting_calls=settings.threads // 2)
+    recorder = Recorder(clock, bell.ring)
+    payments = TransactionService(providers, tokens, guard, recorder, waiting_calls=settings.threads // 2)
     accounts = BalanceService(clock)
     channels = ChannelService(vault, clock)
     sessions = Sessions(keyring, clock, settings.session_idle_seconds, settings.session_life_seconds)
@@ -163,6 +167,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         providers=providers,
         noticeboard=noticeboard,
         transactions=payments,
+        refunds=RefundService(recorder, providers),
         balances=accounts,
         settlement=settlement,
         callbacks=CallbackService(providers, settlement, tokens, bell.ring),

@@ -27,13 +27,13 @@ _REPOSITORY = Path(__file__).parents[2]
 _PATIENCE_SECONDS = 30.0
 
 # Children of a process that has imported the service already start at once, and with none of a test's threads.
-_nursery = multiprocessing.get_context("forkserver")
-_nursery.set_forkserver_preload(["ussd_server.worker"])
+NURSERY = multiprocessing.get_context("forkserver")
+NURSERY.set_forkserver_preload(["ussd_server.worker"])
 
 
 def work_until_killed(settings: Settings) -> None:
     """Run a worker in a process of its own that comes to its kill point and dies there."""
-    process = _nursery.Process(target=_work, args=(settings,), daemon=True)
+    process = NURSERY.Process(target=_work, args=(settings,), daemon=True)
     process.start()
     process.join(_PATIENCE_SECONDS)
     assert process.exitcode == -signal.SIGKILL

@@ -120,7 +120,7 @@ def make_one_of_each(house: Services, clock: MovableClock) -> Iterator[Event]:
         )
         work(house, clock, 15)
         if reference == "order-1":
-            house.transactions.refund(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
+            house.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
             work(house, clock)
     session = house.ussd.begin(BeginSession(PHONE, shop.code), call)
     house.ussd.end(NameSession(session.session_id), call)

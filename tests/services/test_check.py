@@ -37,7 +37,7 @@ def scene(house: Services, clock: MovableClock) -> Scene:
             recorded = house.transactions.create(wish(kind, f"+2567700000{number}", 1000), call)
             names[f"{kind}_{number}"] = recorded.transaction.transaction_id
     work(house, clock, 12)
-    house.transactions.refund(CreateRefund(names["collection_00"], "back"), call)
+    house.refunds.create(CreateRefund(names["collection_00"], "back"), call)
     work(house, clock, 1)
     for account in Account.select().where(Account.client_id == call.client_id):
         names[account.name.partition(":")[0]] = account.id

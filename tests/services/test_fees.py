@@ -14,7 +14,7 @@ from ussd_server.house import Services
 from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import CreateRefund, TransactionType
 from ussd_server.rpc.status import Code, ServiceError
-from ussd_server.services.fees import fee_cents, list_fees, set_fee
+from ussd_server.services.fees import agreed_fee, fee_cents, list_fees, set_fee
 from ussd_server.settings import Settings
 
 
@@ -39,8 +39,8 @@ def test_a_fee_is_a_fixed_part_and_a_share_rounded_half_up(
 ) -> None:
     client_id = a_client().client_id
     set_fee(Fee(client_id, TransactionType.COLLECTION, fixed_cents, share_basis_points), operator())
-    assert fee_cents(client_id, "collection", amount_cents) == expected_cents
-    assert fee_cents(client_id, "disbursement", amount_cents) == 0
+    assert fee_cents(agreed_fee(client_id, TransactionType.COLLECTION), amount_cents) == expected_cents
+    assert fee_cents(agreed_fee(client_id, TransactionType.DISBURSEMENT), amount_cents) == 0
 
 
 def test_every_type_pays_its_fee_as_a_transfer_of_its_own(house: Services, clock: MovableClock) -> None:
@@ -55,7 +55,7 @@ def test_every_type_pays_its_fee_as_a_transfer_of_its_own(house: Services, clock
     house.transactions.create(wish("disbursement", "+256770000001", 200), call)
     house.transactions.create(wish("transfer", shillings=50, to_phone_number="+256770000002"), call)
     work(house, clock)
-    house.transactions.refund(CreateRefund(collected.transaction_id, "back"), call)
+    house.refunds.create(CreateRefund(collected.transaction_id, "back"), call)
     work(house, clock)
     assert balances(call.client_id) == {
         "main": (100_000 + 50_000 - 100 - 20_000 - 200 - 50_000 - 400, 0),
@@ -84,6 +84,20 @@ def test_a_fee_agreed_later_changes_nothing_that_was_recorded(house: Services, c
     work(house, clock)
     assert house.transactions.create(wish(shillings=500), call).transaction.fee_cents == recorded.fee_cents == 0
     assert balances(call.client_id)["main"] == (50_000, 0)
+
+
+def test_every_transaction_pays_what_is_agreed_when_it_is_recorded(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    paid = []
+    for number, cents in enumerate((0, 100, 70, 0)):
+        set_fee(Fee(call.client_id, TransactionType.COLLECTION, cents, 0), operator())
+        for place in "ab":
+            made = house.transactions.create(wish(reference=f"r{number}{place}"), call).transaction
+            paid.append(made.fee_cents)
+    work(house, clock)
+    assert paid == [0, 0, 100, 100, 70, 70, 0, 0]
+    assert balances(call.client_id)["fees"] == (340, 0)
+    assert check_everything() == []
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_everything_at_once_neither_deadlocks_nor_loses_money(house: Services, c
     def refund(name: str) -> None:
         for number in range(8):
             back = CreateRefund(collected.transaction_id, f"{name} {number}", 1_000)
-            tried(lambda: house.transactions.refund(back, call))  # noqa: B023
+            tried(lambda: house.refunds.create(back, call))  # noqa: B023
 
     def settle() -> None:
         while not over.is_set():

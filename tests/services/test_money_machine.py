@@ -24,7 +24,7 @@ from ussd_server.messages.transactions import CreateRefund, CreateTransaction, R
 from ussd_server.models.base import close_connections
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.status import Code, ServiceError
-from ussd_server.services.fees import fee_cents, set_fee
+from ussd_server.services.fees import agreed_fee, fee_cents, set_fee
 from ussd_server.services.settlement import Settlement
 from ussd_server.settings import Settings
 
@@ -199,7 +199,7 @@ class MoneyMachine(RuleBasedStateMachine):
     def order(self, wish: CreateTransaction | CreateRefund) -> Recorded:
         """Say a wish to the service."""
         if isinstance(wish, CreateRefund):
-            return self.house.transactions.refund(wish, self.call)
+            return self.house.refunds.create(wish, self.call)
         return self.house.transactions.create(wish, self.call)
 
     def attempt(self, wish: CreateTransaction | CreateRefund) -> str | Code:
@@ -215,7 +215,7 @@ class MoneyMachine(RuleBasedStateMachine):
     def order_from(self, payer: str, wish: CreateTransaction) -> object:
         """Order a payment that needs money: it is refused exactly when the account has too little."""
         current, reserved = balances(self.call.client_id).get(payer, (0, 0))
-        needed = wish.amount_cents + fee_cents(self.call.client_id, wish.type, wish.amount_cents)
+        needed = wish.amount_cents + fee_cents(agreed_fee(self.call.client_id, wish.type), wish.amount_cents)
         outcome = self.attempt(wish)
         assert (outcome is Code.INSUFFICIENT_BALANCE) == (current - reserved < needed)
         return multiple() if isinstance(outcome, Code) else outcome

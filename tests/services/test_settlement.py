@@ -377,7 +377,7 @@ def test_a_refund_that_falls_silent_keeps_its_reservation_and_is_asked_once(desk
     original = desk.order()
     desk.work()
     company.told = [UNKNOWN]
-    recorded = desk.house.transactions.refund(CreateRefund(original, "back"), desk.call)
+    recorded = desk.house.refunds.create(CreateRefund(original, "back"), desk.call)
     desk.id = recorded.transaction.transaction_id
     desk.work(1100)
     assert (desk.row.status, desk.row.review_reason) == ("ambiguous", REVIEW_SILENT)

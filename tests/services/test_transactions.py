@@ -7,11 +7,14 @@ import pytest
 from tests.conftest import MovableClock
 from tests.services.money import a_client, balances, deposit, wish, work
 from ussd_server.house import Services
-from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionView
+from ussd_server.messages.transactions import CreateRefund, GetTransaction, ListTransactions, TransactionView
 from ussd_server.models.base import iso_milliseconds
 from ussd_server.models.events import Event
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.services.providers import Providers
+from ussd_server.services.recording import Recorder
+from ussd_server.services.refunds import RefundService
 
 
 def seen(house: Services, call: CallContext, transaction_id: str) -> TransactionView:
@@ -164,6 +167,35 @@ def test_a_reference_or_key_used_for_something_else_is_refused(house: Services) 
         assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
 
 
+def test_a_repeat_is_answered_although_the_wish_would_be_refused_by_now(house: Services, clock: MovableClock) -> None:
+    call = a_client()
+    deposit(house, call, 4000)
+    spent = wish("disbursement", shillings=4000, reference="spent")
+    first = made(house, call, "disbursement", shillings=4000, reference="spent")
+    collected = made(house, call, shillings=5000, reference="collected")
+    work(house, clock)
+    back = CreateRefund(collected, "back")
+    house.refunds.create(back, call)
+    work(house, clock)
+    assert seen(house, call, collected).status == "reversed", "no refund of it would be taken now"
+    switched_off = RefundService(Recorder(clock, lambda: None), Providers([], lambda _: None))
+    assert house.transactions.create(spent, call).transaction.transaction_id == first
+    for refunds in (house.refunds, switched_off):
+        assert refunds.create(back, call).replayed
+
+
+def test_an_operator_and_a_client_take_no_names_from_each_other(house: Services) -> None:
+    call = a_client()
+    deposit(house, call, 1000, "march")
+    assert not house.transactions.create(wish("disbursement", shillings=100, reference="march"), call).replayed
+    house.transactions.create(wish(reference="april"), call)
+    deposit(house, call, 500, "april")
+    deposit(house, call, 500, "april")
+    assert balances(call.client_id)["main"] == (150_000, 10_000)
+    listed = house.transactions.list(ListTransactions(reference="april"), call).items
+    assert sorted(item.type for item in listed) == ["collection", "deposit"]
+
+
 def test_the_same_reference_of_another_client_is_another_transaction(house: Services) -> None:
     one, other = a_client(), a_client("Other")
     assert made(house, one, reference="r") != made(house, other, reference="r")
@@ -176,15 +208,15 @@ def test_a_collection_given_back_wholly_is_reversed(house: Services, clock: Mova
     call = a_client()
     original = made(house, call, shillings=5000)
     work(house, clock)
-    house.transactions.refund(CreateRefund(original, "part", 200_000), call)
+    house.refunds.create(CreateRefund(original, "part", 200_000), call)
     work(house, clock)
     assert seen(house, call, original).status == "succeeded"
-    house.transactions.refund(CreateRefund(original, "rest"), call)
+    house.refunds.create(CreateRefund(original, "rest"), call)
     work(house, clock)
     assert seen(house, call, original).status == "reversed"
     assert balances(call.client_id) == {"main": (0, 0), "provider:sandbox": (0, 0)}
     with pytest.raises(ServiceError):
-        house.transactions.refund(CreateRefund(original, "once more"), call)
+        house.refunds.create(CreateRefund(original, "once more"), call)
 
 
 def test_refunds_never_give_back_more_than_was_collected(house: Services, clock: MovableClock) -> None:
@@ -192,9 +224,9 @@ def test_refunds_never_give_back_more_than_was_collected(house: Services, clock:
     original = made(house, call, shillings=5000)
     work(house, clock)
     deposit(house, call, 100_000)
-    house.transactions.refund(CreateRefund(original, "one", 300_000), call)
+    house.refunds.create(CreateRefund(original, "one", 300_000), call)
     with pytest.raises(ServiceError) as refusal:
-        house.transactions.refund(CreateRefund(original, "two", 300_000), call)
+        house.refunds.create(CreateRefund(original, "two", 300_000), call)
     assert refusal.value.code is Code.INVALID_AMOUNT
 
 

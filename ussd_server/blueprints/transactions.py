@@ -45,7 +45,7 @@ def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
 )  # fmt: skip
 def create_refund(wish: CreateRefund, call: CallContext) -> Reply:
     """Give a succeeded collection back to its payer, wholly or in part."""
-    return _recorded(services().transactions.refund(wish, call))
+    return _recorded(services().refunds.create(wish, call))
 
 
 @transactions.call(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import psycopg
@@ -27,9 +27,13 @@ from peewee import (
 from playhouse.pool import MaxConnectionsExceeded, PooledPostgresqlDatabase, PooledSqliteDatabase
 
 database = DatabaseProxy()
+Row = TypeVar("Row", bound="Table")
 
 DATABASE_TROUBLE = (OperationalError, InterfaceError, MaxConnectionsExceeded)
 """What is raised when the database is away, overloaded or full: the call may be tried again later."""
+
+# Deadlock, serialization, a lock or a statement that took too long: the server has rolled back, and lives.
+_ROLLED_BACK = ("40P01", "40001", "55P03", "57014")
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -175,6 +179,12 @@ def database_now() -> datetime:
     return datetime.fromisoformat(text)
 
 
+def was_rolled_back(trouble: Exception) -> bool:
+    """Whether a database in trouble said itself that nothing was changed, and can be asked again at once."""
+    cause = getattr(trouble, "orig", None)
+    return isinstance(cause, psycopg.Error) and cause.sqlstate in _ROLLED_BACK
+
+
 def new_id(moment: datetime) -> str:
     """A version 7 UUID made at `moment` (UTC): rows made later sort later, which keeps pages and indexes cheap."""
     return str(uuid_utils.uuid7(nanoseconds=int(moment.timestamp() * 1_000_000) * 1000))
@@ -197,6 +207,12 @@ def for_update(rows: Any) -> Any:
     `FOR NO KEY UPDATE`, because the stronger lock deadlocks with the foreign keys that point at these rows.
     """
     return rows.for_update("FOR NO KEY UPDATE") if is_postgres() else rows
+
+
+def lock_row(table: type[Row], row_id: str) -> Row:
+    """The row of that id, which there must be, locked until the unit of work ends."""
+    row: Row = for_update(table.select().where(table._meta.primary_key == row_id)).get()
+    return row
 
 
 def skip_locked(rows: Any) -> Any:
@@ -260,6 +276,12 @@ class Table(Model):
     class Meta:
         database = database
         legacy_table_names = False
+
+
+def values_of(row: Table) -> dict[str, Any]:
+    """The columns of a row that are not null, as the database takes them."""
+    fields = row._meta.fields
+    return {name: fields[name].db_value(value) for name, value in row.__data__.items() if value is not None}
 
 
 def iso_milliseconds(moment: datetime) -> str:

@@ -13,19 +13,47 @@ from ussd_server.rpc.status import Code, ServiceError
 
 _MOST_CENTS = 99_999_999
 _WHOLE_BASIS_POINTS = 10_000
+# Some megabytes.
+_MOST_READ = 20_000
 
 
-def fee_cents(client_id: str, transaction_type: str, amount_cents: int) -> int:
-    """The fee of a client for a type and amount: the fixed part plus the share, zero where nothing was agreed.
+def fee_cents(agreed: Fee, amount_cents: int) -> int:
+    """The fee of an amount: the fixed part plus the share.
 
     A share is rounded to whole cents, halves up. A fee is never more than the amount, so that what comes in always pays
     for its own fee.
     """
-    agreed = tables.Fee.get_or_none(tables.Fee.client_id == client_id, tables.Fee.type == transaction_type)
-    if agreed is None:
-        return 0
     share_cents = (amount_cents * agreed.share_basis_points + _WHOLE_BASIS_POINTS // 2) // _WHOLE_BASIS_POINTS
-    return min(agreed.fixed_cents + share_cents, amount_cents)  # type: ignore[no-any-return]
+    return min(agreed.fixed_cents + share_cents, amount_cents)
+
+
+def agreed_fee(client_id: str, kind: TransactionType) -> Fee:
+    """What is agreed with a client for a type of transaction; zeros where nothing was."""
+    row = tables.Fee.get_or_none(tables.Fee.client_id == client_id, tables.Fee.type == kind)
+    return Fee(client_id, kind, row.fixed_cents, row.share_basis_points) if row else Fee(client_id, kind, 0, 0)
+
+
+class FeeBook:
+    """Fees as this process read them last.
+
+    Whoever records a transaction has the database compare its fee with what is agreed, and forgets one that is not.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, TransactionType], Fee] = {}
+
+    def find(self, client_id: str, kind: TransactionType) -> Fee:
+        """What was agreed with a client for a type of transaction when it was read."""
+        fee = self._read.get((client_id, kind))
+        if fee is None:
+            if len(self._read) >= _MOST_READ:
+                self._read.clear()
+            fee = self._read[client_id, kind] = agreed_fee(client_id, kind)
+        return fee
+
+    def forget(self, fee: Fee) -> None:
+        """Read this one again when it is needed next."""
+        self._read.pop((fee.client_id, fee.type), None)
 
 
 def set_fee(fee: Fee, call: CallContext) -> Fee:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ussd_server.messages.providers import FailureCode
 from ussd_server.messages.transactions import Source, TransactionStatus, TransactionType
-from ussd_server.models.base import for_update
+from ussd_server.models.base import lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.ledger import (
     PROVIDER_ACCOUNT,
@@ -29,11 +29,12 @@ REVIEW_CONTRADICTION = "the company reported failure after it had reported succe
 def succeed(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
     """Call a transaction succeeded and move its money. Call inside a unit of work, with the row locked."""
     row.late = row.status == TransactionStatus.FAILED
-    original = _locked(row.refund_of) if row.type == TransactionType.REFUND else None
+    # Locked before any account is, as whoever records a refund of it does.
+    original = lock_row(Transaction, row.refund_of) if row.type == TransactionType.REFUND else None
     if row.type == TransactionType.COLLECTION:
-        legs = _legs_of_collection(row, now)
+        legs = _legs_of_collection(row)
     else:
-        legs = end_holds(holds_of(row.id), "post") or _legs_without_hold(row, now)
+        legs = end_holds(holds_of(row.id), "post") or _legs_without_hold(row)
     write_entry(row.client_id, row.id, legs, now)
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, None, now, None
     _close_review_of_silence(row, now)
@@ -81,27 +82,20 @@ def _close_review_of_silence(row: Transaction, now: datetime) -> None:
         row.review_closed_at = now
 
 
-def _legs_of_collection(row: Transaction, now: datetime) -> list[Leg]:
+def _legs_of_collection(row: Transaction) -> list[Leg]:
     """What a collection moves: the amount into the client's account, and its fee out of that."""
     company = PROVIDER_ACCOUNT.format(row.provider)
-    return legs_of(row, "move", company, row.account, fee_from=row.account, now=now)
+    return legs_of(row, "move", company, row.account, fee_from=row.account)
 
 
-def _legs_without_hold(row: Transaction, now: datetime) -> list[Leg]:
+def _legs_without_hold(row: Transaction) -> list[Leg]:
     """What left although its reservation had been released: from the account if it can pay, else as a shortfall."""
     company = PROVIDER_ACCOUNT.format(row.provider)
-    legs = legs_of(row, "move", row.account, company, fee_from=row.account, now=now)
-    available_cents = lock_accounts(
-        account for leg in legs for account in (leg.debit_account_id, leg.credit_account_id)
-    )
-    if available_cents[legs[0].debit_account_id] < row.amount_cents + row.fee_cents:
-        legs = legs_of(row, "move", SHORTFALL_ACCOUNT, company, fee_from=SHORTFALL_ACCOUNT, now=now)
+    legs = legs_of(row, "move", row.account, company, fee_from=row.account)
+    available_cents = lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})
+    if available_cents.get(row.account, 0) < row.amount_cents + row.fee_cents:
+        legs = legs_of(row, "move", SHORTFALL_ACCOUNT, company, fee_from=SHORTFALL_ACCOUNT)
     return legs
-
-
-def _locked(transaction_id: str) -> Transaction:
-    """A transaction, locked before any account is, as whoever records a refund of it does."""
-    return for_update(Transaction.select().where(Transaction.id == transaction_id)).get()  # type: ignore[no-any-return]
 
 
 def _reverse_when_given_back(original: Transaction, source: Source, now: datetime) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment, Provider
 from ussd_server.messages.transactions import UNFINISHED, Source, TransactionStatus, TransactionType
-from ussd_server.models.base import for_update, is_postgres, unit_of_work
+from ussd_server.models.base import is_postgres, lock_row, unit_of_work
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.logs import logger, now_about
@@ -162,7 +162,7 @@ class Settlement:
         another worker took over: unless the answer is final, whatever they arranged for the next look stays.
         """
         with unit_of_work():
-            row = for_update(Transaction.select().where(Transaction.id == transaction_id)).get()
+            row = lock_row(Transaction, transaction_id)
             now = self._clock.now()
             arranged = {name: getattr(row, name) for name in ("due_at", "due_source", "leased_until", "lease_token")}
             row.leased_until = row.lease_token = None
@@ -193,7 +193,7 @@ class Settlement:
         """
         with unit_of_work():
             now = self._clock.now()
-            row = for_update(Transaction.select().where(Transaction.id == row.id)).get()
+            row = lock_row(Transaction, row.id)
             if row.asked_at is not None or row.status not in UNFINISHED:
                 return None
             row.asked_at = row.updated_at = now
@@ -267,7 +267,7 @@ class Settlement:
     def _go_on_without_company(self, transaction_id: str) -> None:
         """A payment whose company was switched off fails if nothing was sent; otherwise it waits for the company."""
         with unit_of_work():
-            row = for_update(Transaction.select().where(Transaction.id == transaction_id)).get()
+            row = lock_row(Transaction, transaction_id)
             now = self._clock.now()
             row.leased_until = row.lease_token = None
             waited = now - row.created_at

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import orjson
 from peewee import fn
 
 from ussd_server.messages.providers import FAILURES, FailureCode
@@ -16,7 +17,7 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.base import iso_milliseconds
+from ussd_server.models.base import iso_milliseconds, new_id
 from ussd_server.models.transactions import Transaction, TransactionEvent
 from ussd_server.services.events import write_event
 
@@ -31,6 +32,18 @@ def tell(row: Transaction, source: Source, now: datetime, detail: str | None = N
         status=row.status, source=source, detail=detail, created_at=now,
     ).execute()  # fmt: skip
     announce(row, f"transaction.{row.status}", now)
+
+
+def first_steps(row: Transaction, sequence: int, source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The rows of a step and of its event for a transaction that is about to be recorded."""
+    created_at = iso_milliseconds(row.created_at)
+    common = {"client_id": row.client_id, "sequence": sequence, "created_at": created_at}
+    step = common | {"transaction_id": row.id, "status": row.status, "source": source}
+    event = common | {
+        "id": new_id(row.created_at), "object_id": row.id, "type": f"transaction.{row.status}", "is_pending": True,
+        "payload": orjson.dumps(snapshot(row)).decode(),
+    }  # fmt: skip
+    return step, event
 
 
 def announce(row: Transaction, event_type: str, now: datetime) -> None:

@@ -2,54 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
-import uuid
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from threading import BoundedSemaphore
-
-from peewee import IntegrityError
 
 from ussd_server.adapters.addresses import AddressGuard
 from ussd_server.messages.transactions import (
     MAIN_ACCOUNT,
-    UNFINISHED,
     CreateDeposit,
-    CreateRefund,
     CreateTransaction,
     GetTransaction,
     ListTransactions,
     Recorded,
     Source,
     TransactionPage,
-    TransactionStatus,
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.base import for_update, is_id, new_id, unit_of_work
+from ussd_server.models.base import is_id
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
-from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
-from ussd_server.services.fees import fee_cents
-from ussd_server.services.ledger import (
-    DEPOSITS_ACCOUNT,
-    PROVIDER_ACCOUNT,
-    OverdraftError,
-    legs_of,
-    write_entry,
-)
+from ussd_server.services.ledger import DEPOSITS_ACCOUNT, Leg, legs_of
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.providers import Providers
-from ussd_server.services.story import failure_of, tell, view_of
+from ussd_server.services.recording import Names, Recorder, digest_of, hold_of
+from ussd_server.services.story import failure_of, view_of
 from ussd_server.services.webhooks import require_callable
 
 _LOOK_AGAIN_SECONDS = 0.1
-_GIVEN_BACK = (*UNFINISHED, TransactionStatus.SUCCEEDED)
 
 
 class TransactionService:
@@ -60,20 +44,15 @@ class TransactionService:
         providers: Providers,
         tokens: Tokens,
         guard: AddressGuard,
-        clock: Clock,
-        wake_worker: Callable[[], None],
+        recorder: Recorder,
         waiting_calls: int,
     ) -> None:
-        """`wake_worker` is called after a transaction that needs a provider is committed; it must not raise.
-
-        At most `waiting_calls` calls of this process wait at a time; the others are answered at once.
-        """
+        """At most `waiting_calls` calls of this process wait at a time; the others are answered at once."""
         self._waiting = BoundedSemaphore(waiting_calls)
         self._providers = providers
         self._tokens = tokens
         self._guard = guard
-        self._clock = clock
-        self._wake_worker = wake_worker
+        self._recorder = recorder
 
     def create(self, wish: CreateTransaction, call: CallContext) -> Recorded:
         """Record a collection, a disbursement or a transfer; the same wish again gives the same transaction.
@@ -85,7 +64,10 @@ class TransactionService:
         it waits; that one is recorded, and the sentence names it.
         """
         call.require("transactions:write")
-        recorded = self._record(wish, call)
+        _refuse_contradictions(wish)
+        digest = digest_of({name: getattr(wish, name) for name in _CONTENT})
+        names = Names(call.client_id, wish.reference, wish.idempotency_key, wish.session_id, wish.confirmation)
+        recorded = self._recorder.once(names, digest, lambda: self._record(wish, call, digest))
         if not wish.wait:
             return recorded
         row = self._watch(recorded.transaction.transaction_id, wish.wait, lambda row: row.completed_at is not None)
@@ -96,111 +78,20 @@ class TransactionService:
             )
         return Recorded(view_of(row), recorded.replayed)
 
-    def _record(self, wish: CreateTransaction, call: CallContext) -> Recorded:
-        _refuse_contradictions(wish)
-        digest = _digest({name: value for name, value in asdict(wish).items() if name not in _NAMES})
-        names = (wish.reference, wish.idempotency_key, wish.session_id, wish.confirmation)
-        if replay := self._replay(call.client_id, names, digest):
-            return replay
-        if wish.callback_url is not None:
-            require_callable(self._guard, "callback_url", wish.callback_url)
-        provider = None
-        if wish.type is not TransactionType.TRANSFER:
-            provider = self._providers.choose(wish.provider, wish.phone_number, wish.amount_cents).name
-        row = self._new_row(
-            call.client_id, wish.type, wish.amount_cents, wish.reference, digest,
-            phone_number=wish.phone_number, to_phone_number=wish.to_phone_number, provider=provider,
-            account=wish.phone_number if wish.type is TransactionType.TRANSFER else wish.account,
-            fee_cents=fee_cents(call.client_id, wish.type, wish.amount_cents),
-            idempotency_key=wish.idempotency_key, session_id=wish.session_id, confirmation=wish.confirmation,
-            description=wish.description, metadata=wish.metadata, callback_url=wish.callback_url,
-            request_id=call.request_id,
-        )  # fmt: skip
-        try:
-            with unit_of_work():
-                row.save(force_insert=True)
-                tell(row, Source.SUBMIT, row.created_at)
-                if wish.type is TransactionType.TRANSFER:
-                    assert wish.to_phone_number is not None
-                    self._move_at_once(row, row.account, wish.to_phone_number, Source.SUBMIT)
-                elif wish.type is TransactionType.DISBURSEMENT:
-                    self._reserve(row)
-        except IntegrityError:
-            return self._winner_of_race(call.client_id, names, digest)
-        except OverdraftError:
-            raise ServiceError(Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction") from None
-        self._wake_worker()
-        return Recorded(view_of(row), replayed=False)
-
-    def refund(self, wish: CreateRefund, call: CallContext) -> Recorded:
-        """Record that a succeeded collection is given back to its payer, wholly or in part.
-
-        INVALID_REQUEST unless the collection succeeded, INVALID_AMOUNT for more than is left; otherwise as `create`.
-        """
-        call.require("transactions:write")
-        original = self._find(wish.transaction_id, call)
-        digest = _digest({"refund_of": original.id, "amount_cents": wish.amount_cents, "reference": wish.reference})
-        names = (wish.reference, wish.idempotency_key, None, None)
-        if replay := self._replay(call.client_id, names, digest):
-            return replay
-        if original.type != TransactionType.COLLECTION or original.status != TransactionStatus.SUCCEEDED:
-            raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
-        assert original.phone_number is not None
-        left_cents = original.amount_cents - _given_back_cents(original)
-        amount_cents = left_cents if wish.amount_cents is None else wish.amount_cents
-        if not 0 < amount_cents <= left_cents:
-            raise ServiceError(Code.INVALID_AMOUNT, "amount: More than is left of the collection.")
-        provider = self._providers.choose(original.provider, original.phone_number, amount_cents)
-        if provider.refunds_in_full_only and amount_cents != original.amount_cents:
-            raise ServiceError(Code.INVALID_AMOUNT, f"amount: {provider.name} gives back whole payments only.")
-        row = self._new_row(
-            call.client_id, TransactionType.REFUND, amount_cents, wish.reference, digest,
-            phone_number=original.phone_number, provider=provider.name, account=original.account,
-            fee_cents=fee_cents(call.client_id, TransactionType.REFUND, amount_cents),
-            idempotency_key=wish.idempotency_key, refund_of=original.id, request_id=call.request_id,
-        )  # fmt: skip
-        try:
-            with unit_of_work():
-                # Two refunds at once must not give back more than there was: the second one looks again.
-                for_update(Transaction.select(Transaction.id).where(Transaction.id == original.id)).get()
-                if amount_cents > original.amount_cents - _given_back_cents(original):
-                    raise ServiceError(Code.INVALID_AMOUNT, "amount: More than is left of the collection.")
-                row.save(force_insert=True)
-                tell(row, Source.SUBMIT, row.created_at)
-                self._reserve(row)
-        except IntegrityError:
-            return self._winner_of_race(call.client_id, names, digest)
-        except OverdraftError:
-            raise ServiceError(Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction") from None
-        self._wake_worker()
-        return Recorded(view_of(row), replayed=False)
-
     def deposit(self, wish: CreateDeposit, call: CallContext) -> Recorded:
-        """Credit a client's main account with what it paid the operator; the same reference again changes nothing."""
+        """Credit a client's main account with what it paid the operator; the same reference again changes nothing.
+
+        The operator's references are its own: a client may use the same ones for what it orders.
+        """
         call.require("accounts:credit")
-        digest = _digest({"deposit": wish.amount_cents, "reference": wish.reference})
-        names = (wish.reference, None, None, None)
-        if replay := self._replay(wish.client_id, names, digest):
-            return replay
-        if not Client.select().where(Client.id == wish.client_id).exists():
-            raise ServiceError(Code.NOT_FOUND, "Client not found")
-        row = self._new_row(
-            wish.client_id, TransactionType.DEPOSIT, wish.amount_cents, wish.reference, digest,
-            account=MAIN_ACCOUNT, description=wish.description, request_id=call.request_id,
-        )  # fmt: skip
-        try:
-            with unit_of_work():
-                row.save(force_insert=True)
-                tell(row, Source.OPERATOR, row.created_at)
-                self._move_at_once(row, DEPOSITS_ACCOUNT, MAIN_ACCOUNT, Source.OPERATOR)
-        except IntegrityError:
-            return self._winner_of_race(wish.client_id, names, digest)
-        return Recorded(view_of(row), replayed=False)
+        digest = digest_of({"deposit": wish.amount_cents, "reference": wish.reference})
+        names = Names(wish.client_id, wish.reference, is_deposit=True)
+        return self._recorder.once(names, digest, lambda: self._record_deposit(wish, call, digest))
 
     def get(self, wish: GetTransaction, call: CallContext) -> TransactionView:
         """One transaction with its story. TRANSACTION_NOT_FOUND also for somebody else's."""
         call.require("transactions:read")
-        row = self._find(wish.transaction_id, call)
+        row = find_transaction(wish.transaction_id, call)
         if wish.wait and row.completed_at is None:
             seen = row.status
             row = self._watch(row.id, wish.wait, lambda row: row.status != seen)
@@ -246,69 +137,55 @@ class TransactionService:
             if has_place:
                 self._waiting.release()
 
-    def _find(self, transaction_id: str, call: CallContext) -> Transaction:
-        row = is_id(transaction_id) and Transaction.get_or_none(
-            Transaction.id == transaction_id, Transaction.client_id == call.client_id
-        )
-        if not row:
-            raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
-        return row
-
-    def _new_row(
-        self, client_id: str, kind: TransactionType, amount_cents: int, reference: str, digest: str, **more: object
-    ) -> Transaction:
-        now = self._clock.now()
-        # The name by which the company will know it is chosen now, so that it is stored before anything is sent.
-        provider_reference = str(uuid.uuid4()) if more.get("provider") else None
-        return Transaction(
-            id=new_id(now), client_id=client_id, type=kind, status=TransactionStatus.CREATED, currency="UGX",
-            amount_cents=amount_cents, reference=reference, request_digest=digest,
-            provider_reference=provider_reference, late=False, ask_attempts=0, checks=0,
-            created_at=now, updated_at=now, due_at=now, due_source=Source.POLL, **({"fee_cents": 0} | more),
+    def _record(self, wish: CreateTransaction, call: CallContext, digest: str) -> Transaction:
+        if wish.callback_url is not None:
+            require_callable(self._guard, "callback_url", wish.callback_url)
+        is_transfer = wish.type is TransactionType.TRANSFER
+        provider = None
+        if not is_transfer:
+            provider = self._providers.choose(wish.provider, wish.phone_number, wish.amount_cents).name
+        draft = self._recorder.draft(
+            call.client_id, wish.type, wish.amount_cents, wish.reference, digest,
+            phone_number=wish.phone_number, to_phone_number=wish.to_phone_number, provider=provider,
+            account=wish.phone_number if is_transfer else wish.account, idempotency_key=wish.idempotency_key,
+            session_id=wish.session_id, confirmation=wish.confirmation, description=wish.description,
+            metadata=wish.metadata, callback_url=wish.callback_url,
+            request_id=call.request_id,
         )  # fmt: skip
+        legs: list[Leg] = []
+        if wish.to_phone_number is not None:
+            legs = legs_of(draft.row, "move", draft.row.account, wish.to_phone_number, fee_from=draft.row.account)
+        elif wish.type is TransactionType.DISBURSEMENT:
+            legs = hold_of(draft.row)
+        return self._recorder.record(draft, legs)
 
-    def _reserve(self, row: Transaction) -> None:
-        """Hold the amount and its fee on the account that pays."""
-        now, company = row.created_at, PROVIDER_ACCOUNT.format(row.provider)
-        legs = legs_of(row, "hold", row.account, company, fee_from=row.account, now=now)
-        write_entry(row.client_id, row.id, legs, now)
-
-    def _move_at_once(self, row: Transaction, debited: str, credited: str, source: Source) -> None:
-        """Move money that needs no company, and call the transaction succeeded."""
-        now = row.created_at
-        legs = legs_of(row, "move", debited, credited, fee_from=debited, now=now)
-        write_entry(row.client_id, row.id, legs, now)
-        row.status, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, now, None
-        row.save(only=[Transaction.status, Transaction.completed_at, Transaction.due_at])
-        tell(row, source, now)
-
-    def _replay(self, client_id: str, names: _Names, digest: str) -> Recorded | None:
-        """What was recorded under any of the names before. IDEMPOTENCY_KEY_REUSED when it was something else."""
-        reference, idempotency_key, session_id, confirmation = names
-        named = Transaction.reference == reference
-        if idempotency_key is not None:
-            named |= Transaction.idempotency_key == idempotency_key
-        if confirmation is not None:
-            named |= (Transaction.session_id == session_id) & (Transaction.confirmation == confirmation)
-        found = list(Transaction.select().where(Transaction.client_id == client_id, named))
-        if not found:
-            return None
-        if len(found) > 1 or found[0].request_digest != digest:
-            raise ServiceError(
-                Code.IDEMPOTENCY_KEY_REUSED, "The reference or idempotency key was used for a different request"
-            )
-        return Recorded(view_of(found[0]), replayed=True)
-
-    def _winner_of_race(self, client_id: str, names: _Names, digest: str) -> Recorded:
-        """What somebody else recorded under the same name at the same time."""
-        winner = self._replay(client_id, names, digest)
-        if winner is None:
-            raise AssertionError("a constraint refused a transaction that has no twin")
-        return winner
+    def _record_deposit(self, wish: CreateDeposit, call: CallContext, digest: str) -> Transaction:
+        if not Client.select().where(Client.id == wish.client_id).exists():
+            raise ServiceError(Code.NOT_FOUND, "Client not found")
+        draft = self._recorder.draft(
+            wish.client_id, TransactionType.DEPOSIT, wish.amount_cents, wish.reference, digest,
+            account=MAIN_ACCOUNT, description=wish.description, request_id=call.request_id,
+        )  # fmt: skip
+        legs = legs_of(draft.row, "move", DEPOSITS_ACCOUNT, MAIN_ACCOUNT, fee_from=DEPOSITS_ACCOUNT)
+        return self._recorder.record(draft, legs, Source.OPERATOR)
 
 
-_Names = tuple[str, str | None, str | None, str | None]
-_NAMES = ("idempotency_key", "session_id", "confirmation", "wait")
+# The names are compared by themselves, and how long a wish waits changes nothing about it.
+_CONTENT = tuple(
+    field.name
+    for field in fields(CreateTransaction)
+    if field.name not in ("idempotency_key", "session_id", "confirmation", "wait")
+)
+
+
+def find_transaction(transaction_id: str, call: CallContext) -> Transaction:
+    """One of the client's transactions. TRANSACTION_NOT_FOUND also for somebody else's."""
+    row: Transaction | None = None
+    if is_id(transaction_id):
+        row = Transaction.get_or_none(Transaction.id == transaction_id, Transaction.client_id == call.client_id)
+    if row is None:
+        raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
+    return row
 
 
 def _refuse_contradictions(wish: CreateTransaction) -> None:
@@ -323,15 +200,3 @@ def _refuse_contradictions(wish: CreateTransaction) -> None:
         raise ServiceError(Code.INVALID_REQUEST, "provider: A transfer moves within this service and has none.")
     if wish.account not in (MAIN_ACCOUNT, wish.phone_number):
         raise ServiceError(Code.INVALID_REQUEST, "account: A transfer debits the account of phone_number.")
-
-
-def _given_back_cents(original: Transaction) -> int:
-    """What refunds of a collection have given back or are about to."""
-    refunds = Transaction.select(Transaction.amount_cents).where(
-        Transaction.refund_of == original.id, Transaction.status.in_(_GIVEN_BACK)
-    )
-    return sum(refund.amount_cents for refund in refunds)
-
-
-def _digest(content: dict[str, object]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

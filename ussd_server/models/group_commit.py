@@ -1,0 +1,115 @@
+"""Group commit: what callers bring at the same time is written in one transaction, and each hears of its own."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from threading import Lock
+from typing import Generic, TypeVar
+
+from peewee import OperationalError
+
+from ussd_server.models.base import DATABASE_TROUBLE, was_rolled_back
+
+Item = TypeVar("Item")
+
+
+class _Word(Enum):
+    """What a caller is told."""
+
+    LEAD = auto()
+    COMMITTED = auto()
+    ALONE = auto()
+    UNKNOWN = auto()
+
+
+class _Place(Generic[Item]):
+    """A caller's place in the line; `wait` ends when it is told something."""
+
+    __slots__ = ("_told", "item", "word")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.word = _Word.UNKNOWN
+        self._told = Lock()
+        self._told.acquire()
+
+    def tell(self, word: _Word) -> None:
+        self.word = word
+        self._told.release()
+
+    def wait(self) -> None:
+        self._told.acquire()
+
+
+class GroupCommit(Generic[Item]):
+    """Commits items of many threads.
+
+    A caller who finds nobody writing writes at once, so an idle service waits for nothing. Whoever comes meanwhile
+    stands in line; the first of them writes for all when the one before has finished. There is no timer and no thread.
+    """
+
+    def __init__(self, write: Callable[[Sequence[Item]], None], most: int = 64) -> None:
+        """`write` commits items in one transaction, all of them or none; it gets at most `most` at a time."""
+        self._write = write
+        self._most = most
+        self._lock = Lock()
+        self._line: deque[_Place[Item]] = deque()
+        self._is_led = False
+
+    def commit(self, item: Item) -> None:
+        """Return when `item` is committed, or raise what `write` raises for it.
+
+        When items that were written together are refused, each is written by itself, by its own caller: nobody hears of
+        what was wrong with another's. When the database is in trouble, all who wait for it hear of that, as
+        OperationalError: what they brought may have been committed or not, as with every lost answer.
+        """
+        place = _Place(item)
+        with self._lock:
+            leads, self._is_led = not self._is_led, True
+            if not leads:
+                self._line.append(place)
+        if not leads:
+            place.wait()
+            leads = place.word is _Word.LEAD
+        if leads:
+            self._lead(place)
+        if place.word is _Word.ALONE:
+            self._write([item])
+        elif place.word is _Word.UNKNOWN:
+            raise OperationalError("the database was in trouble when this was written together with others")
+
+    def _lead(self, own: _Place[Item]) -> None:
+        """Write what stands in line, tell everybody how it went, and let the next one lead."""
+        together = [own]
+        word = _Word.UNKNOWN
+        try:
+            self._step_up(together, self._most)
+            self._write([place.item for place in together])
+            word = _Word.COMMITTED
+        except Exception as error:
+            if isinstance(error, DATABASE_TROUBLE) and not was_rolled_back(error):
+                # Those who came meanwhile would only wait for the same trouble, one group after another.
+                self._step_up(together, len(self._line) + len(together))
+                raise
+            if len(together) == 1:
+                raise
+            word = _Word.ALONE
+        finally:
+            own.word = word
+            for place in together[1:]:
+                place.tell(word)
+            self._hand_over()
+
+    def _step_up(self, together: list[_Place[Item]], most: int) -> None:
+        with self._lock:
+            while self._line and len(together) < most:
+                together.append(self._line.popleft())
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            self._is_led = bool(self._line)
+            following = self._line.popleft() if self._line else None
+        if following is not None:
+            following.tell(_Word.LEAD)
