@@ -19,10 +19,11 @@ _SYSTEM_VERSIONS = Path("/usr/lib/postgresql")
 class PostgresServer:
     """A PostgreSQL process of the tests' own, on loopback.
 
-    Unless `is_durable`, it may lose everything in a crash of the machine, which makes it faster.
+    Unless `is_durable`, it may lose everything in a crash of the machine, which makes it faster. `replica_of` makes
+    it a streaming replica of another one.
     """
 
-    def __init__(self, folder: Path, *, is_durable: bool = False) -> None:
+    def __init__(self, folder: Path, *, is_durable: bool = False, replica_of: PostgresServer | None = None) -> None:
         self._folder = folder
         self._durability = [] if is_durable else ["-c", "fsync=off", "-c", "full_page_writes=off"]
         self._data = folder / "data"
@@ -31,10 +32,14 @@ class PostgresServer:
         if self._as:
             _let_others_pass(folder)
             shutil.chown(folder, "nobody")
+        begin = (
+            ["initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C"]
+            if replica_of is None
+            else ["pg_basebackup", "-D", self._data, "-d", replica_of.url, "--write-recovery-conf", "--checkpoint=fast"]
+        )
         subprocess.run(
-            [binaries() / "initdb", "-D", self._data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C"],
-            check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as,
-        )  # fmt: skip
+            [binaries() / begin[0], *begin[1:]], check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as
+        )
         self._postgres = binaries() / "postgres"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

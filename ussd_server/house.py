@@ -12,6 +12,7 @@ from ussd_server.adapters.providers.prediction import predict
 from ussd_server.adapters.transport import Transport
 from ussd_server.companies import build_companies
 from ussd_server.models.base import DATABASE_TROUBLE, database_now, open_database, release_connection
+from ussd_server.models.replica import Replica, use_replica
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import Keyring
@@ -19,6 +20,7 @@ from ussd_server.rpc.kill_points import kill_point
 from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
 from ussd_server.rpc.logs import logger
 from ussd_server.rpc.noticeboard import Noticeboard
+from ussd_server.rpc.observe import note_replica
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.api_keys import ApiKeyService
 from ussd_server.services.audit import AuditService
@@ -113,6 +115,11 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     open_database(
         settings.database_url,
         max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 4,
+    )
+    use_replica(
+        Replica(settings.replica_url, settings.threads, settings.replica_lag_seconds, note_replica)
+        if settings.replica_url
+        else None
     )
     keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
     storage = SlidingLogStorage(settings.redis_url)

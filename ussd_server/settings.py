@@ -49,6 +49,8 @@ class Settings:
     companies: CompanySettings = field(default_factory=CompanySettings)
     provider_timeout_seconds: int = 20
     public_url: str | None = None
+    replica_url: str | None = None
+    replica_lag_seconds: int = 5
     kill_point: str | None = None
     keep_sessions_days: int = 90
     keep_deliveries_days: int = 30
@@ -108,6 +110,8 @@ def read_settings() -> Settings:
         # Less than half of the lease under which a worker asks.
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
         public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
+        replica_url=env.str("REPLICA_URL", None),
+        replica_lag_seconds=env.int("REPLICA_LAG_SECONDS", 5, validate=validate.Range(1, 60)),
         kill_point=env.str("KILL_POINT", None),
         keep_sessions_days=env.int("KEEP_SESSIONS_DAYS", 90, validate=validate.Range(1, 36_500)),
         keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
@@ -148,6 +152,11 @@ def _malformed(settings: Settings) -> list[str]:
         problems.append("USSD_BIND: must be an address and a port, such as 127.0.0.1:8000")
     if urlsplit(settings.database_url).scheme not in ("sqlite", "postgresql", "postgres"):
         problems.append("USSD_DATABASE_URL: must begin with sqlite:/// or postgresql://")
+    if settings.replica_url is not None:
+        if settings.database_url.startswith("sqlite"):
+            problems.append("USSD_REPLICA_URL: only PostgreSQL has replicas, and USSD_DATABASE_URL names SQLite")
+        elif urlsplit(settings.replica_url).scheme not in ("postgresql", "postgres"):
+            problems.append("USSD_REPLICA_URL: must begin with postgresql://")
     if not is_address(settings.redis_url):
         problems.append(
             "USSD_REDIS_URL: must be redis://host:port/db, rediss://..., unix:///path, "

@@ -19,6 +19,7 @@ from ussd_server.companies import build_companies
 from ussd_server.messages.providers import Direction
 from ussd_server.models.base import close_connections, database_now, open_database
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.replica import Replica
 from ussd_server.models.schema import UnsupportedDatabaseError, check_version, missing_migrations
 from ussd_server.rpc.keyring import Keyring, Ring
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect, hosts_of
@@ -151,20 +152,38 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Finding]:
         yield Finding("clock", f"{difference:.0f} s away from the database's", mend)
     else:
         yield Finding("clock", "agrees with the database's")
+    if settings.replica_url:
+        yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
+
+
+def examine_replica(url: str, most_lag_seconds: int) -> Finding:
+    """Whether there is a replica at an address, and how far it is behind."""
+    replica = Replica(url, _CONNECTIONS, most_lag_seconds, lambda _: None)
+    lag = replica.lag_seconds()
+    replica.close()
+    if lag is None:
+        mend = "Start it as a standby of the database, or correct USSD_REPLICA_URL."
+        return Finding("replica", "it does not answer as a replica", mend)
+    if lag > most_lag_seconds:
+        mend = "See whether it still receives from the primary; until then lists are read from there."
+        return Finding("replica", f"{lag:.0f} s behind", mend)
+    return Finding("replica", f"{lag:.1f} s behind")
 
 
 def _lines_in_clear(settings: Settings) -> Iterator[Finding]:
     """The servers on other machines to which we would speak without TLS."""
-    if not settings.database_url.startswith("sqlite"):
+    for setting, url in (("USSD_DATABASE_URL", settings.database_url), ("USSD_REPLICA_URL", settings.replica_url)):
+        if url is None or url.startswith("sqlite"):
+            continue
         try:
-            named = conninfo_to_dict(settings.database_url)
+            named = conninfo_to_dict(url)
         except ProgrammingError:
             named = {}
         hosts = str(named.get("host") or named.get("hostaddr") or "").split(",")
         is_elsewhere = any(not host.startswith(("/", "@")) and host not in LOCAL_HOSTS for host in hosts)
         if is_elsewhere and named.get("sslmode") not in ("require", "verify-ca", "verify-full"):
             mend = "Put ?sslmode=verify-full behind it, and sslrootcert=FILE for an authority of your own."
-            yield Finding("USSD_DATABASE_URL", "leads to another machine without demanding TLS", mend)
+            yield Finding(setting, "leads to another machine without demanding TLS", mend)
     is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
     in_clear = not settings.redis_url.startswith("rediss:") and "ssl=" not in urlsplit(settings.redis_url).query
     if is_elsewhere and in_clear:

@@ -110,17 +110,22 @@ def open_database(url: str, max_connections: int) -> None:
             pragmas={"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": 4000},
         )
     elif scheme in ("postgresql", "postgres"):
-        chosen = _Postgres(
-            url,
-            max_connections=max_connections,
-            timeout=_CONNECT_TIMEOUT_SECONDS,
-            connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-            options=f"-c statement_timeout={_STATEMENT_TIMEOUT_MS} -c lock_timeout={_LOCK_TIMEOUT_MS} "
-            f"-c idle_in_transaction_session_timeout={2 * _STATEMENT_TIMEOUT_MS} -c timezone=UTC",
-        )
+        chosen = postgres_at(url, max_connections)
     else:
         raise ValueError("the database address must begin with sqlite:/// or postgresql://")
     database.initialize(chosen)
+
+
+def postgres_at(url: str, max_connections: int) -> Any:
+    """A pool of connections to a PostgreSQL; nothing is connected yet."""
+    return _Postgres(
+        url,
+        max_connections=max_connections,
+        timeout=_CONNECT_TIMEOUT_SECONDS,
+        connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+        options=f"-c statement_timeout={_STATEMENT_TIMEOUT_MS} -c lock_timeout={_LOCK_TIMEOUT_MS} "
+        f"-c idle_in_transaction_session_timeout={2 * _STATEMENT_TIMEOUT_MS} -c timezone=UTC",
+    )
 
 
 def is_postgres() -> bool:

@@ -10,6 +10,7 @@ _log = logger("ussd_server.calls")
 _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
 _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
+_replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
 
 
@@ -28,3 +29,12 @@ def count_unshared_limit() -> None:
 def note_redis(away: bool) -> None:
     """Remember whether this process is without Redis."""
     _redis_away.set(away)
+
+
+def note_replica(away: bool) -> None:
+    """Log and remember whether this process is without the replica that it is meant to read lists from."""
+    _replica_away.set(away)
+    if away:
+        _log.warning("the replica is away or too far behind: lists are read from the primary")
+    else:
+        _log.warning("the replica is back: lists are read from it again")

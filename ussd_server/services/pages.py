@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.models.base import is_id, new_id_floor
+from ussd_server.models.replica import rows_that_may_lag
 from ussd_server.rpc.tokens import Tokens
 
 
@@ -18,16 +19,21 @@ def of_period(rows: Any, table: Any, from_at: datetime | None, to_at: datetime |
     return rows
 
 
-def page_of(rows: Any, table: Any, cursor: str | None, limit: int, tokens: Tokens) -> tuple[list[Any], str | None]:
+def page_of(
+    rows: Any, table: Any, cursor: str | None, limit: int, tokens: Tokens, *, may_lag: bool = True
+) -> tuple[list[Any], str | None]:
     """The `limit` newest rows behind `cursor` and the cursor of the next page, None on the last.
 
-    Its cost does not grow with what stands before it. INVALID_REQUEST for a cursor that is not of this list.
+    Its cost does not grow with what stands before it. Where there is a replica, it is asked: a page `may_lag` by some
+    seconds, unless somebody wants to know by it whether something was recorded. INVALID_REQUEST for a cursor that is
+    not of this list.
     """
     kind = table._meta.table_name
     if cursor is not None:
         position = tokens.read_cursor(kind, cursor)
         assert is_id(position)
         rows = rows.where(table.id < position)
-    found = list(rows.order_by(table.id.desc()).limit(limit + 1))
+    newest = rows.order_by(table.id.desc()).limit(limit + 1)
+    found = rows_that_may_lag(newest) if may_lag else list(newest)
     shown = found[:limit]
     return shown, tokens.cursor(kind, shown[-1].id) if len(found) > limit else None

@@ -120,7 +120,9 @@ class TransactionService:
             if value is not None:
                 rows = rows.where(column == value)
         rows = of_period(rows, Transaction, wish.from_at, wish.to_at)
-        found, next_cursor = page_of(rows, Transaction, wish.cursor, wish.limit, self._tokens)
+        # Who looks for a reference wants to know whether it was recorded.
+        may_lag = wish.reference is None
+        found, next_cursor = page_of(rows, Transaction, wish.cursor, wish.limit, self._tokens, may_lag=may_lag)
         return TransactionPage(tuple(map(view_of, found)), next_cursor)
 
     def _watch(self, transaction_id: str, seconds: int, is_over: Callable[[Transaction], bool]) -> Transaction:
