@@ -19,7 +19,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.conversations import Conversations
+from ussd_server.services.sessions import Sessions
 
 Dial = Callable[..., str]
 
@@ -263,7 +263,7 @@ def test_trouble_inside_is_a_polite_screen_in_the_persons_language(
     at("")
     at("3")
     at("3*2")
-    monkeypatch.setattr(Conversations, "go_on", _fail)
+    monkeypatch.setattr(Sessions, "write", _fail)
     assert at("3*2*4") == "END Nsonyiwa, tekisobose. Gezaako nate oluvannyuma."
     assert "9931" not in caplog.text
     assert "ValueError" in caplog.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -11,12 +11,14 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
-from tests.shop import CODE, PHONE, Shop
-from ussd_server.house import Services
+from tests.shop import CODE, OPERATOR, PHONE, Shop
+from ussd_server.app import create_app
+from ussd_server.house import Services, build_services
 from ussd_server.models.base import database, is_postgres
+from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
-
-Send = Callable[..., list[str]]
+from ussd_server.services.recollection import Recollection
+from ussd_server.settings import Settings
 
 READ, WRITE = "SELECT", "UPDATE"
 
@@ -45,40 +47,112 @@ def overheard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         yield words
 
 
-@pytest.fixture
-def send(house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> Send:
-    """Post a step and give what it asked of the database."""
-    path = Shop(house).channel.gateway_path
-    web.post(path, data={})  # From here on the channel is known.
+class Process:
+    """A web process: posts a step to it and gives what that asked of the database."""
 
-    def post(text: str, answer: str, session: str = "ATUid_1") -> list[str]:
+    def __init__(self, house: Services, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._web = create_app(house).test_client()
+        self._path = path
+        self._monkeypatch = monkeypatch
+        self._web.post(path, data={})  # From here on the channel is known.
+
+    def __call__(self, text: str, answer: str, session: str = "ATUid_1") -> list[str]:
         form = {"sessionId": session, "phoneNumber": PHONE, "networkCode": "64110", "serviceCode": CODE, "text": text}
-        with overheard(monkeypatch) as words:
-            assert web.post(path, data=form).text.startswith(answer)
+        with overheard(self._monkeypatch) as words:
+            reply = self._web.post(self._path, data=form)
+            assert reply.text.startswith(answer), reply.text
         return words
 
-    return post
+
+@pytest.fixture
+def shop(house: Services) -> Shop:
+    return Shop(house)
 
 
-def test_a_step_is_one_read_and_one_write_from_the_first_to_the_last(send: Send) -> None:
+@pytest.fixture
+def send(house: Services, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Process:
+    """The process that most steps come to."""
+    return Process(house, shop.channel.gateway_path, monkeypatch)
+
+
+@pytest.fixture
+def elsewhere(
+    send: Process, settings: Settings, clock: MovableClock, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Process]:
+    """Another process of the same service."""
+    house = build_services(settings, clock)
+    yield Process(house, shop.channel.gateway_path, monkeypatch)
+    house.limiter.close()
+
+
+# The news of the end goes along in PostgreSQL's one statement; in SQLite, which is no journey away, beside it.
+def last_write() -> list[str]:
+    return ["WITH"] if is_postgres() else ["BEGIN", WRITE, "INSERT", "COMMIT"]
+
+
+def test_a_step_is_one_read_and_one_write_from_the_first_to_the_last(send: Process, elsewhere: Process) -> None:
     send("", "CON Welcome", session="ATUid_0")
     send("1", "CON Enter amount", session="ATUid_0")
     assert send("", "CON Welcome") == [READ, "INSERT"]
-    assert send("4", "CON Enter your voucher") == [READ, WRITE]
+    assert elsewhere("4", "CON Enter your voucher") == [READ, WRITE]
     assert send("4*1234", "CON Your voucher was noted") == [READ, WRITE]
-    # The news of the end goes along in PostgreSQL's one statement; in SQLite, which is no journey away, beside it.
-    last = ["WITH"] if is_postgres() else ["BEGIN", WRITE, "INSERT", "COMMIT"]
-    assert send("4*1234*1", "END Goodbye") == [READ, *last]
+    assert elsewhere("4*1234*1", "END Goodbye") == [READ, *last_write()]
 
 
-def test_a_repeat_is_one_read(send: Send) -> None:
+def test_a_step_that_comes_to_the_same_process_again_is_one_write(send: Process) -> None:
+    send("", "CON Welcome", session="ATUid_0")
+    assert send("", "CON Welcome") == [READ, "INSERT"]
+    assert send("4", "CON Enter your voucher") == [WRITE]
+    assert send("4*1234", "CON Your voucher was noted") == [WRITE]
+    assert send("4*1234*1", "END Goodbye") == last_write()
+
+
+def test_a_step_with_a_deed_is_read_before_it_is_claimed(send: Process) -> None:
+    for text in ("", "1", "1*5000"):
+        send(text, "CON")
+    assert send("1*5000*1", "END Approve")[:2] == [READ, WRITE]
+
+
+def test_what_another_process_answered_is_never_answered_twice(send: Process, elsewhere: Process) -> None:
+    send("", "CON Welcome")
+    send("1", "CON Enter amount")
+    elsewhere("1*5000", "CON Pay UGX 5,000?")
+    assert send("1*5000", "CON Pay UGX 5,000?") == [WRITE, READ], "the write that found it changed wrote nothing"
+    elsewhere("1*5000*0", "CON Enter amount")
+    assert send("1*5000*0*700", "CON Pay UGX 700?") == [READ, WRITE]
+    assert UssdSession.get().turn == 4
+
+
+@pytest.mark.parametrize("which", ["client", "channel"])
+def test_a_remembered_session_ends_with_its_client_and_its_channel(
+    which: str, send: Process, shop: Shop, web: FlaskClient, house: Services
+) -> None:
+    send("", "CON Welcome")
+    if which == "client":
+        Client.update(is_active=False).where(Client.id == shop.client_id).execute()
+    else:
+        house.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    before = UssdSession.get().turn
+    assert send("1", "END Sorry" if which == "client" else '{"success":false,"error":"NOT_FOUND"') == [WRITE, READ]
+    assert UssdSession.get().turn == before
+
+
+def test_only_so_many_sessions_are_remembered() -> None:
+    remembered = Recollection(most=2)
+    for number in range(3):
+        remembered.keep(UssdSession(channel_id="c", provider_session_id=str(number)))
+    assert [remembered.take("c", str(number)) is None for number in range(3)] == [True, False, False]
+    assert remembered.take("c", "2") is None, "what was taken belongs to the taker alone"
+
+
+def test_a_repeat_is_one_read(send: Process) -> None:
     send("", "CON Welcome")
     send("1", "CON Enter amount")
     assert send("1", "CON Enter amount") == [READ]
     assert send("", "CON Welcome") == [READ]
 
 
-def test_a_call_that_may_be_continued_costs_one_read_more(send: Send, clock: MovableClock) -> None:
+def test_a_call_that_may_be_continued_costs_one_read_more(send: Process, clock: MovableClock) -> None:
     for text in ("", "1", "1*5000"):
         send(text, "CON")
     clock.advance(181)
@@ -86,7 +160,7 @@ def test_a_call_that_may_be_continued_costs_one_read_more(send: Send, clock: Mov
     assert first == [READ, READ, READ, "INSERT"], "the session itself, and whether it ordered a payment"
 
 
-def test_a_step_changes_no_index(send: Send) -> None:
+def test_a_step_changes_no_index(send: Process) -> None:
     send("", "CON Welcome")
     begun = UssdSession.get().__data__
     for text in ("1", "1*5000", "1*5000*0"):

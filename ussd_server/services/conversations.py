@@ -106,13 +106,20 @@ class Conversations:
         self, row: UssdSession, entry: str, arrived: Arrived, errand: Errand, channel: Channel = STANDARD
     ) -> UssdSession | None:
         """Answer an entry; None when somebody else answered it, or the session ended, in the meantime."""
-        document = published_document(row.menu_id, row.menu_version)
-        turn = enter(document, state_of(row), entry, channel)
+        turn = _answer(row, entry, channel)
         if turn.deed is not None:
             if not self._sessions.claim(row):
                 return None
             turn = self._carry_out(row, turn, errand, channel)
         return row if self._sessions.write(row, turn, arrived, errand.transaction_id) else None
+
+    def go_on_from_memory(self, row: UssdSession, entry: str, arrived: Arrived, channel: Channel) -> bool:
+        """Answer an entry to a session as it is remembered. False, and nothing is done, where that was not the truth.
+
+        What needs a deed is not done from memory either: the row is as it was then, and otherwise spoiled.
+        """
+        turn = _answer(row, entry, channel)
+        return turn.deed is None and self._sessions.write(row, turn, arrived, is_remembered=True)
 
     def find_opening(self, service_code: str, client_id: str | None, phone_number: str) -> Opening | None:
         """Who answers a code, of one client or of any; None when nobody's menu does, or its client is disabled."""
@@ -177,6 +184,10 @@ class Conversations:
         lately = self._clock.now() - last.last_seen_at <= timedelta(seconds=RESUME_SECONDS)
         far = last.turn >= _FEWEST_TURNS_TO_RESUME
         return last if lately and far and (broke_off or under_way or unseen) else None
+
+
+def _answer(row: UssdSession, entry: str, channel: Channel) -> Turn:
+    return enter(published_document(row.menu_id, row.menu_version), state_of(row), entry, channel)
 
 
 def facts_of(row: UssdSession) -> SessionFacts:

@@ -38,6 +38,7 @@ from ussd_server.services.arrivals import classify
 from ussd_server.services.channels import ChannelService
 from ussd_server.services.conversations import Conversations, Dialled, Opening, opening_of, with_opening
 from ussd_server.services.deeds import Errand
+from ussd_server.services.recollection import Recollection
 from ussd_server.services.sessions import Arrived, Patience, Sessions
 from ussd_server.services.transcripts import screen_of
 
@@ -126,6 +127,7 @@ class GatewayService:
         self._sessions = sessions
         self._conversations = conversations
         self._limiter = limiter
+        self._recollection = Recollection()
 
     def answer(self, adapter: str, secret: str, request: GatewayRequest, request_id: str) -> GatewayReply:
         """Answer one call in the company's own language. Nothing is refused but a path that is nobody's: NOT_FOUND."""
@@ -177,6 +179,9 @@ class GatewayService:
 
     def _take(self, phone_call: PhoneCall) -> Screen:
         """Tell what a step is, and do it or repeat it; a step that somebody else is working on is waited for."""
+        screen = self._recall(phone_call)
+        if screen is not None:
+            return screen
         patience = Patience()
         row = self._find(phone_call)
         if phone_call.step.kind in _OVER:
@@ -206,7 +211,37 @@ class GatewayService:
                 row = self._open(row, phone_call, (), from_start=True)
             case _:
                 raise NoScreenError
-        return None if row is None else screen_of(row.turns[-1])
+        return None if row is None else self._shown(row)
+
+    def _recall(self, phone_call: PhoneCall) -> Screen | None:
+        """Answer the next entry of a session that this process remembers; None when it has to be looked up.
+
+        Only companies that send the history or number their steps let a new entry be told from a repeat without that.
+        """
+        step = phone_call.step
+        if step.kind is not StepKind.INPUT or not (step.cumulative or step.sequence is not None):
+            return None
+        row = self._recollection.take(phone_call.channel.channel_id, step.provider_session_id)
+        if row is None or self._sessions.is_over(row):
+            return None
+        match classify(row, row.turn, step, self._sessions):
+            # What looks like a star that was typed may be a step that another process answered.
+            case Entry(text=text) if not (step.cumulative and "*" in text):
+                self._know(row, phone_call)
+                if self._conversations.go_on_from_memory(row, text, phone_call.arrived, phone_call.carrier):
+                    return self._shown(row)
+        return None
+
+    def _shown(self, row: UssdSession) -> Screen:
+        """The last screen of a session that was just written."""
+        if row.status == SessionStatus.ACTIVE:
+            self._recollection.keep(row)
+        return screen_of(row.turns[-1])
+
+    def _know(self, row: UssdSession, phone_call: PhoneCall) -> None:
+        """Note what a screen for trouble would need."""
+        phone_call.language = row.language or phone_call.language
+        phone_call.had_paid = row.transaction_id is not None
 
     def _open(
         self, before: UssdSession | None, phone_call: PhoneCall, entries: tuple[str, ...], *, from_start: bool = False
@@ -253,8 +288,7 @@ class GatewayService:
             return None
         if not row.client_is_active:
             raise NoScreenError
-        phone_call.language = row.language or phone_call.language
-        phone_call.had_paid = row.transaction_id is not None
+        self._know(row, phone_call)
         return row  # type: ignore[no-any-return]
 
     def _hang_up(self, row: UssdSession | None, kind: StepKind) -> Screen:

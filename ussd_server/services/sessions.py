@@ -8,9 +8,10 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
-from peewee import IntegrityError
+from peewee import IntegrityError, fn
 
 from ussd_server.menus.gsm7 import measure
 from ussd_server.menus.state import State, Turn
@@ -18,9 +19,10 @@ from ussd_server.menus.turns import AnsweredText, Digest
 from ussd_server.messages.gateways import Action
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.base import for_update, is_postgres, iso_milliseconds, new_id, unit_of_work
+from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.prepared import Prepared, blank
-from ussd_server.models.ussd import SubscriberLanguage, UssdSession
+from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import HouseKey, Keyring, Ring
 from ussd_server.services.events import insert_event, new_event, told_with
@@ -80,11 +82,12 @@ class Sessions:
     def new_row(self, **facts: Any) -> UssdSession:
         """A session that has not answered anything yet; not written."""
         now = self._clock.now()
-        return UssdSession(
-            id=new_id(now), status=SessionStatus.ACTIVE, turn=0, state={}, turns=[], node="", message="",
-            action=Action.CONTINUE, created_at=now, last_seen_at=now, expires_at=now + self._idle,
-            due_at=now + self._idle, **facts,
-        )  # fmt: skip
+        facts |= {
+            "id": new_id(now), "status": SessionStatus.ACTIVE, "turn": 0, "state": {}, "turns": [], "node": "",
+            "message": "", "action": Action.CONTINUE, "created_at": now, "last_seen_at": now,
+            "expires_at": now + self._idle, "due_at": now + self._idle,
+        }  # fmt: skip
+        return UssdSession(**dict.fromkeys(UssdSession._meta.fields) | facts)
 
     def insert_claimed(self, row: UssdSession) -> bool:
         """Write a new session whose first screen needs deeds. False as `insert_answered`."""
@@ -108,17 +111,28 @@ class Sessions:
         row.working_token = token
         return True
 
-    def write(self, row: UssdSession, turn: Turn, arrived: Arrived, transaction_id: str | None) -> bool:
-        """Write a step's answer. False, and nothing is written, when the session has moved on or ended meanwhile."""
+    def write(
+        self,
+        row: UssdSession,
+        turn: Turn,
+        arrived: Arrived,
+        transaction_id: str | None = None,
+        *,
+        is_remembered: bool = False,
+    ) -> bool:
+        """Write a step's answer. False, and nothing is written, when the session has moved on or ended meanwhile.
+
+        One that was remembered, not read, is written only while its channel is open and its client active.
+        """
         before = {"turn_read": row.turn, "my_token": row.working_token, "now": self._clock.now()}
-        is_claimed = row.working_token is not None
+        proof = _BY_CLAIM if row.working_token is not None else _AS_REMEMBERED if is_remembered else _AS_READ
         self._take(row, turn, arrived, transaction_id)
         event = new_event(*news_of_end(row), row.ended_at) if row.ended_at is not None else {}
         tells_at_once = bool(event) and is_postgres()
         # Alone, one statement is a unit of work by itself, and saves two trips to the database.
         is_alone = turn.language_chosen is None and (tells_at_once or not event)
         with nullcontext() if is_alone else unit_of_work():
-            if not _WRITES[is_claimed, tells_at_once].run(**row.__data__, **before, **event):
+            if not _WRITES[proof, tells_at_once].run(**row.__data__, **before, **event):
                 return False
             if event and not tells_at_once:
                 insert_event(event)
@@ -177,7 +191,7 @@ class Sessions:
                 if row.key_id is not None and not for_update(ApiKey.select().where(ApiKey.id == row.key_id)).exists():
                     # The key was deleted after the door had let the call through, and its sessions have been ended.
                     return False
-                _INSERT.run(**dict.fromkeys(UssdSession._meta.fields) | row.__data__)
+                _INSERT.run(**row.__data__)
                 if language_chosen is not None:
                     _remember_language(row, language_chosen)
                 if row.ended_at is not None:
@@ -246,25 +260,35 @@ def _unchanged(session_id: Any, turn: Any, now: Any) -> tuple[Any, ...]:
 _INSERT = Prepared(lambda: UssdSession.insert({field: blank(field) for field in UssdSession._meta.sorted_fields}))
 
 
-def _write(*, is_claimed: bool) -> Any:
-    """Write a step's answer where nobody was faster: by the turn that was read, or by the claim that was made."""
-    unchanged = _unchanged(
-        blank(UssdSession.id), blank(UssdSession.turn, "turn_read"), blank(UssdSession.working_until, "now")
-    )
-    mine = (
-        UssdSession.id == blank(UssdSession.id),
-        _UNDER_WAY,
-        UssdSession.working_token == blank(UssdSession.working_token, "my_token"),
-    )
-    return UssdSession.update({field: blank(field) for field in _WRITTEN}).where(*(mine if is_claimed else unchanged))
+# What proves that a step may be written: the turn that was read, the turn that was remembered with what is always
+# checked when a session is read, or the claim that was made.
+_AS_READ, _AS_REMEMBERED, _BY_CLAIM = range(3)
 
 
-# By whether the step was claimed, and whether the news that the session is over goes along.
+def _write(proof: int) -> Any:
+    """Write a step's answer where nobody was faster."""
+    if proof == _BY_CLAIM:
+        mine = UssdSession.working_token == blank(UssdSession.working_token, "my_token")
+        conditions: tuple[Any, ...] = (UssdSession.id == blank(UssdSession.id), _UNDER_WAY, mine)
+    else:
+        turn, now = blank(UssdSession.turn, "turn_read"), blank(UssdSession.working_until, "now")
+        conditions = _unchanged(blank(UssdSession.id), turn, now)
+    if proof == _AS_REMEMBERED:
+        channel = Channel.select(Channel.id).where(Channel.id == blank(UssdSession.channel_id), Channel.is_active)
+        client = Client.select(Client.id).where(Client.id == blank(UssdSession.client_id), Client.is_active)
+        conditions = (*conditions, fn.EXISTS(channel), fn.EXISTS(client))
+    return UssdSession.update({field: blank(field) for field in _WRITTEN}).where(*conditions)
+
+
+def _last_write(proof: int) -> Any:
+    """The same with the news that the session is over."""
+    return told_with(_write(proof).returning(UssdSession.id))
+
+
 _WRITES = {
-    (False, False): Prepared(lambda: _write(is_claimed=False)),
-    (True, False): Prepared(lambda: _write(is_claimed=True)),
-    (False, True): Prepared(lambda: told_with(_write(is_claimed=False).returning(UssdSession.id))),
-    (True, True): Prepared(lambda: told_with(_write(is_claimed=True).returning(UssdSession.id))),
+    (proof, tells): Prepared(partial(_last_write if tells else _write, proof))
+    for proof in (_AS_READ, _AS_REMEMBERED, _BY_CLAIM)
+    for tells in (False, True)
 }
 
 
