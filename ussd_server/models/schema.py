@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
+from peewee import OperationalError
 from playhouse.migrations import Runner
 
 from ussd_server.models.base import database, is_postgres, release_connection, unhurried
@@ -27,6 +30,10 @@ _TYPES = {
         "{strict}": "STRICT", "{strict_by_key}": "STRICT, WITHOUT ROWID",
     },
 }  # fmt: skip
+_LOCK_TIMEOUT_MS = 1000
+_TRIES = 60
+_PAUSE_SECONDS = 1
+_LOOK_AGAIN_SECONDS = 0.1
 _SQLITE_WIDTHS = (("bigint", "integer"),)
 # The oldest that the tests run on, and the oldest with strict tables.
 _OLDEST_POSTGRES = 15
@@ -62,9 +69,23 @@ def migrate() -> list[str]:
         database.connect(reuse_if_open=True)
         check_version()
         with _one_at_a_time():
-            return list(Runner(database, str(_DIRECTORY)).up())
+            return _apply()
     finally:
         release_connection()
+
+
+def _apply() -> list[str]:
+    """Apply what is missing. Who waits for a table lets nobody else at it, so it gives way and tries again."""
+    missing = missing_migrations()
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            Runner(database, str(_DIRECTORY)).up()
+            break
+        except OperationalError as error:
+            if not tries_left or not isinstance(getattr(error, "orig", None), psycopg.errors.LockNotAvailable):
+                raise
+            time.sleep(_PAUSE_SECONDS)
+    return missing
 
 
 def missing_migrations() -> list[str]:
@@ -90,14 +111,37 @@ def execute_all(db: Any, statements: str, *, separator: str = ";;") -> None:
             db.execute_sql(statement.replace("%", "%%") if is_postgres() else statement)
 
 
+def build_index(db: Any, name: str, definition: str, *, unique: bool = False) -> None:
+    """Build an index; on PostgreSQL beside those who write meanwhile, in a migration that says `atomic = False` there.
+
+    `definition` is the table with its columns. What an earlier try left half built is removed first.
+    """
+    kind = "UNIQUE INDEX" if unique else "INDEX"
+    if not is_postgres():
+        db.execute_sql(f"CREATE {kind} {name} ON {definition}")
+        return
+    # It waits for everybody who began before it, and nobody waits for it.
+    db.execute_sql("SET lock_timeout = 0")
+    db.execute_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+    db.execute_sql(f"CREATE {kind} CONCURRENTLY {name} ON {definition}")
+    db.execute_sql(f"SET lock_timeout = {_LOCK_TIMEOUT_MS}")
+
+
+def drop_index(db: Any, name: str) -> None:
+    """Remove an index that no statement needs any more, in the same manner."""
+    db.execute_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}" if is_postgres() else f"DROP INDEX {name}")
+
+
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
     if is_postgres():
         # A second process may wait here for as long as the first one's migrations take.
         database.execute_sql("SET statement_timeout = 0")
-        database.execute_sql("SET lock_timeout = 0")
         with unhurried():
-            database.execute_sql("SELECT pg_advisory_lock(%s)", (_ADVISORY_LOCK,))
+            # Asked for again and again: a statement that waits would hold up an index that is built beside it.
+            while not database.execute_sql("SELECT pg_try_advisory_lock(%s)", (_ADVISORY_LOCK,)).fetchone()[0]:
+                time.sleep(_LOOK_AGAIN_SECONDS)
+            database.execute_sql(f"SET lock_timeout = {_LOCK_TIMEOUT_MS}")
             try:
                 yield
             finally:

@@ -1,13 +1,13 @@
 """Whole recordings by one call, and names of an operator's deposits beside the names that clients choose."""
 
 from ussd_server.models.base import is_postgres
-from ussd_server.models.schema import execute_all
+from ussd_server.models.schema import build_index, drop_index, execute_all
+
+# PostgreSQL builds an index beside writers outside of every transaction only.
+atomic = not is_postgres()
 
 # A deposit is named by the operator, everything else by its client: neither may take a name away from the other.
-_NAMES = """
-DROP INDEX transactions_reference;;
-CREATE UNIQUE INDEX transactions_reference ON transactions (client_id, reference, (type = 'deposit'))
-"""
+_NAMES = "transactions (client_id, reference, (type = 'deposit'))"
 
 _SQLITE_NAMES = """
 DROP TRIGGER transactions_unreplaced;;
@@ -27,7 +27,7 @@ _ACCOUNT_ID = "SELECT id FROM ledger_accounts AS known WHERE known.client_id = {
 # Everybody waits for names first, then for new accounts, then for accounts, each in one order: nobody can wait for
 # somebody who waits for him.
 _POSTGRES_FUNCTIONS = f"""
-CREATE FUNCTION ledger_post(batch jsonb) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION ledger_post(batch jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO ledger_accounts (id, client_id, name, kind, currency, balance_cents, reserved_cents, created_at)
         SELECT DISTINCT ON (client_id, name) id, client_id, name, kind, 'UGX', 0, 0, created_at
@@ -48,7 +48,7 @@ BEGIN
         FROM jsonb_to_recordset(batch -> 'legs') AS leg (id uuid, client_id uuid, transaction_id uuid, kind text,
             purpose text, debit text, credit text, amount_cents bigint, hold_id uuid, created_at timestamptz);
 END $$;;
-CREATE FUNCTION transactions_record(batch jsonb) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION transactions_record(batch jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (
         SELECT 1 FROM jsonb_to_recordset(batch -> 'fees')
@@ -74,5 +74,6 @@ END $$
 
 
 def up(migrator, db):
-    execute_all(db, _NAMES)
+    build_index(db, "transactions_names", _NAMES, unique=True)
+    drop_index(db, "transactions_reference")
     execute_all(db, _POSTGRES_FUNCTIONS if is_postgres() else _SQLITE_NAMES)
