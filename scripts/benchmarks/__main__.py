@@ -5,13 +5,15 @@ from __future__ import annotations
 import click
 
 from benchmarks.calls import calls
+from benchmarks.everything import everything, verdict
+from benchmarks.growth import growth
 from benchmarks.ledger import ledger
 from benchmarks.pages import pages
 from benchmarks.ussd import ussd
 
 bench = click.Group(
     "bench",
-    commands=[calls, ledger, pages, ussd],
+    commands=[everything, calls, growth, ledger, pages, ussd, verdict],
     help="Measure the service beside the best that its parts can do, and beside what a team would otherwise build.",
 )
 

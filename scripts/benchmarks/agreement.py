@@ -9,7 +9,7 @@ from benchmarks import phones
 from benchmarks.generator import Call
 from benchmarks.probe import Answer, ask
 from benchmarks.requests import Pair, by_key, post_json, request, with_wrong_secret
-from benchmarks.stage import Stage
+from benchmarks.stage import USSD_NODES, Stage
 
 _MOST_IN_A_MINUTE = 100
 # What every program chooses for itself.
@@ -24,7 +24,7 @@ class DisagreementError(Exception):
 def agree(stage: Stage) -> None:
     """Ask every program the same. Raises DisagreementError with both answers when two of them differ."""
     _agree_at_the_door(stage)
-    if "flask" in stage.webs:
+    if "flask" in stage.peer_tenants:
         _agree_about_payments(stage)
         _agree_about_conversations(stage)
         _agree_about_lists(stage)
@@ -33,7 +33,7 @@ def agree(stage: Stage) -> None:
 def _agree_at_the_door(stage: Stage) -> None:
     keys = {"service": stage.tenants.keys["spent"].pop()}
     keys |= {name: peer.keys.pop() for name, peer in stage.peer_tenants.items()}
-    bare = _shown(ask(stage.webs["bare"].port, request("GET", "/", {})))
+    bare = _shown(ask(stage.port("bare"), request("GET", "/", {})))
     for name, pair in keys.items():
         _compare("the right pair", bare, _shown(_enter(stage, name, pair)))
     for what, change in {"a wrong secret": with_wrong_secret, "an unknown key": lambda _: _UNKNOWN}.items():
@@ -45,7 +45,7 @@ def _agree_at_the_door(stage: Stage) -> None:
 
 
 def _enter(stage: Stage, name: str, pair: Pair) -> Answer:
-    return ask(stage.webs[name].port, request("GET", "/bench/door", by_key(pair)))
+    return ask(stage.port(name), request("GET", "/bench/door", by_key(pair)))
 
 
 def _agree_about_payments(stage: Stage) -> None:
@@ -59,7 +59,7 @@ def _agree_about_payments(stage: Stage) -> None:
 
 
 def _agree_about_conversations(stage: Stage) -> None:
-    code = stage.switchboard.code_of(stage.ussd_nodes)
+    code = stage.switchboard.code_of(USSD_NODES)
     paths = {"service": stage.switchboard.paths[0], "flask": stage.peer_tenants["flask"].gateway_paths[0]}
     steps = {name: phones.conversation(path, code, choices=(3, 1, 8)) for name, path in paths.items()}
     for ours, theirs in zip(*steps.values(), strict=True):
@@ -104,7 +104,7 @@ def _agree_all(what: str, answers: Iterable[Answer]) -> None:
 
 
 def _agree_both(stage: Stage, what: str, calls: dict[str, Call], shown: Callable[[Answer], Any]) -> None:
-    ours, theirs = (shown(ask(stage.webs[name].port, call.request)) for name, call in calls.items())
+    ours, theirs = (shown(ask(stage.port(name), call.request)) for name, call in calls.items())
     _compare(what, ours, theirs)
 
 

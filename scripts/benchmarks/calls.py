@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import click
 
 from benchmarks.agreement import agree
-from benchmarks.measure import measure_in_turn, row_of
-from benchmarks.report import print_table, write_json
-from benchmarks.stage import PEERS, start_stage
-from benchmarks.targets import TARGETS
+from benchmarks.measure import measure_in_turn, rates_of, row_of
+from benchmarks.report import print_table, spread, write_json
+from benchmarks.servers import Measured
+from benchmarks.stage import PEERS, Stage, start_stage
+from benchmarks.targets import TARGETS, Target
+
+LOAD_SHARE = 0.7
+_LATENCY_RUNS, _LATENCY_SECONDS = 3, 3.0
 
 
 @click.command()
@@ -24,6 +30,23 @@ def calls(only: tuple[str, ...], rounds: int, seconds: float, file: Path | None)
     with start_stage([peer for peer in PEERS if any(target.program == peer for target in targets)]) as stage:
         agree(stage)
         seen = measure_in_turn(stage, targets, rounds, seconds)
+        steady = [_measure_latency(stage, target, seen[target.name]) for target in targets if target.is_promised]
     rows = [row_of(target, seen) for target in targets]
     print_table(f"{rounds} rounds of {seconds} s: median (least to greatest)", rows)
-    write_json(file, {"rounds": rounds, "seconds": seconds, "targets": rows})
+    if steady:
+        print_table(f"Latencies at {LOAD_SHARE:.0%} of the highest load, evenly spaced calls", steady)
+    write_json(file, {"rounds": rounds, "seconds": seconds, "targets": rows, "latencies": steady})
+
+
+def _measure_latency(stage: Stage, target: Target, runs: list[Measured]) -> dict[str, Any]:
+    rate = LOAD_SHARE * median(rates_of(runs))
+    outcomes = [
+        stage.servers.run(target.program, target.load(stage, _LATENCY_SECONDS, rate)).outcome
+        for _ in range(_LATENCY_RUNS)
+    ]
+    return {
+        "target": target.name, "calls_per_second": round(rate),
+        "p50_ms": spread(outcome.p50_ms for outcome in outcomes),
+        "p99_ms": spread(outcome.p99_ms for outcome in outcomes),
+        "ratio": spread(outcome.p99_ms / outcome.p50_ms for outcome in outcomes),
+    }  # fmt: skip

@@ -30,15 +30,17 @@ class Call(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What to send to a port of this machine: the calls of each connection, in order, for so many seconds.
+    """What to send to a port of this machine, in order, for so many seconds.
 
-    `repeats` begins a connection's calls again at their end; otherwise running out of them is an error. Every answer
-    must carry the HTTP `status`. `rate` is in requests a second; 0 sends as fast as answers come.
+    `scripts` has one list of calls for each connection, or a single one from which all take the next. What `repeats`
+    begins again at its end; otherwise running out of calls is an error. Every answer must carry the HTTP `status`.
+    `rate` is in requests a second; 0 sends as fast as answers come.
     """
 
     port: int
     scripts: Sequence[Sequence[Call]]
     seconds: float
+    connections: int = 32
     status: int = 200
     repeats: bool = False
     rate: float = 0
@@ -103,8 +105,8 @@ def _serve(pipe: Pipe) -> None:
 class _Line:
     """One connection with its calls."""
 
-    def __init__(self, load: Load, calls: Sequence[Call]) -> None:
-        self._calls = cycle(calls) if load.repeats else iter(calls)
+    def __init__(self, load: Load, calls: Iterator[Call]) -> None:
+        self._calls = calls
         self._status = str(load.status).encode()
         self._received = b""
         self._mark = b""
@@ -156,7 +158,9 @@ class _Run:
 
     def drive(self) -> Outcome:
         """Make the load; answers that come after its end are waited for and not counted."""
-        lines = [_Line(self._load, calls) for calls in self._load.scripts]
+        scripts = [cycle(calls) if self._load.repeats else iter(calls) for calls in self._load.scripts]
+        shared = scripts * self._load.connections if len(scripts) == 1 else scripts
+        lines = [_Line(self._load, calls) for calls in shared]
         try:
             for line in lines:
                 self._selector.register(line.socket, selectors.EVENT_READ, line)
@@ -210,5 +214,5 @@ class _Run:
         if not ordered:
             raise RuntimeError("there was no answer in time")
         p50, p99 = (1000 * ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.99))
-        late = 0 if self._load.rate else len(self._load.scripts)
+        late = 0 if self._load.rate else self._load.connections
         return Outcome(len(ordered), len(ordered) + late, self._load.seconds, p50, p99, cpu_seconds)

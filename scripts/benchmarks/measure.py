@@ -8,7 +8,8 @@ from statistics import median
 from typing import Any
 
 from benchmarks.report import spread
-from benchmarks.stage import Measured, Stage
+from benchmarks.servers import Measured
+from benchmarks.stage import Stage
 from benchmarks.targets import Target
 
 _WARM_UP_SECONDS = 1.0
@@ -21,7 +22,7 @@ def measure_in_turn(stage: Stage, targets: Sequence[Target], rounds: int, second
     for number in range(1 + rounds):
         for target in targets:
             length = seconds if number else max(seconds, _WARM_UP_SECONDS)
-            measured = stage.run(target.program, target.load(stage, length))
+            measured = stage.servers.run(target.program, target.load(stage, length))
             if number:
                 seen[target.name].append(measured)
     return seen
@@ -46,7 +47,9 @@ def server_us(runs: Sequence[Measured]) -> float:
 def row_of(target: Target, seen: dict[str, list[Measured]]) -> dict[str, Any]:
     """What the table says of a target."""
     runs = seen[target.name]
-    found: dict[str, Any] = {"target": target.name, "per_second": spread(rates_of(runs))}
+    found: dict[str, Any] = {
+        "target": target.name, "per_second": spread(rates_of(runs)), "rounds": [round(rate, 1) for rate in rates_of(runs)]
+    }  # fmt: skip
     if target.beside in seen:
         found["ratio"] = spread(ratios(seen, target.name, target.beside))
         found["cpu_ratio"] = round(server_us(seen[target.beside]) / server_us(runs), 3)

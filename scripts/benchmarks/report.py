@@ -21,22 +21,34 @@ def spread(values: Iterable[float]) -> dict[str, float]:
 
 
 def print_table(title: str, rows: list[dict[str, Any]]) -> None:
-    """Print rows that have the same names; a spread shows its median and bounds."""
+    """Print rows by the names that the first has; a spread shows its median and bounds, a list is left to programs."""
     table = Table(title=title)
-    for name in rows[0]:
-        table.add_column(name.replace("_", " "), justify="right")
-    for row in rows:
-        table.add_row(*(_written(value) for value in row.values()))
+    names, lines = _cells(rows)
+    for name in names:
+        table.add_column(name, justify="right")
+    for line in lines:
+        table.add_row(*line)
     console = Console()
     if not console.is_terminal:
         console.width = _WIDTH_OF_FILES
     console.print(table)
 
 
+def markdown_table(rows: list[dict[str, Any]]) -> str:
+    """The same table for a document."""
+    names, lines = _cells(rows)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (names, ["---"] * len(names), *lines)) + "\n"
+
+
 def write_json(file: Path | None, result: dict[str, Any]) -> None:
     """Keep a result for programs, where somebody asked for it."""
     if file is not None:
         file.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
+
+
+def _cells(rows: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    names = [name for name, value in rows[0].items() if not isinstance(value, list)]
+    return [name.replace("_", " ") for name in names], [[_written(row.get(name, "")) for name in names] for row in rows]
 
 
 def _written(value: Any) -> str:

@@ -60,8 +60,3 @@ def form_post(path: str, form: str, mark: bytes = b"") -> Call:
     return Call(
         request("POST", path, {"Content-Type": "application/x-www-form-urlencoded"}, form.encode("ascii")), mark
     )
-
-
-def dealt(calls: Sequence[Call], connections: int) -> list[Sequence[Call]]:
-    """The calls dealt out to so many connections, one after the other."""
-    return [calls[place::connections] for place in range(connections)]

@@ -1,43 +1,43 @@
-"""Everything a measurement needs, started on loopback: servers, the service, the bare answer and the peers."""
+"""The service, the bare answer and the peers, filled with clients and serving."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import orjson
 
-from benchmarks.cpu import cpu_seconds
-from benchmarks.generator import Generator, Load, Outcome, start_generator
 from benchmarks.requests import Pair
+from benchmarks.servers import Servers, start_servers
 from benchmarks.switchboard import Switchboard
 from benchmarks.tenants import CLIENTS, Tenants, opened_house, settle_tenants
-from benchmarks.web import BARE, SERVICE, Web, environment, serve
-from tests.postgres_server import PostgresServer, create_database
-from tests.rpc.redis_server import Server as Redis
+from benchmarks.web import BARE, SERVICE, environment
 
-_USSD_NODES = 100
-_LINES_SHOWN = 30
-PURPOSES = ["door", "refused", "balance", "disbursement", "collection", "list", "spent"]
+USSD_NODES = 100
+USUAL_WORKERS = 2
+_PURPOSES = ["door", "refused", "balance", "disbursement", "collection", "list", "spent"]
 
 
 class Program(NamedTuple):
-    """What a team would otherwise build: its application, and gunicorn's worker class for it."""
+    """What a team would otherwise build: its package, its application, and gunicorn's worker class for it."""
 
+    package: str
     application: str
     worker_class: str | None = None
+    settings: Mapping[str, str] = {}
 
 
+_HOME = "benchmarks.peers"
 PEERS = {
-    "flask": Program("benchmarks.peers.flask_peer.app:app"),
-    "fastapi": Program("benchmarks.peers.fastapi_peer.app:app", "uvicorn_worker.UvicornWorker"),
-    "django": Program("benchmarks.peers.django_peer.app:application"),
+    "flask": Program(f"{_HOME}.flask_peer", "app:app"),
+    "flask minute": Program(f"{_HOME}.flask_peer", "app:app", settings={"PEER_NOTE_SECONDS": "60"}),
+    "fastapi": Program(f"{_HOME}.fastapi_peer", "app:app", "uvicorn_worker.UvicornWorker"),
+    "django": Program(f"{_HOME}.django_peer", "app:application"),
 }
 
 
@@ -49,78 +49,42 @@ class PeerTenants(NamedTuple):
     gateway_paths: list[str]
 
 
-class Measured(NamedTuple):
-    """One run of a load: what came of it, and microseconds of processor time a request by server."""
-
-    outcome: Outcome
-    cpu_us: dict[str, float]
-
-
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The servers of one benchmark while they run."""
+    """Everything that can be measured, and who calls it."""
 
-    generator: Generator
-    webs: dict[str, Web]
-    postgres_pid: int
-    redis_pid: int
+    servers: Servers
     tenants: Tenants
     switchboard: Switchboard
     peer_tenants: dict[str, PeerTenants]
-    ussd_nodes: int = _USSD_NODES
 
-    def run(self, program: str, load: Load) -> Measured:
-        """Make a load on one program."""
-        servers = {"web": self.webs[program].pid, "postgres": self.postgres_pid, "redis": self.redis_pid}
-        before = cpu_seconds(servers)
-        try:
-            outcome = self.generator.run(load)
-        except RuntimeError as error:
-            error.add_note(_troubles(self.webs[program].log))
-            raise
-        after = cpu_seconds(servers)
-        used = {name: 1e6 * (after[name] - before[name]) / outcome.answers_in_all for name in servers}
-        return Measured(outcome, used | {"generator": 1e6 * outcome.generator_cpu_seconds / outcome.answers_in_all})
+    def port(self, program: str) -> int:
+        """Where a program listens."""
+        return self.servers.webs[program].port
+
+
+def program_name(kind: str, workers: int) -> str:
+    """The name of the bare answer or the service with so many web processes."""
+    return kind if workers == USUAL_WORKERS else f"{kind} x{workers}"
 
 
 @contextmanager
-def start_stage(peers: Iterable[str] = tuple(PEERS), workers: int = 2) -> Iterator[Stage]:
-    """Start and fill everything. The programs run side by side, but only the one that is measured has work."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
-        generator = stack.enter_context(start_generator())
-        postgres = PostgresServer(_new(folder, "server"), is_durable=True)
-        stack.callback(postgres.stop)
-        redis = Redis(_new(folder, "redis"))
-        stack.callback(redis.stop)
-        common = {"USSD_WORKERS": str(workers)}
-        settings = common | service_settings(create_database(postgres.url), redis.url)
-        home = _new(folder, "service")
+def start_stage(peers: Iterable[str], worker_counts: Iterable[int] = (USUAL_WORKERS,)) -> Iterator[Stage]:
+    """Start and fill everything; the bare answer and the service once for each number of web processes."""
+    with start_servers() as servers:
+        home = servers.new_folder("home")
+        settings = service_settings(servers.new_database(), servers.redis_url(0))
         with opened_house(home, settings) as house:
-            tenants = settle_tenants(house, PURPOSES)
-        switchboard = Switchboard(home, settings, [_USSD_NODES])
-        webs = {
-            "bare": stack.enter_context(serve(BARE, _new(folder, "bare"), common)),
-            "service": stack.enter_context(serve(SERVICE, home, settings)),
-        }
-        peer_tenants = {}
-        for number, name in enumerate(peers, 1):
-            program, home = PEERS[name], _new(folder, name)
-            peer_settings = common | {
-                "PEER_DATABASE_URL": create_database(postgres.url),
-                "PEER_REDIS_URL": f"{redis.url}?db={number}",
-            }
-            peer_tenants[name] = _prepare(program, environment(home, peer_settings))
-            webs[name] = stack.enter_context(serve(program.application, home, peer_settings, program.worker_class))
-        yield Stage(
-            generator,
-            webs,
-            postgres.process.pid,
-            redis.client.info("server")["process_id"],
-            tenants,
-            switchboard,
-            peer_tenants,
-        )
+            tenants = settle_tenants(house, _PURPOSES)
+        switchboard = Switchboard(home, settings, [USSD_NODES])
+        shared = settings | {"USSD_SECRETS_FILE": str(tenants.secrets_file)}
+        for workers in worker_counts:
+            counted = {"USSD_WORKERS": str(workers)}
+            for kind, application, those in (("bare", BARE, counted), ("service", SERVICE, shared | counted)):
+                name = program_name(kind, workers)
+                servers.start(name, application, servers.new_folder(name), those)
+        found = {name: _start_peer(servers, name, number) for number, name in enumerate(peers, 1)}
+        yield Stage(servers, tenants, switchboard, found)
 
 
 def service_settings(database_url: str, redis_url: str) -> dict[str, str]:
@@ -128,24 +92,25 @@ def service_settings(database_url: str, redis_url: str) -> dict[str, str]:
     return {"USSD_DATABASE_URL": database_url, "USSD_REDIS_URL": redis_url, "USSD_TRUSTED_PROXIES": "1"}
 
 
-def _troubles(log: Path) -> str:
-    """What a program wrote down, without its answered calls."""
-    lines = [line for line in log.read_text().splitlines() if '"event": "call"' not in line]
-    return "\n".join(lines[-_LINES_SHOWN:])
-
-
-def _new(folder: Path, name: str) -> Path:
-    made = folder / name
-    made.mkdir()
-    return made
-
-
-def _prepare(program: Program, variables: dict[str, str]) -> PeerTenants:
-    """Let a peer make its tables and its clients."""
-    module = program.application.partition(":")[0].rpartition(".")[0] + ".prepare"
-    printed = subprocess.run(
-        [sys.executable, "-m", module, str(CLIENTS)], env=variables, check=True, stdout=subprocess.PIPE
-    ).stdout
-    made = orjson.loads(printed)
+def _start_peer(servers: Servers, name: str, number: int) -> PeerTenants:
+    program, home = PEERS[name], servers.new_folder(name)
+    settings = {
+        "USSD_WORKERS": str(USUAL_WORKERS),
+        "PEER_DATABASE_URL": servers.new_database(),
+        "PEER_REDIS_URL": servers.redis_url(number),
+        **program.settings,
+    }
+    made = _prepare(program, home, settings)
+    servers.start(name, f"{program.package}.{program.application}", home, settings, program.worker_class)
     keys = [Pair(*pair) for pair in made["keys"]]
     return PeerTenants(keys, made.get("tokens", []), made.get("gateway_paths", []))
+
+
+def _prepare(program: Program, home: Path, settings: Mapping[str, str]) -> dict[str, list[str]]:
+    """Let a peer make its tables and its clients; gives what it printed of them."""
+    printed = subprocess.run(
+        [sys.executable, "-m", f"{program.package}.prepare", str(CLIENTS)],
+        env=environment(home, settings), check=True, stdout=subprocess.PIPE,
+    ).stdout  # fmt: skip
+    made: dict[str, list[str]] = orjson.loads(printed)
+    return made

@@ -10,8 +10,8 @@ from functools import partial
 from benchmarks import phones
 from benchmarks.generator import Call, Load
 from benchmarks.probe import ask
-from benchmarks.requests import Pair, by_key, call_with, dealt, post_json, request, with_wrong_secret
-from benchmarks.stage import Stage
+from benchmarks.requests import Pair, by_key, call_with, post_json, request, with_wrong_secret
+from benchmarks.stage import USSD_NODES, Stage
 
 CONNECTIONS = 32
 # One list keeps a processor busy for long: with many in flight a short run would end before most of them.
@@ -30,8 +30,9 @@ Scripts = Sequence[Sequence[Call]]
 class Target:
     """Calls to one program of the stage.
 
-    `make` gives the calls of each connection for a run of so many seconds; what does not `repeat` is called once each.
-    `beside` names the bare answer that the target is compared with.
+    `make` gives the scripts of a run of so many seconds; what does not `repeat` is called once each.
+    `beside` names the bare answer that the target is compared with. What `is_promised` is measured under a steady load
+    as well.
     """
 
     name: str
@@ -39,25 +40,27 @@ class Target:
     make: Callable[[Stage, float], Scripts]
     status: int = 200
     repeats: bool = True
+    connections: int = CONNECTIONS
     beside: str = "bare GET"
+    is_promised: bool = False
 
     def load(self, stage: Stage, seconds: float, rate: float = 0) -> Load:
         """The load of one run."""
         scripts = self.make(stage, seconds)
-        return Load(stage.webs[self.program].port, scripts, seconds, self.status, self.repeats, rate)
+        return Load(stage.port(self.program), scripts, seconds, self.connections, self.status, self.repeats, rate)
 
 
 def _by_keys_of(purpose: str, path: str, stage: Stage, _: float, mark: bytes = _DONE) -> Scripts:
-    return dealt(call_with(stage.tenants.keys[purpose], path, mark), CONNECTIONS)
+    return [call_with(stage.tenants.keys[purpose], path, mark)]
 
 
 def _by_keys_of_peer(peer: str, stage: Stage, _: float) -> Scripts:
-    return dealt(call_with(stage.peer_tenants[peer].keys, "/bench/door", _DONE), CONNECTIONS)
+    return [call_with(stage.peer_tenants[peer].keys, "/bench/door", _DONE)]
 
 
 def _with_wrong_secrets(stage: Stage, _: float) -> Scripts:
     pairs = [with_wrong_secret(pair) for pair in stage.tenants.keys["refused"]]
-    return dealt(call_with(pairs, "/bench/door", b"INVALID_CREDENTIALS"), CONNECTIONS)
+    return [call_with(pairs, "/bench/door", b"INVALID_CREDENTIALS")]
 
 
 def _spent(stage: Stage, _: float) -> Scripts:
@@ -65,8 +68,8 @@ def _spent(stage: Stage, _: float) -> Scripts:
     keys = stage.tenants.keys["spent"]
     fresh = [keys.pop(0) for _ in range(_SPENT_AT_ONCE)]
     for call in call_with(fresh, "/bench/door", _DONE) * _MOST_IN_A_MINUTE:
-        ask(stage.webs["service"].port, call.request)
-    return dealt(call_with(fresh * CONNECTIONS, "/bench/door", b"RATE_LIMIT_EXCEEDED"), CONNECTIONS)
+        ask(stage.port("service"), call.request)
+    return [call_with(fresh, "/bench/door", b"RATE_LIMIT_EXCEEDED")]
 
 
 def _payments(kind: str, path: str, mark: bytes, pairs: Callable[[Stage], list[Pair]]) -> Callable[..., Scripts]:
@@ -79,7 +82,7 @@ def _payments(kind: str, path: str, mark: bytes, pairs: Callable[[Stage], list[P
                 "reference": f"order-{number}", "provider": "sandbox",
             }  # fmt: skip
             calls.append(post_json(path, wish, by_key(pair, place), mark))
-        return dealt(calls, CONNECTIONS)
+        return [calls]
 
     return make
 
@@ -89,7 +92,7 @@ def _listing(tokens: Callable[[Stage], list[str]]) -> Callable[..., Scripts]:
         given = tokens(stage)
         heads = [{"Authorization": f"Bearer {token}"} for token in given]
         calls = [Call(request("GET", "/api/clients/api-keys", head), b"API keys list") for head in heads]
-        return dealt(calls, _CONNECTIONS_FOR_LISTS)
+        return [calls]
 
     return make
 
@@ -98,7 +101,7 @@ def _dialling(program: str, stage: Stage, seconds: float) -> Scripts:
     board = stage.switchboard
     paths = board.paths if program == "service" else stage.peer_tenants[program].gateway_paths
     most = int(seconds * _ONCE_PER_SECOND)
-    return phones.conversations(paths, board.code_of(stage.ussd_nodes), CONNECTIONS, most)
+    return phones.conversations(paths, board.code_of(USSD_NODES), CONNECTIONS, most)
 
 
 _CREATED = b'"created"'
@@ -107,13 +110,16 @@ _disbursing = partial(_payments, "disbursement", _SERVICE, _CREATED)
 
 TARGETS = [
     Target("bare GET", "bare", partial(_by_keys_of, "door", "/")),
-    Target("door", "service", partial(_by_keys_of, "door", "/bench/door")),
+    Target("door", "service", partial(_by_keys_of, "door", "/bench/door"), is_promised=True),
     Target("flask door", "flask", partial(_by_keys_of_peer, "flask")),
+    Target("flask door, use noted once a minute", "flask minute", partial(_by_keys_of_peer, "flask minute")),
     Target("fastapi door", "fastapi", partial(_by_keys_of_peer, "fastapi")),
     Target("django door", "django", partial(_by_keys_of_peer, "django")),
     Target("refused 401", "service", _with_wrong_secrets, status=401),
     Target("refused 429", "service", _spent, status=429),
-    Target("balance", "service", partial(_by_keys_of, "balance", "/api/balance", mark=b'"available"')),
+    Target(
+        "balance", "service", partial(_by_keys_of, "balance", "/api/balance", mark=b'"available"'), is_promised=True
+    ),
     Target("collection list", "service", partial(_by_keys_of, "list", "/data/collection?limit=20", mark=b'"items"')),
     Target(
         "bare POST", "bare", _payments("disbursement", "/", _DONE, lambda stage: stage.tenants.keys["disbursement"]),
@@ -121,7 +127,7 @@ TARGETS = [
     ),
     Target(
         "disbursement", "service", _disbursing(lambda stage: stage.tenants.keys["disbursement"]),
-        status=201, repeats=False, beside="bare POST",
+        status=201, repeats=False, beside="bare POST", is_promised=True,
     ),
     Target(
         "collection", "service",
@@ -132,9 +138,17 @@ TARGETS = [
         "flask disbursement", "flask", _disbursing(lambda stage: stage.peer_tenants["flask"].keys),
         status=201, repeats=False, beside="bare POST",
     ),
-    Target("ussd step", "service", partial(_dialling, "service"), repeats=False, beside="bare POST"),
+    Target(
+        "ussd step", "service", partial(_dialling, "service"), repeats=False, beside="bare POST", is_promised=True
+    ),
     Target("flask ussd step", "flask", partial(_dialling, "flask"), repeats=False, beside="bare POST"),
-    Target("1000 keys", "service", _listing(lambda stage: stage.tenants.access_tokens())),
-    Target("flask 1000 keys", "flask", _listing(lambda stage: stage.peer_tenants["flask"].tokens)),
+    Target(
+        "1000 keys", "service", _listing(lambda stage: stage.tenants.access_tokens()),
+        connections=_CONNECTIONS_FOR_LISTS,
+    ),
+    Target(
+        "flask 1000 keys", "flask", _listing(lambda stage: stage.peer_tenants["flask"].tokens),
+        connections=_CONNECTIONS_FOR_LISTS,
+    ),
 ]  # fmt: skip
 """Every target, in the order in which a round measures them."""

@@ -91,10 +91,10 @@ def _started() -> Iterator[tuple[int, list[_Target]]]:
 
 def _bare_load(port: int, seconds: float) -> Load:
     call = form_post("/", "sessionId=1&phoneNumber=%2B256770000000&networkCode=64110&text=")
-    return Load(port, [[call]] * CALLERS, seconds, repeats=True)
+    return Load(port, [[call]], seconds, CALLERS, repeats=True)
 
 
 def _dialling(target: _Target, nodes: int, seconds: float) -> Load:
     board = target.switchboard
     scripts = conversations(board.paths, board.code_of(nodes), CALLERS, int(seconds * _MOST_PER_SECOND))
-    return Load(target.port, scripts, seconds)
+    return Load(target.port, scripts, seconds, CALLERS)

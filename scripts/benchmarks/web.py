@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.probe import ask
+from benchmarks.requests import request
 from tests.rpc.redis_server import free_port
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -62,10 +63,11 @@ def serve(
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    """Wait for an answer: gunicorn listens long before its workers have loaded the application."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
+            ask(port, request("GET", "/", {}))
             return
         except OSError:
             time.sleep(0.05)
