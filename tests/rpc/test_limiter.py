@@ -15,6 +15,7 @@ from limits import parse_many
 from redis.crc import key_slot
 
 from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage, Verdict, WindowState, rate_limit_headers
+from ussd_server.rpc.verdict import tightest
 
 KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
 LOGINS = Policy("login", tuple(parse_many("5/15 minute")))
@@ -243,4 +244,4 @@ def test_the_headers_show_both_windows_and_the_tighter_one(storage: SlidingLogSt
 
 def test_of_two_empty_windows_the_one_that_takes_longer_is_the_tighter() -> None:
     minute, hour = WindowState("minute", 100, 60, 0, 20), WindowState("hour", 1000, 3600, 0, 1800)
-    assert Verdict(False, 1800, (minute, hour)).tighter is hour
+    assert tightest((minute, hour)) is hour

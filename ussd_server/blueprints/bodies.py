@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Any
 
-from flask import Request
 from marshmallow import Schema, ValidationError
+from werkzeug.wrappers import Request
 
 from ussd_server.rpc.status import Code, ServiceError
 
@@ -26,6 +27,8 @@ def read_body(request: Request) -> bytes:
 
     The stream is read here and not by Flask's own limit, which cuts a chunked body silently behind gunicorn.
     """
+    if request.environ.get("CONTENT_LENGTH", "") in ("", "0") and "HTTP_TRANSFER_ENCODING" not in request.environ:
+        return b""
     if request.content_length is not None and request.content_length > MAX_BODY_BYTES:
         raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
     try:
@@ -74,10 +77,17 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
 
 def load_query(schema: Schema, request: Request) -> dict[str, Any]:
     """The checked query; INVALID_REQUEST for a parameter that stands twice."""
+    if not request.query_string:
+        return dict(_loaded_from_nothing(schema))
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:
         raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Stands twice.")
     return load(schema, request.args.to_dict())
+
+
+@cache
+def _loaded_from_nothing(schema: Schema) -> dict[str, Any]:
+    return load(schema, {})
 
 
 def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +101,7 @@ def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_idempotency_key(request: Request) -> str | None:
     """The `Idempotency-Key` header, if there is one; INVALID_REQUEST unless it is 1 to 255 printable characters."""
-    given = request.headers.get("Idempotency-Key")
+    given: str | None = request.environ.get("HTTP_IDEMPOTENCY_KEY")
     if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
         raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
     return given

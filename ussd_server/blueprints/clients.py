@@ -18,7 +18,8 @@ from schemas.clients import (
     RotatedApiKeyRecord,
     ServiceIdentifierRecord,
 )
-from ussd_server.blueprints.doors import Doorway, Reply, by_anybody, by_token, services
+from ussd_server.blueprints.doors import Doorway, Reply, by_anybody, by_token
+from ussd_server.blueprints.turns import services
 from ussd_server.messages.api_keys import (
     ApiKeyView,
     BulkDeletion,

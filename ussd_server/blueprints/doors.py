@@ -10,28 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from flask import Blueprint, Response, current_app, g, jsonify, request
+import orjson
+from flask import Blueprint, Response
 from marshmallow import Schema
 
-from schemas.envelopes import Body, Query, error_envelope, is_management, management_envelope, success_envelope
+from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
 from ussd_server.blueprints.bodies import load, load_query, parse_object, read_body, read_idempotency_key
+from ussd_server.blueprints.turns import Answer, Turn, present_turn
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
 from ussd_server.rpc.limiter import Verdict, rate_limit_headers
 from ussd_server.rpc.status import Code, ServiceError
 
-if TYPE_CHECKING:
-    from ussd_server.house import Services
+Door = Callable[[Turn], Caller]
 
 _View = TypeVar("_View", bound=Callable[..., Any])
+_NOBODY = Caller(CallerKind.NOBODY)
 _RATE_LIMITED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
-
-
-def services() -> Services:
-    """The services of this application."""
-    house: Services = current_app.extensions["ussd_server"]
-    return house
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,8 @@ class Reply:
 class Route:
     """What a route states about itself."""
 
-    door: Callable[[], Caller]
+    view: Callable[..., Any]
+    door: Door
     takes: Body | None
     query: Query
     makes: type[Any] | None
@@ -65,7 +62,7 @@ class Route:
 class Doorway(Blueprint):
     """A blueprint whose routes all enter by one door."""
 
-    def __init__(self, name: str, door: Callable[[], Caller], **options: Any) -> None:
+    def __init__(self, name: str, door: Door, **options: Any) -> None:
         super().__init__(name, __name__, **options)
         self._door = door
 
@@ -96,6 +93,7 @@ class Doorway(Blueprint):
 
         def register(view: Callable[..., Any]) -> Callable[..., Any]:
             route = Route(
+                view,
                 self._door,
                 takes() if takes else None,
                 (query or Query)(),
@@ -111,7 +109,7 @@ class Doorway(Blueprint):
             )
 
             def serve(**variables: str) -> Response:
-                return _serve(route, view, variables)
+                return answer(route, present_turn(), variables).as_response()
 
             serve.route = route  # type: ignore[attr-defined]
             endpoint = view.__name__
@@ -131,90 +129,81 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
     return state
 
 
-def by_key() -> Caller:
+def by_key(turn: Turn) -> Caller:
     """The door of client programs: `x-api-key` and `x-api-secret`."""
-    admission = services().auth.admit_key(
-        request.headers.get("x-api-key"), request.headers.get("x-api-secret"), request.remote_addr or ""
-    )
-    _obey(admission.verdict, _RATE_LIMITED)
+    given = turn.request.environ.get
+    admission = turn.house.auth.admit_key(given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), turn.address)
+    _obey(admission.verdict, turn, _RATE_LIMITED)
     return admission.caller
 
 
-def by_token() -> Caller:
+def by_token(turn: Turn) -> Caller:
     """The door of people: `Authorization: Bearer <JWT>`."""
-    scheme, _, token = (request.headers.get("Authorization") or "").partition(" ")
-    caller = services().auth.identify_token(token if scheme.lower() == "bearer" else "")
-    _obey(services().limiter.hit("access-token", caller.login_id or ""), "Rate limit exceeded")
+    scheme, _, token = (turn.request.headers.get("Authorization") or "").partition(" ")
+    caller = turn.house.auth.identify_token(token if scheme.lower() == "bearer" else "")
+    _obey(turn.house.limiter.hit("access-token", caller.login_id or ""), turn, "Rate limit exceeded")
     return caller
 
 
-def by_anybody() -> Caller:
+def by_anybody(_: Turn) -> Caller:
     """The door without a lock."""
-    return Caller(CallerKind.NOBODY)
+    return _NOBODY
 
 
-def refuse(error: ServiceError) -> Response:
-    """A refusal in the envelope of the path that was asked for."""
-    status = error.code.http_status
-    if is_management(request.path):
-        response = jsonify(management_envelope(status, error.message, None))
-    else:
-        response = jsonify(error_envelope(error.code.error, error.message, services().clock.now()))
-    response.status_code = status
-    if error.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    g.code = error.code.name
-    return response
-
-
-def _serve(route: Route, view: Callable[..., Any], variables: Mapping[str, str]) -> Response:
-    body = read_body(request)
-    caller = route.door()
-    g.client_id = caller.client_id
-    call = CallContext(caller, g.request_id, request.remote_addr or "")
+def answer(route: Route, turn: Turn, variables: Mapping[str, str]) -> Answer:
+    """Let a call through the checks to its view. Raises ServiceError where one refuses it."""
+    body = read_body(turn.request)
+    caller = route.door(turn)
+    turn.client_id = caller.client_id
+    call = CallContext(caller, turn.request_id, turn.address)
     if route.needs:
         call.require(route.needs, route.refusal)
-    wish = _message(route, body, variables)
-    reply = view(call) if wish is None else view(wish, call)
+    wish = _message(route, turn, body, variables)
+    reply = route.view(call) if wish is None else route.view(wish, call)
     if not isinstance(reply, Reply):
         reply = Reply(reply)
     data = reply.data if route.gives is None or reply.data is None else route.gives.dump(reply.data)
     status, message = reply.status or route.status, reply.message or route.message
-    wrapped = (
-        management_envelope(status, message, data) if is_management(request.path) else success_envelope(message, data)
-    )
-    response = jsonify(wrapped)
-    response.status_code = status
-    response.headers.extend(reply.headers)
-    g.code = "OK"
-    return response
+    envelope = management_envelope(status, message, data) if turn.is_management else success_envelope(message, data)
+    return Answer(status, orjson.dumps(envelope), reply.headers.items())
 
 
-def _message(route: Route, body: bytes, variables: Mapping[str, str]) -> Any:
+def refusal(error: ServiceError, turn: Turn) -> Answer:
+    """A refusal in the envelope of the path that was asked for."""
+    turn.code, status = error.code.name, error.code.http_status
+    if turn.is_management:
+        envelope = management_envelope(status, error.message, None)
+    else:
+        envelope = error_envelope(error.code.error, error.message, turn.house.clock.now())
+    wait = error.retry_after_seconds
+    return Answer(status, orjson.dumps(envelope), () if wait is None else [("Retry-After", str(wait))])
+
+
+def _message(route: Route, turn: Turn, body: bytes, variables: Mapping[str, str]) -> Any:
     """The message that a call stands for, None for a route that takes nothing."""
     parts: dict[str, Any] = dict(variables)
-    with _one_sentence("Invalid query parameters"):
-        parts |= load_query(route.query, request)
+    with _one_sentence("Invalid query parameters", turn):
+        parts |= load_query(route.query, turn.request)
     if route.takes is not None:
-        with _one_sentence("Invalid request body"):
-            parts |= load(route.takes, parse_object(request, body))
+        with _one_sentence("Invalid request body", turn):
+            parts |= load(route.takes, parse_object(turn.request, body))
     if route.idempotent:
-        parts["idempotency_key"] = read_idempotency_key(request)
+        parts["idempotency_key"] = read_idempotency_key(turn.request)
     return None if route.makes is None else route.makes(**parts)
 
 
 @contextmanager
-def _one_sentence(sentence: str) -> Iterator[None]:
+def _one_sentence(sentence: str, turn: Turn) -> Iterator[None]:
     """Management paths have one sentence for everything that can be wrong with a body or a query (wire contract 2)."""
     try:
         yield
     except ServiceError as error:
-        if is_management(request.path) and error.code.http_status == 400:
+        if turn.is_management and error.code.http_status == 400:
             raise ServiceError(Code.INVALID_REQUEST, sentence) from None
         raise
 
 
-def _obey(verdict: Verdict, sentence: str) -> None:
-    g.headers = rate_limit_headers(verdict)
+def _obey(verdict: Verdict, turn: Turn, sentence: str) -> None:
+    turn.headers |= rate_limit_headers(verdict)
     if not verdict.accepted:
         raise ServiceError(Code.RATE_LIMIT_EXCEEDED, sentence, retry_after_seconds=verdict.retry_after_seconds)

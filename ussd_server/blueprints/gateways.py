@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, Response, request
 
 from ussd_server.blueprints.bodies import read_body
-from ussd_server.blueprints.doors import services, speaks
+from ussd_server.blueprints.doors import speaks
+from ussd_server.blueprints.turns import present_turn, services
 from ussd_server.messages.gateways import GatewayRequest
 from ussd_server.rpc.status import ServiceError
 
@@ -16,7 +17,7 @@ gateways = Blueprint("gateways", __name__)
 @speaks("text/plain", "application/json")
 def take_step(adapter: str, channel_secret: str) -> Response:
     """One step of a phone conversation; 404 for a path that is nobody's, else 200 with a screen."""
-    reply = services().gateways.answer(adapter, channel_secret, _foreign_request(), g.request_id)
+    reply = services().gateways.answer(adapter, channel_secret, _foreign_request(), present_turn().request_id)
     response = Response(reply.body, content_type=reply.content_type)
     response.headers.extend(reply.headers)
     return response

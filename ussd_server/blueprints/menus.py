@@ -18,7 +18,8 @@ from schemas.menus import (
     VersionListRecord,
     VersionRecord,
 )
-from ussd_server.blueprints.doors import Doorway, by_key, services
+from ussd_server.blueprints.doors import Doorway, by_key
+from ussd_server.blueprints.turns import services
 from ussd_server.messages.channels import BindCode, CodeView
 from ussd_server.messages.menus import (
     CheckMenu,

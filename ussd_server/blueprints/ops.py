@@ -11,7 +11,8 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from schemas.health import LivenessRecord, ReadinessRecord
-from ussd_server.blueprints.doors import Doorway, by_anybody, services, speaks
+from ussd_server.blueprints.doors import Doorway, by_anybody, speaks
+from ussd_server.blueprints.turns import services
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code
 

@@ -11,7 +11,8 @@ from schemas.transactions import (
     TransactionStoryRecord,
     WaitQuery,
 )
-from ussd_server.blueprints.doors import Doorway, Reply, by_key, services
+from ussd_server.blueprints.doors import Doorway, Reply, by_key
+from ussd_server.blueprints.turns import services
 from ussd_server.messages.transactions import (
     CreateRefund,
     CreateTransaction,

@@ -10,7 +10,8 @@ from schemas.ussd import (
     SessionRecord,
     SessionTranscriptRecord,
 )
-from ussd_server.blueprints.doors import Doorway, Reply, by_key, services
+from ussd_server.blueprints.doors import Doorway, Reply, by_key
+from ussd_server.blueprints.turns import services
 from ussd_server.messages.ussd import BeginSession, EnterText, ListSessions, NameSession, SessionPage, SessionView
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code

@@ -18,7 +18,8 @@ from schemas.webhooks import (
     WebhookPageRecord,
     WebhookRecord,
 )
-from ussd_server.blueprints.doors import Doorway, Reply, by_key, services
+from ussd_server.blueprints.doors import Doorway, Reply, by_key
+from ussd_server.blueprints.turns import services
 from ussd_server.messages.webhooks import (
     CreateWebhook,
     EventPage,

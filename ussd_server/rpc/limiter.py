@@ -14,7 +14,7 @@ from ussd_server.rpc.logs import logger
 from ussd_server.rpc.observe import count_unshared_limit, note_redis
 from ussd_server.rpc.redis_link import Circuit, RedisAwayError
 from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
-from ussd_server.rpc.verdict import MICROSECONDS, Verdict, WindowState, read_verdict
+from ussd_server.rpc.verdict import MICROSECONDS, Verdict, WindowState, tightest
 from ussd_server.rpc.versions import Version, Versions
 
 __all__ = ["Limiter", "Policy", "SlidingLogStorage", "Verdict", "WindowState", "rate_limit_headers"]
@@ -122,7 +122,7 @@ class Limiter:
                 self.fallback_total += 1
             count_unshared_limit()
             reading = self._local[namespace].acquire(name, windows_of(items, self._workers), consume)
-            return read_verdict(items, reading, fallback=True)
+            return Verdict(items, reading, fallback=True)
 
 
 def _digest(identity: str) -> str:
@@ -136,14 +136,11 @@ def rate_limit_headers(verdict: Verdict) -> dict[str, str]:
     `RateLimit-Policy` and `RateLimit` show every window, as structured fields (draft-ietf-httpapi-ratelimit-headers);
     `X-RateLimit-*` show the tighter one. All times are seconds from now, as in `Retry-After`.
     """
-    tighter = verdict.tighter
+    windows = verdict.windows
+    tighter = tightest(windows)
     return {
-        "RateLimit-Policy": ", ".join(
-            f'"{window.name}";q={window.limit};w={window.window_seconds}' for window in verdict.windows
-        ),
-        "RateLimit": ", ".join(
-            f'"{window.name}";r={window.remaining};t={window.reset_seconds}' for window in verdict.windows
-        ),
+        "RateLimit-Policy": ", ".join([f'"{each.name}";q={each.limit};w={each.window_seconds}' for each in windows]),
+        "RateLimit": ", ".join([f'"{each.name}";r={each.remaining};t={each.reset_seconds}' for each in windows]),
         "X-RateLimit-Limit": str(tighter.limit),
         "X-RateLimit-Remaining": str(tighter.remaining),
         "X-RateLimit-Reset": str(tighter.reset_seconds),

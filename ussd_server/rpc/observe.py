@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from prometheus_client import Counter, Gauge, Histogram
 
-from ussd_server.rpc.logs import logger
+from ussd_server.rpc.logs import log_call
 
-_log = logger("ussd_server.calls")
 _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
+# The library looks its children up under a lock, after turning every label into text.
+_counter, _histogram = cache(_calls.labels), cache(_seconds.labels)
 _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
 _replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
 
 
-def end_call(*, endpoint: str, status: int, code: str, client_id: str | None, took_ms: float) -> None:
+def end_call(*, endpoint: str, status: int, code: str, client_id: str | None, request_id: str, took_ms: float) -> None:
     """Log and count how a call ended: `endpoint` is the route's name, never the path, which may carry a credential."""
-    _calls.labels(endpoint, status, code).inc()
-    _seconds.labels(endpoint).observe(took_ms / 1000)
-    _log.info("call", endpoint=endpoint, status=status, code=code, client_id=client_id, took_ms=round(took_ms, 1))
+    _counter(endpoint, status, code).inc()
+    _histogram(endpoint).observe(took_ms / 1000)
+    log_call(
+        endpoint=endpoint, status=status, code=code, client_id=client_id, request_id=request_id,
+        took_ms=round(took_ms, 1),
+    )  # fmt: skip
 
 
 def count_unshared_limit() -> None:

@@ -17,7 +17,7 @@ from limits.util import WindowStats
 from redis.exceptions import NoScriptError
 
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, Line, RedisClient, connect
-from ussd_server.rpc.verdict import MICROSECONDS, Reading, Verdict, read_verdict
+from ussd_server.rpc.verdict import MICROSECONDS, Reading, Verdict
 from ussd_server.rpc.versions import Version
 
 # (most accepts, length in microseconds) for each window of an identity.
@@ -202,16 +202,16 @@ class SlidingLogRateLimiter(RateLimiter):
 
     def hit_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict:
         """Count one call against all `items` of the identity, or against none of them."""
-        return read_verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items)))
+        return Verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items)))
 
     def hit_all_under(self, version: Version, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict | None:
         """As `hit_all`, in the same round trip that proves `version` to be the present one; None when it is not."""
         reading = self.storage.acquire("/".join(identifiers), windows_of(items), version=version)
-        return read_verdict(items, reading) if reading else None
+        return Verdict(items, reading) if reading else None
 
     def test_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict:
         """Tell what `hit_all` would answer, and count nothing."""
-        return read_verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items), consume=False))
+        return Verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items), consume=False))
 
     def clear_all(self, *identifiers: str) -> None:
         """Forget the identity's calls that `hit_all` counted."""

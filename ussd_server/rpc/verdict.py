@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from limits import RateLimitItem
 
@@ -15,8 +16,7 @@ MICROSECONDS = 1_000_000
 Reading = Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class WindowState:
+class WindowState(NamedTuple):
     """One window of an identity after a call."""
 
     name: str  # minute, hour, or a number and one of them: 5-minute
@@ -28,29 +28,49 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a call is accepted, and what its windows look like after it."""
+    """Whether a call is accepted, and what its windows look like after it.
 
-    accepted: bool
-    retry_after_seconds: int  # 0 when accepted; a call after so many seconds is accepted if nobody else calls
-    windows: tuple[WindowState, ...]
+    Whole seconds are rounded up, so that nobody is told to come back too early.
+    """
+
+    items: Sequence[RateLimitItem]
+    reading: Reading
     fallback: bool = False  # decided by this process alone, by its share of the limits
-    last_accepted_at: datetime | None = None  # by the server's clock; None when there is none, or in fallback
+
+    @property
+    def accepted(self) -> bool:
+        """Whether there was room in every window."""
+        return bool(self.reading[0])
+
+    @property
+    def retry_after_seconds(self) -> int:
+        """0 when accepted; a call after so many seconds is accepted if nobody else calls."""
+        return _whole_seconds(self.reading[1])
+
+    @property
+    def last_accepted_at(self) -> datetime | None:
+        """By the server's clock; None when there is none, or in fallback."""
+        last = self.reading[3]
+        return None if self.fallback or not last else datetime.fromtimestamp(last / MICROSECONDS, UTC)
+
+    @property
+    def windows(self) -> tuple[WindowState, ...]:
+        """The windows, in the order of their limits."""
+        left = self.reading[4:]
+        return tuple(
+            WindowState(_window_name(item), item.amount, item.get_expiry(), remaining, _whole_seconds(reset))
+            for item, remaining, reset in zip(self.items, left[::2], left[1::2], strict=True)
+        )
 
     @property
     def tighter(self) -> WindowState:
-        """The window with the least left; of two that are used up, the one that takes longer to recover."""
-        return min(self.windows, key=lambda window: (window.remaining, -window.reset_seconds))
+        """The tightest of the windows."""
+        return tightest(self.windows)
 
 
-def read_verdict(items: Sequence[RateLimitItem], reading: Reading, fallback: bool = False) -> Verdict:
-    """Put a log's reading into whole seconds, rounded up, so that nobody is told to come back too early."""
-    accepted, retry, _, last, *left = reading
-    states = tuple(
-        WindowState(_window_name(item), item.amount, item.get_expiry(), remaining, _whole_seconds(reset))
-        for item, remaining, reset in zip(items, left[::2], left[1::2], strict=True)
-    )
-    last_accepted_at = None if fallback or not last else datetime.fromtimestamp(last / MICROSECONDS, UTC)
-    return Verdict(bool(accepted), _whole_seconds(retry), states, fallback, last_accepted_at)
+def tightest(windows: Iterable[WindowState]) -> WindowState:
+    """The window with the least left; of two that are used up, the one that takes longer to recover."""
+    return min(windows, key=lambda window: (window.remaining, -window.reset_seconds))
 
 
 def _whole_seconds(microseconds: int) -> int:

@@ -1,0 +1,94 @@
+"""A turn: one call from its arrival to its answer, and what is to be said of it on the way out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flask import Response
+from werkzeug.wrappers import Request
+
+from schemas.envelopes import is_management
+from ussd_server.rpc.context import request_id_from
+from ussd_server.rpc.logs import now_about
+from ussd_server.rpc.observe import end_call
+
+if TYPE_CHECKING:
+    from ussd_server.house import Services
+
+Headers = Iterable[tuple[str, str]]
+
+_STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+_present = threading.local()
+
+
+class Answer(NamedTuple):
+    """What a call is answered with: JSON, unless a header says otherwise."""
+
+    status: int
+    body: bytes
+    headers: Headers = ()
+
+    @property
+    def status_line(self) -> str:
+        """The status as WSGI wants it."""
+        return _STATUS_LINES[self.status]
+
+    def as_response(self) -> Response:
+        """The same for Flask."""
+        response = Response(self.body, self.status, mimetype="application/json")
+        response.headers.extend(self.headers)
+        return response
+
+
+class Turn:
+    """One call. Doors and refusals leave here what its answer and its log line need."""
+
+    __slots__ = ("_began", "client_id", "code", "headers", "house", "request", "request_id")
+
+    def __init__(self, house: Services, environ: dict[str, Any]) -> None:
+        """Begin the turn of this thread's next call."""
+        self._began = time.perf_counter()
+        self.house = house
+        self.request = Request(environ)
+        self.request_id = request_id_from(environ.get("HTTP_X_REQUEST_ID"))
+        self.headers: dict[str, str] = {}
+        self.client_id: str | None = None
+        self.code = "OK"
+        now_about(request_id=self.request_id)
+        _present.turn = self
+
+    @property
+    def address(self) -> str:
+        """Where the call comes from, empty when nobody knows."""
+        return self.request.remote_addr or ""
+
+    @property
+    def is_management(self) -> bool:
+        """Whether the call is one of the key-management endpoints."""
+        return is_management(self.request.path)
+
+    def end(self, endpoint: str, status: int) -> Headers:
+        """Log and count the call; gives the headers that every answer carries. `endpoint` is the route's name."""
+        end_call(
+            endpoint=endpoint, status=status, code=self.code, client_id=self.client_id, request_id=self.request_id,
+            took_ms=(time.perf_counter() - self._began) * 1000,
+        )  # fmt: skip
+        headers = [("X-Request-Id", self.request_id), *self.headers.items()]
+        if self.is_management:
+            headers.append(("Cache-Control", "no-store"))
+        return headers
+
+
+def present_turn() -> Turn:
+    """The turn of the call that this thread answers."""
+    turn: Turn = _present.turn
+    return turn
+
+
+def services() -> Services:
+    """The services of the application that answers."""
+    return present_turn().house
