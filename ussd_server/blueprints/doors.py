@@ -160,12 +160,13 @@ def answer(route: Route, turn: Turn, variables: Mapping[str, str]) -> Answer:
         call.require(route.needs, route.refusal)
     wish = _message(route, turn, body, variables)
     reply = route.view(call) if wish is None else route.view(wish, call)
-    if not isinstance(reply, Reply):
-        reply = Reply(reply)
-    data = reply.data if route.gives is None or reply.data is None else route.gives.dump(reply.data)
-    status, message = reply.status or route.status, reply.message or route.message
+    status, message, headers = route.status, route.message, None
+    if isinstance(reply, Reply):
+        status, message, headers = reply.status or status, reply.message or message, reply.headers
+        reply = reply.data
+    data = reply if route.gives is None or reply is None else route.gives.dump(reply)
     envelope = management_envelope(status, message, data) if turn.is_management else success_envelope(message, data)
-    return Answer(status, orjson.dumps(envelope), reply.headers.items())
+    return Answer(status, orjson.dumps(envelope), headers.items() if headers else ())
 
 
 def refusal(error: ServiceError, turn: Turn) -> Answer:

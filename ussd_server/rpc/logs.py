@@ -56,7 +56,8 @@ def log_call(**fields: str | int | float | None) -> None:
     if _calls.isEnabledFor(logging.INFO):
         at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
         line = {"event": "call", "level": "info", "logger": _calls.name, "at": at, **fields}
-        _calls.info(orjson.dumps(line).decode())
+        # Put together here, because `info` looks through the stack for who called it.
+        _calls.handle(logging.LogRecord(_calls.name, logging.INFO, "", 0, orjson.dumps(line).decode(), None, None))
 
 
 class JsonLines(logging.Formatter):

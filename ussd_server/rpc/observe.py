@@ -6,8 +6,9 @@ from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from ussd_server.rpc.logs import log_call
+from ussd_server.rpc.logs import log_call, logger
 
+_log = logger(__name__)
 _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
 # The library looks its children up under a lock, after turning every label into text.
