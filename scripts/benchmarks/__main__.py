@@ -9,11 +9,12 @@ from benchmarks.everything import everything, verdict
 from benchmarks.growth import growth
 from benchmarks.ledger import ledger
 from benchmarks.pages import pages
+from benchmarks.profile import profile
 from benchmarks.ussd import ussd
 
 bench = click.Group(
     "bench",
-    commands=[everything, calls, growth, ledger, pages, ussd, verdict],
+    commands=[everything, calls, growth, ledger, pages, profile, ussd, verdict],
     help="Measure the service beside the best that its parts can do, and beside what a team would otherwise build.",
 )
 

@@ -48,7 +48,8 @@ def row_of(target: Target, seen: dict[str, list[Measured]]) -> dict[str, Any]:
     """What the table says of a target."""
     runs = seen[target.name]
     found: dict[str, Any] = {
-        "target": target.name, "per_second": spread(rates_of(runs)), "rounds": [round(rate, 1) for rate in rates_of(runs)]
+        "target": target.name, "per_second": spread(rates_of(runs)),
+        "rounds": [round(rate, 1) for rate in rates_of(runs)],
     }  # fmt: skip
     if target.beside in seen:
         found["ratio"] = spread(ratios(seen, target.name, target.beside))
