@@ -25,7 +25,12 @@ from ussd_server.settings import Settings
 
 PROGRAM_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
-_NEEDS = {"needs_nginx": ("nginx",), "needs_node": ("node", "npm")}
+_NEEDS = {
+    "needs_nginx": ("nginx",),
+    "needs_node": ("node", "npm"),
+    "needs_promtool": ("promtool",),
+    "needs_systemd": ("systemd-analyze",),
+}
 
 
 def _is_installed(program: str) -> bool:

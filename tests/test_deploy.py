@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from ussd_server.menus.gsm7 import measure
@@ -13,6 +15,7 @@ from ussd_server.menus.gsm7 import measure
 REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"
 MEASURED_IN = ("services/gauges.py", "services/pulse.py", "rpc/observe.py")
+GRAFANA_COLUMNS = 24
 ENDINGS = ("", "_total", "_bucket")
 
 
@@ -55,6 +58,55 @@ def test_both_units_run_as_a_user_without_rights_and_with_the_same_hardening() -
         assert f"{line}\n" in hardening
     assert "User=ussd\n" in web
     assert "User=ussd\n" in worker
+
+
+@pytest.mark.needs_systemd
+def test_systemd_takes_both_units_and_finds_little_that_they_may_do(tmp_path: Path) -> None:
+    for name in ("web", "worker"):
+        unit = tmp_path / f"ussd-server-{name}.service"
+        written = (DEPLOY / unit.name).read_text()
+        unit.write_text(re.sub(r"/opt/ussd-server/\.venv/bin/\S+", "/bin/true", written))
+        verified = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+        assert (verified.returncode, verified.stderr) == (0, "")
+        # In tenths, of a hundred: a service that nobody hardened has 96.
+        command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager", unit]
+        assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.needs_promtool
+def test_prometheus_takes_every_alert_and_every_question_of_the_dashboard(tmp_path: Path) -> None:
+    asked = [
+        target["expr"].replace("$__rate_interval", "5m")
+        for panel in json.loads((DEPLOY / "dashboard.json").read_text())["panels"]
+        for target in panel["targets"]
+    ]
+    rules = [{"record": f"panel:{number}", "expr": question} for number, question in enumerate(asked)]
+    (tmp_path / "dashboard.yml").write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    for file in (DEPLOY / "alerts.yml", tmp_path / "dashboard.yml"):
+        checked = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.needs_promtool
+def test_alerts_fire_when_they_should_and_only_then() -> None:
+    file = REPOSITORY / "tests" / "alerts.yml"
+    tested = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True, check=False)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_the_dashboard_shows_every_panel_once_and_in_a_place_of_its_own() -> None:
+    dashboard = json.loads((DEPLOY / "dashboard.json").read_text())
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert all(panel["title"] and panel["targets"] for panel in panels)
+    (source,) = dashboard["templating"]["list"]
+    places = [panel["gridPos"] for panel in panels]
+    taken = [(place["x"] + x, place["y"] + y) for place in places for x in range(place["w"]) for y in range(place["h"])]
+    assert len(set(taken)) == len(taken), "two panels lie over one another"
+    assert max(x for x, _ in taken) < GRAFANA_COLUMNS
+    for panel in panels:
+        for part in (panel, *panel["targets"]):
+            assert part["datasource"] == {"type": source["query"], "uid": f"${{{source['name']}}}"}
 
 
 def test_nginx_closes_idle_connections_before_gunicorn_does() -> None:
