@@ -29,7 +29,23 @@ log = logger(__name__)
 
 
 class WebWorker(ThreadWorker):  # type: ignore[misc]
-    """gunicorn's threaded worker, whose own refusals are JSON and whose log repeats nothing that a stranger sent."""
+    """gunicorn's threaded worker, whose own refusals are JSON and whose log repeats nothing that a stranger sent.
+
+    When it stops it takes in whoever has knocked already and closes the door behind them. gunicorn would keep it open
+    until the last call is done: whoever knocks meanwhile would be cut off then, instead of trying another machine.
+    """
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Begin or cease to accept connections; for good, when the worker stops."""
+        super().set_accept_enabled(enabled)
+        if enabled or self.alive:
+            return
+        for listener in self.sockets:
+            taken = None
+            while taken != self.nr_conns:
+                taken = self.nr_conns
+                self.accept(listener)
+            listener.close()
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer a request that could not be read (400 or 413) or that the application failed to answer (500)."""

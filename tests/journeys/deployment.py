@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -55,13 +54,23 @@ class Deployment:
     """One installation in a folder of its own; `commands` are those of `docs/OPERATIONS.md`."""
 
     def __init__(
-        self, folder: Path, database_url: str, redis_url: str, python: Path | None = None, **settings: str
+        self,
+        folder: Path,
+        database_url: str,
+        redis_url: str,
+        python: Path | None = None,
+        machines: int = 1,
+        **settings: str,
     ) -> None:
-        """`python` is that of the virtual environment to use; this one's, unless another is given."""
+        """`python` is that of the virtual environment to use; this one's, unless another is given.
+
+        Each of the `machines` has web processes of its own; they share all the rest.
+        """
         self.folder = folder
         self._python = python or Path(sys.executable)
         self.logs = folder / "nginx"
-        self.https_port, self.http_port, self.web_port = free_port(), free_port(), free_port()
+        self.https_port, self.http_port = free_port(), free_port()
+        self._web_ports = [free_port() for _ in range(machines)]
         for name in ("data", "etc", "nginx"):
             (folder / name).mkdir(mode=0o700)
         self._replaced = {
@@ -70,19 +79,18 @@ class Deployment:
             "/var/lib/ussd-server": str(folder / "data"),
             "/etc/ussd-server": str(folder / "etc"),
             "/var/log/nginx": str(self.logs),
-            "127.0.0.1:8000": f"127.0.0.1:{self.web_port}",
         }
         self.environment = self._read_environment() | {
             "USSD_DATABASE_URL": database_url,
             "USSD_REDIS_URL": redis_url,
-            "USSD_BIND": f"127.0.0.1:{self.web_port}",
             "USSD_ENV": "sandbox",
             "USSD_PUBLIC_URL": f"https://127.0.0.1:{self.https_port}",
             **settings,
         }
         if python is None:
             self.environment["PYTHONPATH"] = str(_REPOSITORY)
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._webs: list[subprocess.Popen[bytes]] = []
+        self._others: list[subprocess.Popen[bytes]] = []
 
     def command(self, *words: str) -> Any:
         """Run `ussd-server` with these words, which must go well; give the JSON it prints."""
@@ -98,22 +106,33 @@ class Deployment:
 
     def start(self) -> None:
         """Start what the units start, and nginx, and wait until it answers."""
-        self._processes = [self._unit("web"), self._unit("worker"), self._nginx()]
-        self.web_pid = self._processes[0].pid
+        self._webs = [self._web(machine) for machine in range(len(self._web_ports))]
+        self._others = [self._unit("worker"), self._nginx()]
         eventually(self._is_ready)
 
     def stop(self) -> None:
         """Stop all of it, the first first."""
-        for process in self._processes:
+        for process in (*self._webs, *self._others):
             process.terminate()
-        for process in self._processes:
+        for process in (*self._webs, *self._others):
             process.wait(_PATIENCE_SECONDS)
-        self._processes = []
+        self._webs, self._others = [], []
 
-    def stop_web(self) -> None:
-        """Stop the web processes alone."""
-        self._processes[0].send_signal(signal.SIGTERM)
-        self._processes[0].wait(_PATIENCE_SECONDS)
+    @property
+    def web_pids(self) -> list[int]:
+        """The main web process of each machine, which keeps those that serve."""
+        return [process.pid for process in self._webs]
+
+    def stop_web(self, machine: int = 0) -> None:
+        """Stop the web processes of a machine."""
+        self._webs[machine].terminate()
+        self._webs[machine].wait(_PATIENCE_SECONDS)
+
+    def restart_web(self, machine: int) -> None:
+        """Stop the web processes of a machine, start others, and wait until they are ready."""
+        self.stop_web(machine)
+        self._webs[machine] = self._web(machine)
+        eventually(lambda: self._web_is_ready(self._web_ports[machine]))
 
     def connect(self, host: str = HOST) -> socket.socket:
         """A fresh TLS connection to nginx, as a caller of `host` opens it."""
@@ -151,7 +170,7 @@ class Deployment:
 
     def lines(self) -> list[dict[str, Any]]:
         """Everything that the web processes and the worker have logged: every line is one JSON object."""
-        return [json.loads(line) for name in ("web", "worker") for line in (self.folder / f"{name}.log").open()]
+        return [json.loads(line) for file in self.folder.glob("w*.log") for line in file.open()]
 
     def _is_ready(self) -> bool:
         try:
@@ -159,20 +178,37 @@ class Deployment:
         except OSError:
             return False
 
-    def _unit(self, name: str) -> subprocess.Popen[bytes]:
+    def _web_is_ready(self, port: int) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
+        try:
+            connection.request("GET", "/health/ready")
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    def _web(self, machine: int) -> subprocess.Popen[bytes]:
+        folder = self.folder / f"machine-{machine}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        own = {"USSD_BIND": f"127.0.0.1:{self._web_ports[machine]}", "USSD_DATA_DIR": str(folder)}
+        return self._unit("web", log=f"web-{machine}", **own)
+
+    def _unit(self, name: str, log: str = "", **settings: str) -> subprocess.Popen[bytes]:
         unit = self._replace((_DEPLOY / f"ussd-server-{name}.service").read_text())
         (command,) = re.findall(r"^ExecStart=(.+)$", unit, re.MULTILINE)
         (folder,) = re.findall(r"^WorkingDirectory=(.+)$", unit, re.MULTILINE)
-        with (self.folder / f"{name}.log").open("wb") as log:
-            return subprocess.Popen(
-                shlex.split(command), env=self._whole_environment(), cwd=folder, stdout=log, stderr=log
-            )
+        environment = self._whole_environment() | settings
+        with (self.folder / f"{log or name}.log").open("ab") as lines:
+            return subprocess.Popen(shlex.split(command), env=environment, cwd=folder, stdout=lines, stderr=lines)
 
     def _nginx(self) -> subprocess.Popen[bytes]:
         _, self._trust = certified(HOST, self.folder, f"www.{HOST}")
         site = self._replace((_DEPLOY / "nginx.conf").read_text())
         site = re.sub(r"/\S+/(fullchain|privkey)\.pem", str(self.folder / "server.pem"), site)
         site = re.sub(r"^ *listen \[::\]:.*$", "", site, flags=re.MULTILINE)
+        (server,) = re.findall(r"^ *server 127\.0\.0\.1:8000.*\n", site, re.MULTILINE)
+        site = site.replace(server, "".join(server.replace("8000", str(port)) for port in self._web_ports))
         site = site.replace("listen 443", f"listen 127.0.0.1:{self.https_port}")
         site = site.replace("listen 80", f"listen 127.0.0.1:{self.http_port}")
         (self.folder / "site.conf").write_text(site)
@@ -229,11 +265,14 @@ class Installed:
 
 
 @contextmanager
-def install(folder: Path, database_url: str, python: Path | None = None, **settings: str) -> Iterator[Installed]:
-    """An installation in `folder` on a fresh database and a Redis of its own, until the block ends."""
+def install(folder: Path, database_url: str, **wishes: Any) -> Iterator[Installed]:
+    """An installation in `folder` on a fresh database and a Redis of its own, until the block ends.
+
+    The `wishes` are those of `Deployment`.
+    """
     (folder / "redis").mkdir()
     redis = Server(folder / "redis", port=free_port())
-    deployment = Deployment(folder, database_url, f"redis://127.0.0.1:{redis.port}/0", python, **settings)
+    deployment = Deployment(folder, database_url, f"redis://127.0.0.1:{redis.port}/0", **wishes)
     try:
         yield Installed(deployment)
     finally:

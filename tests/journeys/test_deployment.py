@@ -195,11 +195,11 @@ def test_a_reload_under_load_refuses_nobody(installed: Installed) -> None:
             screens[installed.dial(f"{caller}-{call}")[2][:22]] += 1
 
     callers = [threading.Thread(target=dial_again_and_again, args=(number,)) for number in range(3)]
-    before = _workers(installed.deployment.web_pid)
+    before = _workers(installed.deployment.web_pids[0])
     for caller in callers:
         caller.start()
-    os.kill(installed.deployment.web_pid, signal.SIGHUP)
-    eventually(lambda: len(after := _workers(installed.deployment.web_pid)) == 2 and not after & before)
+    os.kill(installed.deployment.web_pids[0], signal.SIGHUP)
+    eventually(lambda: len(after := _workers(installed.deployment.web_pids[0])) == 2 and not after & before)
     stop.set()
     for caller in callers:
         caller.join()

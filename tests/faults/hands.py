@@ -1,0 +1,96 @@
+"""Programs that order payments through nginx without a pause, and repeat under its name whatever went wrong."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.journeys.deployment import Installed
+
+# All hands together stay below what nginx lets through from one address.
+_PACE_SECONDS = 0.05
+# One key alone may not call so often.
+_KEYS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one call came to: status 0 is a connection that broke."""
+
+    reference: str
+    status: int
+    retry_after: str | None = None
+    transaction_id: str | None = None
+
+
+class Crowd:
+    """Hands at work; `answers` is everything that they were told."""
+
+    def __init__(self, installed: Installed, keys: list[dict[str, str]], name: str, hands: int) -> None:
+        self.hands = hands
+        self.answers: list[Answer] = []
+        self._installed = installed
+        self._keys = itertools.cycle(keys)
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(f"{name}-{hand}",)) for hand in range(hands)]
+
+    @property
+    def paid(self) -> dict[str, set[str | None]]:
+        """The transactions that each reference was answered with."""
+        told: dict[str, set[str | None]] = {}
+        for answer in self.answers:
+            if answer.status in (200, 201):
+                told.setdefault(answer.reference, set()).add(answer.transaction_id)
+        return told
+
+    def statuses(self) -> set[int]:
+        """The statuses of all answers."""
+        return {answer.status for answer in self.answers}
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Work until the block ends, and until the last call of each hand is paid."""
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
+
+    def _work(self, name: str) -> None:
+        for number in itertools.count():
+            while self._order(f"{name}-{number}").status not in (200, 201):
+                threading.Event().wait(_PACE_SECONDS)
+            if self._stop.wait(_PACE_SECONDS):
+                return
+
+    def _order(self, reference: str) -> Answer:
+        wish = {"type": "collection", "phone_number": "+256770000000", "amount": 500, "reference": reference}
+        headers = {**next(self._keys), "Idempotency-Key": reference}
+        try:
+            status, told, body = self._installed.call("POST", "/api/transactions", wish, headers)
+        except (OSError, http.client.HTTPException):
+            answer = Answer(reference, 0)
+        else:
+            paid = body["data"]["transaction_id"] if status in (200, 201) else None
+            answer = Answer(reference, status, told.get("retry-after"), paid)
+        self.answers.append(answer)
+        return answer
+
+
+def many_keys(installed: Installed, folder: Path) -> list[dict[str, str]]:
+    """The headers of enough keys for a crowd, taken over from a list as an operator would."""
+    keys = [{"apikey": f"load{secrets.token_hex(8)}", "apisecret": secrets.token_hex(16)} for _ in range(_KEYS)]
+    file = folder / "keys.json"
+    file.write_text(json.dumps([{"client": "acme", **key} for key in keys]))
+    installed.deployment.command("keys", "seed", str(file))
+    return [{"x-api-key": key["apikey"], "x-api-secret": key["apisecret"]} for key in keys]
