@@ -12,13 +12,14 @@ import click
 import psycopg
 
 from benchmarks.generator import Load
-from benchmarks.measure import measure_in_turn, rates_of, row_of, server_us
+from benchmarks.house import opened_house
+from benchmarks.measure import measure_in_turn, rates_of, row_of, server_us, warm_up
 from benchmarks.report import print_table, spread, write_json
 from benchmarks.requests import Pair, call_with
 from benchmarks.servers import Measured, Servers, start_servers
 from benchmarks.stage import program_name, service_settings, start_stage
-from benchmarks.targets import TARGETS
-from benchmarks.tenants import add_clients, add_keys, opened_house
+from benchmarks.targets import CALLS_UNTIL_KNOWN, TARGETS
+from benchmarks.tenants import add_clients, add_keys
 from benchmarks.web import BARE, SERVICE
 
 _WORKERS = (1, 2, 4)
@@ -79,18 +80,19 @@ def _measure_keys(servers: Servers, rounds: int, seconds: float) -> list[dict[st
         name, home = f"{size} keys", servers.new_folder(f"{size}")
         settings = service_settings(servers.new_database(), servers.redis_url(number))
         is_largest = size == max(_SIZES)
-        callers[name], strangers = _fill(home, settings, size, (1 + rounds) * _STRANGERS_A_RUN if is_largest else 0)
+        callers[name], strangers = _fill(home, settings, size, rounds * _STRANGERS_A_RUN if is_largest else 0)
         servers.start(name, SERVICE, home, settings)
     seen: dict[str, list[Measured]] = {name: [] for name in ("bare", *callers, "first calls")}
     run = partial(_run, servers, seconds=seconds)
-    for number in range(1 + rounds):
+    for name, pairs in callers.items():
+        warm_up(partial(run, name, pairs), CALLS_UNTIL_KNOWN * _CALLERS)
+    for _ in range(rounds):
         measured = {"bare": run("bare", callers[f"{max(_SIZES)} keys"], path="/")}
         measured |= {name: run(name, pairs) for name, pairs in callers.items()}
         newcomers = [strangers.pop() for _ in range(_STRANGERS_A_RUN)]
         measured["first calls"] = run(f"{max(_SIZES)} keys", newcomers, repeats=False)
-        if number:
-            for name, each in measured.items():
-                seen[name].append(each)
+        for name, each in measured.items():
+            seen[name].append(each)
     rates = {name: rates_of(runs) for name, runs in seen.items()}
     return [
         {

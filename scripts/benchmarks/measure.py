@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -12,20 +13,32 @@ from benchmarks.servers import Measured
 from benchmarks.stage import Stage
 from benchmarks.targets import Target
 
-_WARM_UP_SECONDS = 1.0
+_WARM_UP_SECONDS = 1.5
+_LONGEST_WARM_UP_SECONDS = 20.0
 _SERVERS = ("web", "postgres", "redis", "generator")
 
 
 def measure_in_turn(stage: Stage, targets: Sequence[Target], rounds: int, seconds: float) -> dict[str, list[Measured]]:
-    """Every target once in each round, after a first round that warms up and is not counted."""
+    """Every target once in each round, after all were warmed up."""
+    for target in targets:
+        warm_up(lambda target=target: _run(stage, target, _WARM_UP_SECONDS), target.warm_up_calls)
     seen: dict[str, list[Measured]] = defaultdict(list)
-    for number in range(1 + rounds):
+    for _ in range(rounds):
         for target in targets:
-            length = seconds if number else max(seconds, _WARM_UP_SECONDS)
-            measured = stage.servers.run(target.program, target.load(stage, length))
-            if number:
-                seen[target.name].append(measured)
+            seen[target.name].append(_run(stage, target, seconds))
     return seen
+
+
+def warm_up(run: Callable[[], Measured], calls: int) -> None:
+    """Run until so many calls were answered, at least once and for not much longer than 20 s."""
+    ends_at = time.monotonic() + _LONGEST_WARM_UP_SECONDS
+    answered = run().outcome.answers
+    while answered < calls and time.monotonic() < ends_at:
+        answered += run().outcome.answers
+
+
+def _run(stage: Stage, target: Target, seconds: float) -> Measured:
+    return stage.servers.run(target.program, target.load(stage, seconds))
 
 
 def rates_of(runs: Sequence[Measured]) -> list[float]:

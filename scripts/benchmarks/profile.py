@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import click
 
+from benchmarks.measure import warm_up
 from benchmarks.report import print_table
 from benchmarks.stage import PEERS, start_stage
 from benchmarks.targets import TARGETS, Target
@@ -19,6 +20,8 @@ from benchmarks.targets import TARGETS, Target
 _SAMPLES_A_SECOND = 200
 _ATTACHING_SECONDS = 1.0
 _FUNCTIONS_SHOWN = 25
+# Below these everything else stands, and their own time is told by owner.
+_AROUND = ("Python", "gunicorn", "wsgi")
 # "name (path:line)", as py-spy writes a frame.
 _FRAME = re.compile(r"(?P<function>.*) \((?P<path>.*?)(?::\d+)?\)")
 _PACKAGE = re.compile(r".*/(?:site-packages|scripts)/(?P<package>[^/]+)")
@@ -43,7 +46,7 @@ def profile(name: str, seconds: float, file: Path | None) -> None:
     """
     (target,) = (each for each in TARGETS if each.name == name)
     with start_stage([peer for peer in PEERS if peer == target.program]) as stage:
-        stage.servers.run(target.program, target.load(stage, 2.0))
+        warm_up(lambda: stage.servers.run(target.program, target.load(stage, 2.0)), target.warm_up_calls)
         kept = file or stage.servers.folder / "stacks"
         with _sampling(stage.servers.webs[target.program].pid, seconds, kept) as sampler:
             time.sleep(_ATTACHING_SECONDS)
@@ -86,7 +89,8 @@ def _print(target: Target, stacks: list[tuple[list[Frame], int]], web_us: float)
     for frames, count in stacks:
         # What the standard library does is done for whoever called it.
         owners[next((frame.owner for frame in reversed(frames) if frame.owner != "Python"), "Python")] += count
-        functions.update(dict.fromkeys((f"{frame.owner}: {frame.function}" for frame in frames), count))
+        inside = (frame for frame in frames if frame.owner not in _AROUND)
+        functions.update(dict.fromkeys((f"{frame.owner}: {frame.function}" for frame in inside), count))
     total = sum(owners.values())
     for title, counted in (("Whose the time is", owners), ("Functions with what they call", functions)):
         rows = [

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import orjson
 
+from benchmarks.house import opened_house
 from benchmarks.requests import Pair
 from benchmarks.servers import Servers, start_servers
 from benchmarks.switchboard import Switchboard
-from benchmarks.tenants import CLIENTS, Tenants, opened_house, settle_tenants
+from benchmarks.tenants import CLIENTS, Tenants, settle_tenants
 from benchmarks.web import BARE, SERVICE, environment
 
 USSD_NODES = 100
@@ -69,13 +70,15 @@ def program_name(kind: str, workers: int) -> str:
 
 
 @contextmanager
-def start_stage(peers: Iterable[str], worker_counts: Iterable[int] = (USUAL_WORKERS,)) -> Iterator[Stage]:
+def start_stage(
+    peers: Iterable[str], worker_counts: Iterable[int] = (USUAL_WORKERS,), clients: int = CLIENTS
+) -> Iterator[Stage]:
     """Start and fill everything; the bare answer and the service once for each number of web processes."""
     with start_servers() as servers:
         home = servers.new_folder("home")
         settings = service_settings(servers.new_database(), servers.redis_url(0))
         with opened_house(home, settings) as house:
-            tenants = settle_tenants(house, _PURPOSES)
+            tenants = settle_tenants(house, _PURPOSES, clients)
         switchboard = Switchboard(home, settings, [USSD_NODES])
         shared = settings | {"USSD_SECRETS_FILE": str(tenants.secrets_file)}
         for workers in worker_counts:
@@ -83,7 +86,7 @@ def start_stage(peers: Iterable[str], worker_counts: Iterable[int] = (USUAL_WORK
             for kind, application, those in (("bare", BARE, counted), ("service", SERVICE, shared | counted)):
                 name = program_name(kind, workers)
                 servers.start(name, application, servers.new_folder(name), those)
-        found = {name: _start_peer(servers, name, number) for number, name in enumerate(peers, 1)}
+        found = {name: _start_peer(servers, name, number, clients) for number, name in enumerate(peers, 1)}
         yield Stage(servers, tenants, switchboard, found)
 
 
@@ -92,7 +95,7 @@ def service_settings(database_url: str, redis_url: str) -> dict[str, str]:
     return {"USSD_DATABASE_URL": database_url, "USSD_REDIS_URL": redis_url, "USSD_TRUSTED_PROXIES": "1"}
 
 
-def _start_peer(servers: Servers, name: str, number: int) -> PeerTenants:
+def _start_peer(servers: Servers, name: str, number: int, clients: int) -> PeerTenants:
     program, home = PEERS[name], servers.new_folder(name)
     settings = {
         "USSD_WORKERS": str(USUAL_WORKERS),
@@ -100,16 +103,16 @@ def _start_peer(servers: Servers, name: str, number: int) -> PeerTenants:
         "PEER_REDIS_URL": servers.redis_url(number),
         **program.settings,
     }
-    made = _prepare(program, home, settings)
+    made = _prepare(program, home, settings, clients)
     servers.start(name, f"{program.package}.{program.application}", home, settings, program.worker_class)
     keys = [Pair(*pair) for pair in made["keys"]]
     return PeerTenants(keys, made.get("tokens", []), made.get("gateway_paths", []))
 
 
-def _prepare(program: Program, home: Path, settings: Mapping[str, str]) -> dict[str, list[str]]:
+def _prepare(program: Program, home: Path, settings: Mapping[str, str], clients: int) -> dict[str, list[str]]:
     """Let a peer make its tables and its clients; gives what it printed of them."""
     printed = subprocess.run(
-        [sys.executable, "-m", f"{program.package}.prepare", str(CLIENTS)],
+        [sys.executable, "-m", f"{program.package}.prepare", str(clients)],
         env=environment(home, settings), check=True, stdout=subprocess.PIPE,
     ).stdout  # fmt: skip
     made: dict[str, list[str]] = orjson.loads(printed)

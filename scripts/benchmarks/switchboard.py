@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ussd_server.house import Services, build_services
+from benchmarks.house import opened_house
 from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
 from ussd_server.messages.clients import CreateClient
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.ussd import BeginSession
-from ussd_server.models.base import close_connections, database, is_postgres, unit_of_work
-from ussd_server.models.schema import migrate
+from ussd_server.models.base import database, is_postgres, unit_of_work
 from ussd_server.models.ussd import UssdSession
 from ussd_server.rpc.context import operator_call
-from ussd_server.settings import read_settings
 
 CALLERS = 32
 _CHOICES = 8
@@ -28,11 +24,10 @@ _FIRST_NUMBER, _FIRST_PHONE = 100_000_000_000, 10_000_000
 class Switchboard:
     """What the service must know before phones can call."""
 
-    def __init__(self, folder: Path, settings: dict[str, str], sizes: Iterable[int]) -> None:
-        self._settings = {**settings, "USSD_DATA_DIR": str(folder)}
+    def __init__(self, folder: Path, settings: Mapping[str, str], sizes: Iterable[int]) -> None:
+        self._folder, self._settings = folder, settings
         self._live = 0
-        with self._house() as house:
-            migrate()
+        with opened_house(folder, settings) as house:
             self._client_id = house.clients.create(CreateClient("Bench"), operator_call()).client_id
             call = operator_call(self._client_id)
             for nodes in sizes:
@@ -52,21 +47,11 @@ class Switchboard:
     def keep_live(self, count: int) -> None:
         """Let there be `count` sessions under way beside those of the callers."""
         if count > self._live:
-            with self._house() as house:
+            with opened_house(self._folder, self._settings) as house:
                 call = operator_call(self._client_id)
                 begun = house.ussd.begin(BeginSession("+256700000000", self.code_of(100)), call)
                 _multiply(begun.session_id, self._live, count)
         self._live = count
-
-    @contextmanager
-    def _house(self) -> Iterator[Services]:
-        os.environ.update(self._settings)
-        house = build_services(read_settings())
-        try:
-            yield house
-        finally:
-            house.limiter.close()
-            close_connections()
 
 
 def menu_of(nodes: int) -> dict[str, Any]:

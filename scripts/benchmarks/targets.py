@@ -12,6 +12,7 @@ from benchmarks.generator import Call, Load
 from benchmarks.probe import ask
 from benchmarks.requests import Pair, by_key, call_with, post_json, request, with_wrong_secret
 from benchmarks.stage import USSD_NODES, Stage
+from benchmarks.tenants import CLIENTS
 
 CONNECTIONS = 32
 # One list keeps a processor busy for long: with many in flight a short run would end before most of them.
@@ -21,6 +22,11 @@ _DONE = b'"Done"'
 _ONCE_PER_SECOND = 4000
 _SPENT_AT_ONCE = 4
 _MOST_IN_A_MINUTE = 100
+# How often each of two processes must see a key before it knows it, with some to spare.
+CALLS_UNTIL_KNOWN = 8
+_KEYS_KNOWN = CALLS_UNTIL_KNOWN * CLIENTS
+# Lists are slow, and fewer keys are known sooner.
+_LISTING_KEYS = 200
 _numbers = itertools.count()
 
 Scripts = Sequence[Sequence[Call]]
@@ -32,7 +38,7 @@ class Target:
 
     `make` gives the scripts of a run of so many seconds; what does not `repeat` is called once each.
     `beside` names the bare answer that the target is compared with. What `is_promised` is measured under a steady load
-    as well.
+    as well. Before anything is measured, at least `warm_up_calls` are made.
     """
 
     name: str
@@ -43,6 +49,7 @@ class Target:
     connections: int = CONNECTIONS
     beside: str = "bare GET"
     is_promised: bool = False
+    warm_up_calls: int = 0
 
     def load(self, stage: Stage, seconds: float, rate: float = 0) -> Load:
         """The load of one run."""
@@ -50,8 +57,8 @@ class Target:
         return Load(stage.port(self.program), scripts, seconds, self.connections, self.status, self.repeats, rate)
 
 
-def _by_keys_of(purpose: str, path: str, stage: Stage, _: float, mark: bytes = _DONE) -> Scripts:
-    return [call_with(stage.tenants.keys[purpose], path, mark)]
+def _by_keys_of(purpose: str, path: str, stage: Stage, _: float, mark: bytes = _DONE, count: int = CLIENTS) -> Scripts:
+    return [call_with(stage.tenants.keys[purpose][:count], path, mark)]
 
 
 def _by_keys_of_peer(peer: str, stage: Stage, _: float) -> Scripts:
@@ -110,29 +117,35 @@ _disbursing = partial(_payments, "disbursement", _SERVICE, _CREATED)
 
 TARGETS = [
     Target("bare GET", "bare", partial(_by_keys_of, "door", "/")),
-    Target("door", "service", partial(_by_keys_of, "door", "/bench/door"), is_promised=True),
+    Target("door", "service", partial(_by_keys_of, "door", "/bench/door"), is_promised=True,
+        warm_up_calls=_KEYS_KNOWN),
     Target("flask door", "flask", partial(_by_keys_of_peer, "flask")),
     Target("flask door, use noted once a minute", "flask minute", partial(_by_keys_of_peer, "flask minute")),
     Target("fastapi door", "fastapi", partial(_by_keys_of_peer, "fastapi")),
     Target("django door", "django", partial(_by_keys_of_peer, "django")),
-    Target("refused 401", "service", _with_wrong_secrets, status=401),
+    Target("refused 401", "service", _with_wrong_secrets, status=401, warm_up_calls=_KEYS_KNOWN),
     Target("refused 429", "service", _spent, status=429),
     Target(
-        "balance", "service", partial(_by_keys_of, "balance", "/api/balance", mark=b'"available"'), is_promised=True
+        "balance", "service", partial(_by_keys_of, "balance", "/api/balance", mark=b'"available"'), is_promised=True,
+        warm_up_calls=_KEYS_KNOWN,
     ),
-    Target("collection list", "service", partial(_by_keys_of, "list", "/data/collection?limit=20", mark=b'"items"')),
+    Target(
+        "collection list", "service",
+        partial(_by_keys_of, "list", "/data/collection?limit=20", mark=b'"items"', count=_LISTING_KEYS),
+        warm_up_calls=CALLS_UNTIL_KNOWN * _LISTING_KEYS,
+    ),
     Target(
         "bare POST", "bare", _payments("disbursement", "/", _DONE, lambda stage: stage.tenants.keys["disbursement"]),
         beside="bare POST",
     ),
     Target(
         "disbursement", "service", _disbursing(lambda stage: stage.tenants.keys["disbursement"]),
-        status=201, repeats=False, beside="bare POST", is_promised=True,
+        status=201, repeats=False, beside="bare POST", is_promised=True, warm_up_calls=_KEYS_KNOWN,
     ),
     Target(
         "collection", "service",
         _payments("collection", _SERVICE, _CREATED, lambda stage: stage.tenants.keys["collection"]),
-        status=201, repeats=False, beside="bare POST",
+        status=201, repeats=False, beside="bare POST", warm_up_calls=_KEYS_KNOWN,
     ),
     Target(
         "flask disbursement", "flask", _disbursing(lambda stage: stage.peer_tenants["flask"].keys),

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
 
 from benchmarks.requests import Pair
-from ussd_server.house import Services, anchor_clock, build_services
+from ussd_server.house import Services
 from ussd_server.messages.clients import CreateUser, LogIn
 from ussd_server.messages.transactions import CreateDeposit
-from ussd_server.models.base import close_connections, new_id, unit_of_work
+from ussd_server.models.base import new_id, unit_of_work
 from ussd_server.models.clients import Client, Login
 from ussd_server.models.keys import ApiKey
-from ussd_server.models.schema import migrate
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import operator_call
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.tokens import AccessClaims, Tokens
 from ussd_server.services.credentials import Vault, new_apikey, new_apisecret
-from ussd_server.settings import read_settings
 
 CLIENTS = 1000
 KEYS_LISTED = 1000
@@ -57,23 +52,9 @@ class Tenants(NamedTuple):
         return [tokens.issue_access(claims, now) for claims in self.claims]
 
 
-@contextmanager
-def opened_house(folder: Path, settings: Mapping[str, str]) -> Iterator[Services]:
-    """The service's own classes on its database, with the tables made."""
-    os.environ.update(settings | {"USSD_DATA_DIR": str(folder)})
-    house = build_services(read_settings())
-    try:
-        migrate()
-        anchor_clock(house.clock)
-        yield house
-    finally:
-        house.limiter.close()
-        close_connections()
-
-
-def settle_tenants(house: Services, purposes: list[str]) -> Tenants:
-    """Make the clients, straight in the database where the service's own way would take minutes."""
-    client_ids = add_clients(house, CLIENTS)
+def settle_tenants(house: Services, purposes: list[str], clients: int) -> Tenants:
+    """Make so many clients, straight in the database where the service's own way would take minutes."""
+    client_ids = add_clients(house, clients)
     keys = {purpose: add_keys(house, client_ids) for purpose in purposes}
     for client_id in client_ids:
         house.transactions.deposit(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_call())
