@@ -130,7 +130,7 @@ def _operation(spec: APISpec, rule: Rule, route: Route) -> dict[str, Any]:
         "summary": route.summary,
         "security": _SECURITY[route.door],
         "parameters": _parameters(rule, route),
-        "responses": _successes(rule, route) | _failures(spec, rule, route),
+        "responses": _successes(rule, route) | _failures(spec, rule, refusals(rule, route)),
     }
     if route.needs:
         operation["x-permission"] = route.needs
@@ -146,6 +146,7 @@ def _operation(spec: APISpec, rule: Rule, route: Route) -> dict[str, Any]:
 def _foreign_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dict[str, Any]:
     """An operation that answers in another language than the API's."""
     content: dict[str, Any] = {media_type: {"schema": {}} for media_type in view.speaks}
+    codes = [*_ANYBODY, *([Code.NOT_FOUND] if rule.arguments else [])]
     return {
         "operationId": rule.endpoint.rpartition(".")[2] + ("" if len(_methods(rule)) == 1 else f"_{method.lower()}"),
         "tags": [rule.endpoint.partition(".")[0]],
@@ -154,7 +155,7 @@ def _foreign_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dic
         "parameters": _path_parameters(rule),
         "responses": {
             "200": {"description": "The answer", "headers": _headers("X-Request-Id"), "content": content},
-            "default": _refusal(spec, rule, [Code.NOT_FOUND, *_ANYBODY]),
+            **_failures(spec, rule, codes),
         },
     }
 
@@ -204,12 +205,9 @@ def _success_envelope(rule: Rule, status: int, data: Any) -> dict[str, Any]:
     return _object(success={"const": True}, data=data, message={"type": "string"})
 
 
-def _failures(spec: APISpec, rule: Rule, route: Route) -> dict[str, Any]:
-    codes = sorted(refusals(rule, route), key=lambda code: code.http_status)
-    return {
-        str(status): _refusal(spec, rule, list(group))
-        for status, group in groupby(codes, key=lambda code: code.http_status)
-    }
+def _failures(spec: APISpec, rule: Rule, codes: list[Code]) -> dict[str, Any]:
+    by_status = groupby(sorted(codes, key=lambda code: code.http_status), key=lambda code: code.http_status)
+    return {str(status): _refusal(spec, rule, list(group)) for status, group in by_status}
 
 
 def _refusal(spec: APISpec, rule: Rule, codes: list[Code]) -> str:
