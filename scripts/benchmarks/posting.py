@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from multiprocessing.connection import Connection
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from benchmarks.database import CLIENT_ID, FIRST_NUMBER, transaction_id
-from ussd_server.models.base import close_connections, open_database, release_connection, unit_of_work
-from ussd_server.services.ledger import AMOUNT, Leg, write_entry
+from benchmarks.database import CLIENT_ID
+from ussd_server.house import Services, build_services
+from ussd_server.messages.transactions import CreateTransaction, TransactionType
+from ussd_server.models.base import close_connections, release_connection
+from ussd_server.rpc.context import CallContext, Caller, CallerKind
+from ussd_server.settings import read_settings
 
 ACCOUNTS = 1000
-HOT_ACCOUNT, SOURCE_ACCOUNT = ACCOUNTS, ACCOUNTS + 1
+HOT_ACCOUNT = ACCOUNTS
 
 
 class Load(NamedTuple):
-    """What one process shall do: post with so many threads for so long.
+    """What one process shall do: post with so many threads for so long, under references that begin with `name`."""
 
-    Each posting takes a transaction of its own. They are numbered; a thread begins at `first_number` plus its place
-    and goes on in steps of `step`, so that all threads of all processes together use every number once.
-    """
-
+    name: str
     threads: int
     is_hot: bool
     seconds: float
-    first_number: int
-    step: int
 
 
 class Posted(NamedTuple):
-    """What was done: how many a second, and the first number that was left over."""
+    """What was done: how many in all, and how many a second."""
 
+    count: int
     per_second: float
-    next_number: int
 
 
-def account_id(number: int) -> str:
-    """The id of an account of the benchmark."""
-    return f"00000000-0000-4000-8000-{FIRST_NUMBER + number}"
+def account_name(number: int) -> str:
+    """The name of a subscriber's account."""
+    return f"+2567{number:08}"
 
 
 class Posters:
@@ -52,20 +51,21 @@ class Posters:
 
     def __init__(self, pipes: list[Connection]) -> None:
         self._pipes = pipes
+        self._runs = 0
 
-    def post(self, threads: int, processes: int, is_hot: bool, seconds: float, first_number: int) -> Posted:
+    def post(self, threads: int, processes: int, is_hot: bool, seconds: float) -> Posted:
         """Post with `threads` threads in all, shared out among so many processes."""
-        share = threads // processes
+        self._runs += 1
         busy = self._pipes[:processes]
         for number, pipe in enumerate(busy):
-            pipe.send(Load(share, is_hot, seconds, first_number + number * share, threads))
+            pipe.send(Load(f"run {self._runs} {number}", threads // processes, is_hot, seconds))
         done: list[Posted] = [pipe.recv() for pipe in busy]
-        return Posted(sum(one.per_second for one in done), max(one.next_number for one in done))
+        return Posted(sum(one.count for one in done), sum(one.per_second for one in done))
 
 
 @contextmanager
 def start_posters(url: str, processes: int) -> Iterator[Posters]:
-    """Processes of the service's code that wait for work; they end with the block."""
+    """Processes of the service that wait for work; they end with the block."""
     fresh = multiprocessing.get_context("spawn")
     pipes, children = [], []
     for _ in range(processes):
@@ -83,27 +83,31 @@ def start_posters(url: str, processes: int) -> Iterator[Posters]:
 
 
 def _serve(url: str, pipe: Connection) -> None:
-    open_database(url, max_connections=32)
-    with ThreadPoolExecutor(16) as pool:
-        while (load := pipe.recv()) is not None:
-            began = time.perf_counter()
-            counts = list(pool.map(partial(_post, load, began), range(load.threads)))
-            per_second = sum(counts) / (time.perf_counter() - began)
-            pipe.send(Posted(per_second, load.first_number + (max(counts) + 1) * load.step))
-    close_connections()
+    with TemporaryDirectory() as folder:
+        os.environ |= {"USSD_DATABASE_URL": url, "USSD_DATA_DIR": folder}
+        house = build_services(read_settings())
+        with ThreadPoolExecutor(16) as pool:
+            while (load := pipe.recv()) is not None:
+                began = time.perf_counter()
+                count = sum(pool.map(partial(_post, house, load, began), range(load.threads)))
+                pipe.send(Posted(count, count / (time.perf_counter() - began)))
+        house.limiter.close()
+        close_connections()
 
 
-def _post(load: Load, began: float, place: int) -> int:
-    """Post as one thread of the service does, giving the connection back every time, until the time is over."""
+def _post(house: Services, load: Load, began: float, place: int) -> int:
+    """Make transfers as one thread of a web process does, giving the connection back every time; how many."""
+    call = CallContext(Caller(CallerKind.KEY, client_id=CLIENT_ID, grants=None))
     done = 0
     while time.perf_counter() - began < load.seconds:
-        number = load.first_number + place + done * load.step
         debit = random.randrange(ACCOUNTS)
         credit = HOT_ACCOUNT if load.is_hot else (debit + random.randrange(1, ACCOUNTS)) % ACCOUNTS
-        leg = Leg("move", AMOUNT, account_id(debit), account_id(credit), 1)
+        wish = CreateTransaction(
+            TransactionType.TRANSFER, account_name(debit), 1, f"{load.name} {place} {done}",
+            to_phone_number=account_name(credit),
+        )  # fmt: skip
         try:
-            with unit_of_work():
-                write_entry(CLIENT_ID, transaction_id(number), [leg], datetime.now(UTC))
+            house.transactions.create(wish, call)
         finally:
             release_connection()
         done += 1

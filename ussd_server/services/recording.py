@@ -107,7 +107,7 @@ class Recorder:
         account here is too low; IntegrityError for a name that is taken; AnotherFeeError when its fee is not what is
         agreed now: draft it again.
         """
-        batch = _batch_of(draft, legs, source)
+        batch = batch_of(draft, legs, source)
         try:
             if guard is None:
                 self._together.commit(batch)
@@ -165,7 +165,8 @@ def _first_name(batch: Batch) -> tuple[str, str]:
     return row["client_id"], row["reference"]
 
 
-def _batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> Batch:
+def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> Batch:
+    """What is written for a draft; its row becomes succeeded where money moves at once."""
     row, terms = draft.row, draft.terms
     transaction = values_of(row)
     steps, settled = [first_steps(row, 1, source)], []
