@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -289,6 +290,7 @@ def values_of(row: Table) -> dict[str, Any]:
     return {name: fields[name].db_value(value) for name, value in row.__data__.items() if value is not None}
 
 
+@lru_cache(maxsize=256)
 def iso_milliseconds(moment: datetime) -> str:
     """`2026-11-20T08:15:30.123Z`: the one form in which moments are written (wire contract 1)."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

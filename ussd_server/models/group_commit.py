@@ -39,8 +39,9 @@ class _Place(Generic[Item]):
         self.word = word
         self._told.release()
 
-    def wait(self) -> None:
+    def wait(self) -> _Word:
         self._told.acquire()
+        return self.word
 
 
 class GroupCommit(Generic[Item]):
@@ -65,47 +66,45 @@ class GroupCommit(Generic[Item]):
         what was wrong with another's. When the database is in trouble, all who wait for it hear of that, as
         OperationalError: what they brought may have been committed or not, as with every lost answer.
         """
-        place = _Place(item)
         with self._lock:
-            leads, self._is_led = not self._is_led, True
-            if not leads:
+            place = _Place(item) if self._is_led else None
+            if place is not None:
                 self._line.append(place)
-        if not leads:
-            place.wait()
-            leads = place.word is _Word.LEAD
-        if leads:
-            self._lead(place)
-        if place.word is _Word.ALONE:
+            self._is_led = True
+        word = _Word.LEAD if place is None else place.wait()
+        if word is _Word.LEAD:
+            word = self._lead(item)
+        if word is _Word.ALONE:
             self._write([item])
-        elif place.word is _Word.UNKNOWN:
+        elif word is _Word.UNKNOWN:
             raise OperationalError("the database was in trouble when this was written together with others")
 
-    def _lead(self, own: _Place[Item]) -> None:
+    def _lead(self, item: Item) -> _Word:
         """Write what stands in line, tell everybody how it went, and let the next one lead."""
-        together = [own]
+        others: list[_Place[Item]] = []
         word = _Word.UNKNOWN
         try:
-            self._step_up(together, self._most)
-            self._write([place.item for place in together])
+            self._step_up(others, self._most - 1)
+            self._write([item, *(other.item for other in others)])
             word = _Word.COMMITTED
         except Exception as error:
             if isinstance(error, DATABASE_TROUBLE) and not was_rolled_back(error):
                 # Those who came meanwhile would only wait for the same trouble, one group after another.
-                self._step_up(together, len(self._line) + len(together))
+                self._step_up(others, len(others) + len(self._line))
                 raise
-            if len(together) == 1:
+            if not others:
                 raise
             word = _Word.ALONE
         finally:
-            own.word = word
-            for place in together[1:]:
-                place.tell(word)
+            for other in others:
+                other.tell(word)
             self._hand_over()
+        return word
 
-    def _step_up(self, together: list[_Place[Item]], most: int) -> None:
+    def _step_up(self, others: list[_Place[Item]], most: int) -> None:
         with self._lock:
-            while self._line and len(together) < most:
-                together.append(self._line.popleft())
+            while self._line and len(others) < most:
+                others.append(self._line.popleft())
 
     def _hand_over(self) -> None:
         with self._lock:
