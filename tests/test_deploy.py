@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,24 @@ def test_both_units_run_as_a_user_without_rights_and_with_the_same_hardening() -
         assert f"{line}\n" in hardening
     assert "User=ussd\n" in web
     assert "User=ussd\n" in worker
+
+
+def test_commands_are_typed_with_the_settings_of_the_installation(tmp_path: Path) -> None:
+    settings = tmp_path / "environment"
+    settings.write_text(
+        f"USSD_DATA_DIR={tmp_path}\n"
+        "USSD_DATABASE_URL='postgresql://u@127.0.0.1:1/x?sslmode=disable&application_name=a'\n"
+        "USSD_REDIS_URL=redis://127.0.0.1:1/0\n"
+    )
+    script = (DEPLOY / "ussd").read_text().replace("runuser -u ussd --", "env")
+    script = script.replace("/opt/ussd-server/.venv/bin/ussd-server", f"{sys.executable} -m ussd_server.cli")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("USSD_")}
+    environment["SETTINGS"] = str(settings)
+    command = ["sh", "-c", script, "ussd", "doctor", "--json"]
+    told = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    found = {finding["part"]: finding["found"] for finding in json.loads(told.stdout)["findings"]}
+    assert found["database"] == "the postgresql database does not answer"
+    assert found["Redis"] == "it does not answer"
 
 
 @pytest.mark.needs_systemd
