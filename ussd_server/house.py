@@ -13,6 +13,7 @@ from ussd_server.adapters.transport import Transport
 from ussd_server.companies import build_companies
 from ussd_server.models.base import DATABASE_TROUBLE, database_now, open_database, release_connection
 from ussd_server.models.replica import Replica, use_replica
+from ussd_server.rpc.allowance import KEPT_SECONDS, Allowance
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import Keyring
@@ -68,7 +69,6 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Guessing is slowed for one address and one name together: nobody can lock a person out from somewhere else.
     "login-pair": (RateLimitItemPerMinute(10, 15),),
     "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
-    "channel": (RateLimitItemPerMinute(12_000),),
 }
 
 
@@ -126,11 +126,15 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     tokens = Tokens(keyring)
     companies = build_companies(settings, clock.now, lambda company: callback_path(tokens, company))
     policies = [Policy(name, items) for name, items in _WINDOWS.items()]
+    # Steps are counted up to so long before they are taken.
+    channel_limit = RateLimitItemPerSecond(settings.channel_limit_per_minute, 60 + KEPT_SECONDS)
+    policies.append(Policy("channel", (channel_limit,)))
     policies += [
         Policy(f"provider:{company.name}", (RateLimitItemPerSecond(int(company.pace.per_second)),))
         for company in companies
     ]
     limiter = Limiter(storage, policies, settings.workers)
+    steps = Allowance(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
     vault = Vault(keyring)
     records = KeyRecords(limiter.versions)
     uses = LastUses()
@@ -168,7 +172,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         channels=channels,
         menus=MenuService(guard, keyring, clock, settings.session_life_seconds),
         ussd=UssdService(sessions, conversations, tokens, clock),
-        gateways=GatewayService(channels, sessions, conversations, limiter),
+        gateways=GatewayService(channels, sessions, conversations, steps),
         health=HealthService(limiter),
         bell=bell,
         providers=providers,

@@ -52,6 +52,7 @@ class Settings:
     replica_url: str | None = None
     replica_lag_seconds: int = 5
     kill_point: str | None = None
+    channel_limit_per_minute: int = 12_000
     keep_sessions_days: int = 90
     keep_deliveries_days: int = 30
     ca_file: Path | None = None
@@ -113,6 +114,7 @@ def read_settings() -> Settings:
         replica_url=env.str("REPLICA_URL", None),
         replica_lag_seconds=env.int("REPLICA_LAG_SECONDS", 5, validate=validate.Range(1, 60)),
         kill_point=env.str("KILL_POINT", None),
+        channel_limit_per_minute=env.int("CHANNEL_LIMIT_PER_MINUTE", 12_000, validate=validate.Range(60, 600_000)),
         keep_sessions_days=env.int("KEEP_SESSIONS_DAYS", 90, validate=validate.Range(1, 36_500)),
         keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
         ca_file=Path(ca_file) if (ca_file := env.str("CA_FILE", None)) else None,

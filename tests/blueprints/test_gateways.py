@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
 from tests.shop import CODE, OPERATOR, PHONE, Shop, shop_document
-from ussd_server.house import Services
+from ussd_server.app import create_app
+from ussd_server.house import Services, build_services
 from ussd_server.messages.channels import AssignCode, CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.models.base import release_connection
@@ -20,6 +22,7 @@ from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions import Sessions
+from ussd_server.settings import Settings
 
 Dial = Callable[..., str]
 
@@ -281,15 +284,19 @@ def test_trouble_after_a_payment_was_recorded_never_says_that_it_failed(
     assert at("", session="ATUid_2").startswith("CON Your payment is being processed.")
 
 
-def test_a_channel_over_its_limit_still_answers_with_a_screen(
-    at: Dial, house: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    verdict = house.limiter.hit("login-pair", "somebody")
-    for _ in range(20):
-        verdict = house.limiter.hit("login-pair", "somebody")
-    assert not verdict.accepted
-    monkeypatch.setattr(house.limiter, "hit", lambda *_: verdict)
-    assert at("").startswith("END Sorry")
+def test_a_channel_over_its_limit_still_answers_with_a_screen(settings: Settings, shop: Shop) -> None:
+    narrow = build_services(replace(settings, channel_limit_per_minute=60))
+    web = create_app(narrow).test_client()
+    screens = [web.post(shop.channel.gateway_path, data={"sessionId": "x"}).text for _ in range(60)]
+    form = {"sessionId": "ATUid_1", "phoneNumber": PHONE, "serviceCode": CODE, "text": ""}
+    assert (
+        web.post(shop.channel.gateway_path, data=form).text
+        == screens[0]
+        == "END Sorry, this did not work. Please try again later."
+    )
+    narrow.limiter.clear("channel", shop.channel.channel_id)
+    assert web.post(shop.channel.gateway_path, data=form).text.startswith("CON Welcome")
+    narrow.limiter.close()
 
 
 def test_hubtel_numbers_its_steps(shop: Shop, web: FlaskClient) -> None:

@@ -70,9 +70,12 @@ class Limiter:
         """Whether this process limits by itself now."""
         return self._circuit.away
 
-    def hit(self, namespace: str, identity: str) -> Verdict:
-        """Count one call of `identity` under the policy `namespace`; a refused call uses up nothing."""
-        return self._decide(namespace, identity, consume=True)
+    def hit(self, namespace: str, identity: str, cost: int = 1) -> Verdict:
+        """Count `cost` calls of `identity` under the policy `namespace`, all or none; a refused call uses up nothing.
+
+        Without Redis one call is counted, whatever the cost.
+        """
+        return self._decide(namespace, identity, lambda *asked: self._strategy.hit_all(*asked, cost=cost))
 
     def hit_under(self, version: Version, namespace: str, identity: str) -> Verdict | None:
         """As `hit`, in the same round trip that proves `version` to be the present one.
@@ -96,7 +99,7 @@ class Limiter:
 
     def peek(self, namespace: str, identity: str) -> Verdict:
         """Tell what `hit` would answer, and count nothing."""
-        return self._decide(namespace, identity, consume=False)
+        return self._decide(namespace, identity, self._strategy.test_all, consume=False)
 
     def clear(self, namespace: str, identity: str) -> None:
         """Forget what was counted for `identity`, here at once and in Redis if it can be reached."""
@@ -111,10 +114,9 @@ class Limiter:
         """End the thread that looks for Redis."""
         self._circuit.close()
 
-    def _decide(self, namespace: str, identity: str, consume: bool) -> Verdict:
+    def _decide(self, namespace: str, identity: str, ask: Callable[..., Verdict], *, consume: bool = True) -> Verdict:
         items = self._policies[namespace].items
         name = _digest(identity)
-        ask = self._strategy.hit_all if consume else self._strategy.test_all
         try:
             return self._circuit.call(lambda: ask(items, namespace, name))
         except RedisAwayError:

@@ -200,9 +200,9 @@ class SlidingLogRateLimiter(RateLimiter):
         """`storage` keeps the logs."""
         super().__init__(storage)
 
-    def hit_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict:
-        """Count one call against all `items` of the identity, or against none of them."""
-        return Verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items)))
+    def hit_all(self, items: Sequence[RateLimitItem], *identifiers: str, cost: int = 1) -> Verdict:
+        """Count `cost` calls against all `items` of the identity, or against none of them."""
+        return Verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items), cost))
 
     def hit_all_under(self, version: Version, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict | None:
         """As `hit_all`, in the same round trip that proves `version` to be the present one; None when it is not."""

@@ -31,7 +31,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.ussd import Channel as ChannelRow
 from ussd_server.models.ussd import ServiceCode, UssdSession
-from ussd_server.rpc.limiter import Limiter
+from ussd_server.rpc.allowance import Allowance
 from ussd_server.rpc.logs import logger, trace_of
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.arrivals import classify
@@ -121,12 +121,12 @@ class GatewayService:
     """Holds conversations through phone companies."""
 
     def __init__(
-        self, channels: ChannelService, sessions: Sessions, conversations: Conversations, limiter: Limiter
+        self, channels: ChannelService, sessions: Sessions, conversations: Conversations, allowance: Allowance
     ) -> None:
         self._channels = channels
         self._sessions = sessions
         self._conversations = conversations
-        self._limiter = limiter
+        self._allowance = allowance
         self._recollection = Recollection()
 
     def answer(self, adapter: str, secret: str, request: GatewayRequest, request_id: str) -> GatewayReply:
@@ -139,7 +139,7 @@ class GatewayService:
             _log_failure(error)
             return ADAPTERS[adapter].trouble(phrase("trouble", "en"))
         gateway = ADAPTERS[channel.adapter]
-        if not self._limiter.hit("channel", channel.channel_id).accepted:
+        if not self._allowance.take(channel.channel_id):
             log.warning("a channel is over its limit", channel_id=channel.channel_id)
             return gateway.trouble(phrase("trouble", "en"))
         try:
