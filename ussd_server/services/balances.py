@@ -5,9 +5,15 @@ from __future__ import annotations
 from ussd_server.messages.balances import Balance, GetBalance
 from ussd_server.messages.transactions import MAIN_ACCOUNT
 from ussd_server.models.ledger import Account
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
-from ussd_server.services.ledger import find_account
+
+_FIND = Prepared(
+    lambda: Account.select(Account.balance_cents, Account.reserved_cents).where(
+        Account.client_id == blank(Account.client_id), Account.name == blank(Account.name)
+    )
+)
 
 
 class BalanceService:
@@ -20,7 +26,7 @@ class BalanceService:
         """The balance of the main account or of a subscriber's; one that was never used shows zeros."""
         call.require("balance:read")
         name = wish.phone_number or MAIN_ACCOUNT
-        account = find_account(call.client_id, name)
+        account = _FIND.first(Account, client_id=call.client_id, name=name)
         current, reserved = (account.balance_cents, account.reserved_cents) if account else (0, 0)
         return Balance(name, "UGX", current, current - reserved, reserved, self._clock.now())
 

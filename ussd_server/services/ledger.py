@@ -39,11 +39,6 @@ def account_kind(name: str) -> str:
     return name.partition(":")[0]
 
 
-def find_account(client_id: str, name: str) -> Account | None:
-    """A client's account, None when it was never used."""
-    return Account.get_or_none(Account.client_id == client_id, Account.name == name)
-
-
 def lock_accounts(client_id: str, names: Collection[str]) -> dict[str, int]:
     """Keep a client's accounts as they are until the unit of work ends; gives what each has beyond its reservations.
 
