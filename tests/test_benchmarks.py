@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from benchmarks.agreement import DisagreementError, agree
+from benchmarks.document import DOCUMENT, PLACES, with_tables
 from benchmarks.figures import figures_of
 from benchmarks.generator import Load
 from benchmarks.measure import measure_in_turn, row_of
@@ -89,6 +91,19 @@ def test_a_profile_tells_whose_a_function_is() -> None:
     ((frames, count),) = read_stacks(line)
     assert [frame.owner for frame in frames] == ["Python", "gunicorn", "ussd_server/services"]
     assert count == 7
+
+
+def test_tables_of_the_document_are_written_at_their_places() -> None:
+    result: dict[str, Any] = {"processors": 2, "load_average": 0.5, "calls": _calls(door=[90], bare=[100])}
+    text = with_tables("<!-- figures -->\nold\n<!-- end -->\nwords\n<!-- machine -->\n<!-- end -->\n", result)
+    assert "| door / bare GET | >= 0.9 |" in text
+    assert "old" not in text
+    assert "words\n<!-- machine -->\nMeasured with 2 processors" in text
+
+
+def test_every_table_of_the_document_has_its_place() -> None:
+    places = set(re.findall(r"<!-- ([a-z]+) -->", DOCUMENT.read_text())) - {"end"}
+    assert places == PLACES
 
 
 def _calls(door: list[int], bare: list[int]) -> dict[str, Any]:

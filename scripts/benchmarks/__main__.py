@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from benchmarks.calls import calls
+from benchmarks.document import document
 from benchmarks.everything import everything, verdict
 from benchmarks.growth import growth
 from benchmarks.ledger import ledger
@@ -14,7 +15,7 @@ from benchmarks.ussd import ussd
 
 bench = click.Group(
     "bench",
-    commands=[everything, calls, growth, ledger, pages, profile, ussd, verdict],
+    commands=[everything, calls, document, growth, ledger, pages, profile, ussd, verdict],
     help="Measure the service beside the best that its parts can do, and beside what a team would otherwise build.",
 )
 
