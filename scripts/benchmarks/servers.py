@@ -92,5 +92,5 @@ def start_servers() -> Iterator[Servers]:
 
 def _troubles(log: Path) -> str:
     """What a program wrote down, without its answered calls."""
-    lines = [line for line in log.read_text().splitlines() if '"event": "call"' not in line]
+    lines = [line for line in log.read_text().splitlines() if '"event":"call"' not in line]
     return "\n".join(lines[-_LINES_SHOWN:])
