@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from documents.steady import steady
 from flask import Flask
 
 from ussd_server.blueprints.openapi import api_document
@@ -13,7 +14,7 @@ from ussd_server.blueprints.reference import operations, records
 from ussd_server.rpc.status import Code
 
 PAGE = (Path(__file__).parents[1] / "docs/API.md").read_text(encoding="utf-8")
-REMEDY = "run scripts/document_api"
+REMEDY = "run scripts/document"
 # The document is the same on both databases.
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -56,6 +57,10 @@ def test_every_link_within_the_page_leads_to_a_heading() -> None:
         for heading in re.findall(r"^#+ (.*)$", PAGE, re.MULTILINE)
     }
     assert set(re.findall(r"\]\(#(.*?)\)", PAGE)) <= headings
+
+
+def test_writing_it_again_would_change_nothing_but_what_the_service_answers() -> None:
+    assert steady(PAGE) == PAGE, REMEDY
 
 
 def test_no_credential_is_shown() -> None:

@@ -8,7 +8,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from api_document.player import Player
+from documents.player import Player
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.status import Code
 from ussd_server.rpc.tokens import Tokens
@@ -59,10 +59,10 @@ def play_key_management(player: Player) -> None:
     player.manage("GET", "/api-keys")
     player.manage("POST", f"/api-keys/{keys[0]['id']}/rotate", {"grace_period_seconds": 3600})
     player.manage("DELETE", f"/api-keys/{keys[0]['id']}")
+    player.manage("GET", "/audit-events?limit=2")
     missing = keys[0]["id"]
     player.manage("DELETE", "/api-keys/bulk", {"api_key_ids": [keys[1]["id"], keys[2]["id"]]})
     player.manage("POST", "/api-keys/bulk-delete", {"api_key_ids": [keys[3]["id"], missing]})
-    player.manage("GET", "/audit-events?limit=2")
     player.manage("GET", "/api-keys?page=1")
     player.manage("POST", "/api-keys", {"scopes": "everything"})
     player.manage("DELETE", "/api-keys/not-an-id")
@@ -86,7 +86,8 @@ def play_money(player: Player) -> None:
     player.data("GET", "/api/transactions?type=collection&limit=1")
     player.data("GET", "/data/collection?status=succeeded&limit=1")
     refund = {"amount": 1500, "reference": "order-1001-back"}
-    player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
+    back = player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
+    player.until(lambda: player.look(f"/api/transactions/{back['transaction_id']}")["data"]["completed_at"])
     player.data("GET", "/api/balance")
 
 
@@ -110,7 +111,7 @@ def play_conversations(player: Player) -> None:
     player.send("POST", f"{gateway}/events", over, form, form, hidden=secret)
     player.send("GET", f"{gateway}?{step}", hidden=secret)
     tokens = Tokens(Keyring(player.service.folder / "secrets.json"))
-    callback = callback_path(tokens, "sandbox")
+    callback = callback_path(tokens, "airtel")
     for method in ("POST", "PUT"):
         body = {"reference": "5b1f8f0e-3c44-4c0c-9d5e-6a1f2f0b7a11"}
         player.send(method, callback, body, hidden=callback.rpartition("/")[2])
@@ -135,17 +136,20 @@ def play_menus(player: Player) -> None:
 
 def play_webhooks(player: Player) -> None:
     """Be called, be called again, stop being called."""
+    # What has happened so far is nobody's to be told any more.
+    player.until(lambda: "ussd_events_pending 0" in player.look("/metrics"))
     webhook = player.data("POST", "/api/webhooks", {"url": "http://127.0.0.1:9090/events"})
     path = f"/api/webhooks/{webhook['id']}"
     player.data("GET", path)
     player.data("GET", "/api/webhooks")
-    player.data("POST", f"{path}/test")
+    player.data("POST", f"{path}/enable")
     player.data("POST", f"{path}/rotate", {"grace_period_seconds": 3600})
     player.data("POST", "/api/webhooks/callbacks/rotate")
-    player.data("POST", f"{path}/enable")
     event = player.data("GET", "/api/events?type=transaction.succeeded&limit=1")["items"][0]
-    player.data("GET", f"/api/events/{event['id']}")
     player.data("POST", f"/api/events/{event['id']}/redeliver")
+    player.until(lambda: any(one["trouble"] for one in player.look(f"/api/events/{event['id']}")["data"]["deliveries"]))
+    player.data("GET", f"/api/events/{event['id']}")
+    player.data("POST", f"{path}/test")
     hour = timedelta(hours=1)
     period = {"from": (datetime.now(UTC) - hour).isoformat(), "to": datetime.now(UTC).isoformat()}
     player.data("POST", "/api/events/redeliver", period | {"type": "transaction.succeeded"})

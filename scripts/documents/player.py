@@ -5,13 +5,18 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import time
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from api_document.exchange import Exchange
+from documents.exchange import Exchange
 from schemas.envelopes import is_management
 from tests.journeys.service import Service
 from ussd_server.blueprints.reference import operations
+
+_PATIENCE_SECONDS = 30.0
+_LOOK_AGAIN_SECONDS = 0.5
 
 
 class Player:
@@ -61,6 +66,18 @@ class Player:
         )
         self._remember(exchange, path)
         return answer
+
+    def look(self, path: str) -> Any:
+        """What a GET answers now; it is not remembered."""
+        return self._fetch("GET", path, None, self.key)[2]
+
+    def until(self, holds: Callable[[], Any]) -> None:
+        """Wait until `holds`, so that every run finds the same."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not holds():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the service did not come to rest")
+            time.sleep(_LOOK_AGAIN_SECONDS)
 
     def _remember(self, exchange: Exchange, path: str) -> None:
         if exchange.status < 400:

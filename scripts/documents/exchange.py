@@ -48,7 +48,10 @@ class Exchange:
         head = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}"]
         head += [f"{name}: {self.headers[name]}" for name in _SHOWN_HEADERS if name in self.headers]
         if isinstance(self.answer, str):
-            text = "\n".join(self.answer.splitlines()[:_LINES_OF_TEXT])
+            lines = self.answer.splitlines()
+            # Of measures the names alone: their values, and which come first, are another thing in every run.
+            lines = sorted(line for line in lines if line.startswith("# HELP")) or lines
+            text = "\n".join(lines[:_LINES_OF_TEXT])
         else:
             lines = _laid_out(_shortened(self.answer)).splitlines()
             text = "\n".join(lines[:_LINES_SHOWN] + ["…"] * (len(lines) > _LINES_SHOWN))
