@@ -73,7 +73,10 @@ def deadlocks(group: Sequence[str]) -> BaseException | None:
     return OperationalError(found, *found.args) if len(group) > 1 else None
 
 
-def queue_up(book: Book, together: GroupCommit[str], first: str, others: Sequence[str]) -> dict[str, Future[None]]:
+Outcomes = dict[str, Future[Sequence[str]]]
+
+
+def queue_up(book: Book, together: GroupCommit[str], first: str, others: Sequence[str]) -> Outcomes:
     """`first` writes, and is held up until all the others stand in line behind it."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(others) + 1))
@@ -87,14 +90,13 @@ def queue_up(book: Book, together: GroupCommit[str], first: str, others: Sequenc
     return outcomes
 
 
-def outcome(future: Future[None]) -> BaseException | None:
+def outcome(future: Future[Sequence[str]]) -> BaseException | None:
     return future.exception(PATIENCE_SECONDS)
 
 
 def test_one_who_finds_nobody_writing_writes_at_once(book: Book) -> None:
     together = GroupCommit(book.write)
-    together.commit("a")
-    together.commit("b")
+    assert [together.commit(item) for item in "ab"] == [["a"], ["b"]]
     assert book.groups == [["a"], ["b"]]
 
 
@@ -102,6 +104,8 @@ def test_those_who_come_while_another_writes_are_written_together(book: Book) ->
     outcomes = queue_up(book, GroupCommit(book.write), "first", ["a", "b", "c"])
     assert [outcome(each) for each in outcomes.values()] == [None] * 4
     assert book.groups == [["first"], ["a", "b", "c"]]
+    wrote = [list(each.result()) for each in outcomes.values()]
+    assert wrote == [["first"], ["a", "b", "c"], [], []], "each knows for whom it wrote"
 
 
 def test_a_group_is_never_larger_than_it_may_be(book: Book) -> None:

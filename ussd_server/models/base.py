@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -28,7 +28,6 @@ from peewee import (
 from playhouse.pool import MaxConnectionsExceeded, PooledPostgresqlDatabase, PooledSqliteDatabase
 
 database = DatabaseProxy()
-Row = TypeVar("Row", bound="Table")
 
 DATABASE_TROUBLE = (OperationalError, InterfaceError, MaxConnectionsExceeded)
 """What is raised when the database is away, overloaded or full: the call may be tried again later."""
@@ -213,12 +212,6 @@ def for_update(rows: Any) -> Any:
     `FOR NO KEY UPDATE`, because the stronger lock deadlocks with the foreign keys that point at these rows.
     """
     return rows.for_update("FOR NO KEY UPDATE") if is_postgres() else rows
-
-
-def lock_row(table: type[Row], row_id: str) -> Row:
-    """The row of that id, which there must be, locked until the unit of work ends."""
-    row: Row = for_update(table.select().where(table._meta.primary_key == row_id)).get()
-    return row
 
 
 def skip_locked(rows: Any) -> Any:

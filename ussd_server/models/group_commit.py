@@ -59,8 +59,8 @@ class GroupCommit(Generic[Item]):
         self._line: deque[_Place[Item]] = deque()
         self._is_led = False
 
-    def commit(self, item: Item) -> None:
-        """Return when `item` is committed, or raise what `write` raises for it.
+    def commit(self, item: Item) -> Sequence[Item]:
+        """Return when `item` is committed, or raise what `write` raises for it. Gives what this caller wrote, for all.
 
         When items that were written together are refused, each is written by itself, by its own caller: nobody hears of
         what was wrong with another's. When the database is in trouble, all who wait for it hear of that, as
@@ -72,20 +72,25 @@ class GroupCommit(Generic[Item]):
                 self._line.append(place)
             self._is_led = True
         word = _Word.LEAD if place is None else place.wait()
+        written: Sequence[Item] = ()
         if word is _Word.LEAD:
-            word = self._lead(item)
+            word, written = self._lead(item)
         if word is _Word.ALONE:
-            self._write([item])
+            written = [item]
+            self._write(written)
         elif word is _Word.UNKNOWN:
             raise OperationalError("the database was in trouble when this was written together with others")
+        return written
 
-    def _lead(self, item: Item) -> _Word:
+    def _lead(self, item: Item) -> tuple[_Word, Sequence[Item]]:
         """Write what stands in line, tell everybody how it went, and let the next one lead."""
         others: list[_Place[Item]] = []
+        together = [item]
         word = _Word.UNKNOWN
         try:
             self._step_up(others, self._most - 1)
-            self._write([item, *(other.item for other in others)])
+            together += [other.item for other in others]
+            self._write(together)
             word = _Word.COMMITTED
         except Exception as error:
             if isinstance(error, DATABASE_TROUBLE) and not was_rolled_back(error):
@@ -99,7 +104,7 @@ class GroupCommit(Generic[Item]):
             for other in others:
                 other.tell(word)
             self._hand_over()
-        return word
+        return word, together
 
     def _step_up(self, others: list[_Place[Item]], most: int) -> None:
         with self._lock:

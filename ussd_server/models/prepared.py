@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 from peewee import AsIs, Cast, Field, Query
 
-from ussd_server.models.base import database
+from ussd_server.models.base import Table, database, for_update
+
+Row = TypeVar("Row", bound=Table)
 
 
 class _Blank(NamedTuple):
@@ -77,6 +80,29 @@ class Prepared:
         if written is None:
             written = self._written[kind] = _Written(*self._make().sql())
         return written
+
+
+def find_row(table: type[Row], row_id: str) -> Row:
+    """The row of that id, which there must be."""
+    return _the_one(table, _by_id(table, is_locked=False), row_id)
+
+
+def lock_row(table: type[Row], row_id: str) -> Row:
+    """The row of that id, which there must be, locked until the unit of work ends."""
+    return _the_one(table, _by_id(table, is_locked=True), row_id)
+
+
+@cache
+def _by_id(table: type[Table], *, is_locked: bool) -> Prepared:
+    key: Any = table._meta.primary_key
+    rows = table.select().where(key == blank(key, "row_id"))
+    return Prepared(lambda: for_update(rows) if is_locked else rows)
+
+
+def _the_one(table: type[Row], rows: Prepared, row_id: str) -> Row:
+    row: Row | None = rows.first(table, row_id=row_id)
+    assert row is not None, "rows that are named are never removed"
+    return row
 
 
 def _filled(written: _Written, values: dict[str, Any]) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from threading import Event
 
-from ussd_server.rpc.redis_link import REDIS_TROUBLE, RedisClient, connect
+from ussd_server.rpc.redis_link import REDIS_TROUBLE, Line, RedisClient, connect
 
 _KEY = "worker:bell"
 _MOST_RINGS = 64
@@ -19,14 +19,15 @@ class Bell:
         """`is_away` tells, without asking Redis, that Redis is known to be away; then nobody waits for it."""
         self._url = url
         self._is_away = is_away
+        self._line = Line(lambda: self._ringer)
 
     def ring(self) -> None:
         """Wake one worker. Never raises and never waits for a Redis that is known to be away."""
         if self._is_away():
             return
         try:
-            self._ringer.lpush(_KEY, "1")
-            self._ringer.ltrim(_KEY, 0, _MOST_RINGS - 1)
+            if self._line.ask("LPUSH", _KEY, "1") > _MOST_RINGS:
+                self._line.ask("LTRIM", _KEY, 0, _MOST_RINGS - 1)
         except REDIS_TROUBLE:
             return
 

@@ -8,6 +8,7 @@ from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.models import transactions as tables
 from ussd_server.models.base import unit_of_work
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 
@@ -15,6 +16,12 @@ _MOST_CENTS = 99_999_999
 _WHOLE_BASIS_POINTS = 10_000
 # Some megabytes.
 _MOST_READ = 20_000
+
+_AGREED = Prepared(
+    lambda: tables.Fee.select().where(
+        tables.Fee.client_id == blank(tables.Fee.client_id), tables.Fee.type == blank(tables.Fee.type)
+    )
+)
 
 
 def fee_cents(agreed: Fee, amount_cents: int) -> int:
@@ -29,7 +36,7 @@ def fee_cents(agreed: Fee, amount_cents: int) -> int:
 
 def agreed_fee(client_id: str, kind: TransactionType) -> Fee:
     """What is agreed with a client for a type of transaction; zeros where nothing was."""
-    row = tables.Fee.get_or_none(tables.Fee.client_id == client_id, tables.Fee.type == kind)
+    row = _AGREED.first(tables.Fee, client_id=client_id, type=kind)
     return Fee(client_id, kind, row.fixed_cents, row.share_basis_points) if row else Fee(client_id, kind, 0, 0)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+
+from peewee import Query
 
 from ussd_server.models.base import for_update, iso_milliseconds, new_id
 from ussd_server.models.ledger import Account, Transfer
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.recording import Postings, write_postings
 from ussd_server.models.transactions import Transaction
 
@@ -37,6 +39,29 @@ def account_kind(name: str) -> str:
     if name.startswith("+"):
         return "subscriber"
     return name.partition(":")[0]
+
+
+def _open_holds() -> Query:
+    ended, debited, credited = Transfer.alias(), Account.alias(), Account.alias()
+    return (
+        Transfer.select(Transfer, debited.name.alias("debit"), credited.name.alias("credit"))
+        .join(debited, on=(debited.id == Transfer.debit_account_id))
+        .switch(Transfer)
+        .join(credited, on=(credited.id == Transfer.credit_account_id))
+        .where(
+            Transfer.transaction_id == blank(Transfer.transaction_id),
+            Transfer.kind == "hold",
+            Transfer.id.not_in(
+                ended.select(ended.hold_id).where(
+                    ended.transaction_id == blank(Transfer.transaction_id), ended.hold_id.is_null(False)
+                )
+            ),
+        )
+        .order_by(Transfer.id)
+    )
+
+
+_OPEN_HOLDS = Prepared(_open_holds)
 
 
 def lock_accounts(client_id: str, names: Collection[str]) -> dict[str, int]:
@@ -87,23 +112,9 @@ def write_entry(client_id: str, transaction_id: str, legs: Collection[Leg], now:
 
 def holds_of(transaction_id: str) -> list[Leg]:
     """The open holds of a transaction, each as the leg that it was written by; `hold_id` is its id."""
-    ended, debited, credited = Transfer.alias(), Account.alias(), Account.alias()
-    holds: Any = (
-        Transfer.select(Transfer, debited.name.alias("debit"), credited.name.alias("credit"))
-        .join(debited, on=(debited.id == Transfer.debit_account_id))
-        .switch(Transfer)
-        .join(credited, on=(credited.id == Transfer.credit_account_id))
-        .where(
-            Transfer.transaction_id == transaction_id,
-            Transfer.kind == "hold",
-            Transfer.id.not_in(
-                ended.select(ended.hold_id).where(ended.transaction_id == transaction_id, ended.hold_id.is_null(False))
-            ),
-        )
-        .order_by(Transfer.id)
-    )
     return [
-        Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id) for hold in holds.objects()
+        Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)
+        for hold in _OPEN_HOLDS.rows(Transfer, transaction_id=transaction_id)
     ]
 
 

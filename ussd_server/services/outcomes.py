@@ -6,7 +6,7 @@ from datetime import datetime
 
 from ussd_server.messages.providers import FailureCode
 from ussd_server.messages.transactions import Source, TransactionStatus, TransactionType
-from ussd_server.models.base import lock_row
+from ussd_server.models.prepared import lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.ledger import (
     PROVIDER_ACCOUNT,

@@ -7,13 +7,15 @@ import json
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from peewee import IntegrityError
+from peewee import IntegrityError, Query
 
 from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import Recorded, Source, TransactionStatus, TransactionType
 from ussd_server.models.base import database, new_id, unit_of_work, values_of
 from ussd_server.models.group_commit import GroupCommit
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.recording import AnotherFeeError, Batch, OverdraftError, merged, write_batch
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.clock import Clock
@@ -107,20 +109,21 @@ class Recorder:
         account here is too low; IntegrityError for a name that is taken; AnotherFeeError when its fee is not what is
         agreed now: draft it again.
         """
-        batch = batch_of(draft, legs, source)
+        written: Sequence[Batch] = [batch_of(draft, legs, source)]
         try:
             if guard is None:
-                self._together.commit(batch)
+                written = self._together.commit(written[0])
             else:
                 with unit_of_work():
                     guard()
-                    write_batch(batch)
+                    write_batch(written[0])
         except OverdraftError:
             raise ServiceError(Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction") from None
         except AnotherFeeError:
             self._fees.forget(draft.terms)
             raise
-        if draft.row.provider is not None:
+        # Whoever wrote for others wakes the worker for them.
+        if any("provider" in row for batch in written for row in batch.transactions):
             self._wake_worker()
         return draft.row
 
@@ -136,14 +139,10 @@ def digest_of(content: dict[str, object]) -> str:
 
 
 def _recorded_under(names: Names, digest: str) -> Recorded | None:
-    named = (Transaction.reference == names.reference) & (
-        Transaction.type == TransactionType.DEPOSIT if names.is_deposit else Transaction.type != TransactionType.DEPOSIT
-    )
-    if names.idempotency_key is not None:
-        named |= Transaction.idempotency_key == names.idempotency_key
-    if names.confirmation is not None:
-        named |= (Transaction.session_id == names.session_id) & (Transaction.confirmation == names.confirmation)
-    found = list(Transaction.select().where(Transaction.client_id == names.client_id, named))
+    found = (_NAMED_DEPOSIT if names.is_deposit else _NAMED).rows(
+        Transaction, client_id=names.client_id, reference=names.reference, idempotency_key=names.idempotency_key,
+        session_id=names.session_id, confirmation=names.confirmation,
+    )  # fmt: skip
     if not found:
         return None
     if len(found) > 1 or found[0].request_digest != digest:
@@ -151,6 +150,23 @@ def _recorded_under(names: Names, digest: str) -> Recorded | None:
             Code.IDEMPOTENCY_KEY_REUSED, "The reference or idempotency key was used for a different request"
         )
     return Recorded(view_of(found[0]), replayed=True)
+
+
+def _named(kind: Any) -> Query:
+    """Transactions under any of a client's names; a name that is null is nobody's."""
+    return Transaction.select().where(
+        Transaction.client_id == blank(Transaction.client_id),
+        ((Transaction.reference == blank(Transaction.reference)) & kind)
+        | (Transaction.idempotency_key == blank(Transaction.idempotency_key))
+        | (
+            (Transaction.session_id == blank(Transaction.session_id))
+            & (Transaction.confirmation == blank(Transaction.confirmation))
+        ),
+    )
+
+
+_NAMED = Prepared(lambda: _named(Transaction.type != TransactionType.DEPOSIT))
+_NAMED_DEPOSIT = Prepared(lambda: _named(Transaction.type == TransactionType.DEPOSIT))
 
 
 def _write_together(batches: Sequence[Batch]) -> None:

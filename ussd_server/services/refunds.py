@@ -9,7 +9,7 @@ from ussd_server.messages.transactions import (
     TransactionStatus,
     TransactionType,
 )
-from ussd_server.models.base import lock_row
+from ussd_server.models.prepared import lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError

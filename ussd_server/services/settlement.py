@@ -17,7 +17,8 @@ from typing import Any
 
 from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment, Provider
 from ussd_server.messages.transactions import UNFINISHED, Source, TransactionStatus, TransactionType
-from ussd_server.models.base import is_postgres, lock_row, unit_of_work
+from ussd_server.models.base import is_postgres, unit_of_work
+from ussd_server.models.prepared import find_row, lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.logs import logger, now_about
@@ -97,7 +98,7 @@ class Settlement:
 
     def advance(self, transaction_id: str) -> None:
         """Take one claimed transaction one step on: ask its company, or enquire, and conclude from the answer."""
-        row = Transaction.get_by_id(transaction_id)
+        row = find_row(Transaction, transaction_id)
         now_about(request_id=row.request_id, transaction_id=row.id)
         if row.due_at is None:
             return
@@ -292,7 +293,7 @@ class Settlement:
 def _payment(row: Transaction) -> Payment:
     assert row.provider_reference is not None, "only what has a company is asked about"
     assert row.phone_number is not None
-    original = Transaction.get_by_id(row.refund_of) if row.refund_of else None
+    original = find_row(Transaction, row.refund_of) if row.refund_of else None
     return Payment(
         transaction_id=row.id,
         provider_reference=row.provider_reference,

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from peewee import fn
+from peewee import Query, fn
 
 from ussd_server.messages.providers import FAILURES, FailureCode
 from ussd_server.messages.transactions import (
@@ -18,19 +18,35 @@ from ussd_server.messages.transactions import (
     TransactionView,
 )
 from ussd_server.models.base import iso_milliseconds, new_id
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.transactions import Transaction, TransactionEvent
 from ussd_server.services.events import write_event
 
 
+def _next_step() -> Query:
+    names = ("transaction_id", "client_id", "status", "source", "detail", "created_at")
+    values = {field: blank(field) for field in map(TransactionEvent._meta.fields.get, names)}
+    newest = TransactionEvent.select(fn.COALESCE(fn.MAX(TransactionEvent.sequence), 0) + 1).where(
+        TransactionEvent.transaction_id == blank(TransactionEvent.transaction_id)
+    )
+    return TransactionEvent.insert(values | {TransactionEvent.sequence: newest})
+
+
+_TELL = Prepared(_next_step)
+_STORY = Prepared(
+    lambda: (
+        TransactionEvent.select()
+        .where(TransactionEvent.transaction_id == blank(TransactionEvent.transaction_id))
+        .order_by(TransactionEvent.sequence)
+    )
+)
+
+
 def tell(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
     """Write down that `row` has taken the status it has now, for the story and for the client's webhooks."""
-    sequence = TransactionEvent.select(fn.COALESCE(fn.MAX(TransactionEvent.sequence), 0) + 1).where(
-        TransactionEvent.transaction_id == row.id
+    _TELL.run(
+        transaction_id=row.id, client_id=row.client_id, status=row.status, source=source, detail=detail, created_at=now
     )
-    TransactionEvent.insert(
-        transaction_id=row.id, sequence=sequence, client_id=row.client_id,
-        status=row.status, source=source, detail=detail, created_at=now,
-    ).execute()  # fmt: skip
     announce(row, f"transaction.{row.status}", now)
 
 
@@ -123,9 +139,7 @@ def _shillings(cents: int) -> int | float:
 
 
 def _story_of(row: Transaction) -> tuple[TransactionChange, ...]:
-    changes = (
-        TransactionEvent.select().where(TransactionEvent.transaction_id == row.id).order_by(TransactionEvent.sequence)
-    )
+    changes = _STORY.rows(TransactionEvent, transaction_id=row.id)
     return tuple(
         TransactionChange(TransactionStatus(change.status), Source(change.source), change.detail, change.created_at)
         for change in changes

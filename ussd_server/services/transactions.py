@@ -22,6 +22,7 @@ from ussd_server.messages.transactions import (
 )
 from ussd_server.models.base import is_id
 from ussd_server.models.clients import Client
+from ussd_server.models.prepared import Prepared, blank, find_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
@@ -34,6 +35,11 @@ from ussd_server.services.story import failure_of, view_of
 from ussd_server.services.webhooks import require_callable
 
 _LOOK_AGAIN_SECONDS = 0.1
+_OWN = Prepared(
+    lambda: Transaction.select().where(
+        Transaction.id == blank(Transaction.id), Transaction.client_id == blank(Transaction.client_id)
+    )
+)
 
 
 class TransactionService:
@@ -131,7 +137,7 @@ class TransactionService:
         has_place = self._waiting.acquire(blocking=False)
         try:
             while True:
-                row: Transaction = Transaction.get_by_id(transaction_id)
+                row = find_row(Transaction, transaction_id)
                 if not has_place or is_over(row) or time.monotonic() >= deadline:
                     return row
                 time.sleep(_LOOK_AGAIN_SECONDS)
@@ -184,7 +190,7 @@ def find_transaction(transaction_id: str, call: CallContext) -> Transaction:
     """One of the client's transactions. TRANSACTION_NOT_FOUND also for somebody else's."""
     row: Transaction | None = None
     if is_id(transaction_id):
-        row = Transaction.get_or_none(Transaction.id == transaction_id, Transaction.client_id == call.client_id)
+        row = _OWN.first(Transaction, id=transaction_id, client_id=call.client_id)
     if row is None:
         raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
     return row
