@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 import click
 
 from benchmarks.calls import calls
@@ -20,4 +23,6 @@ bench = click.Group(
 )
 
 if __name__ == "__main__":
+    # Told to end, it still ends whatever it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     bench()

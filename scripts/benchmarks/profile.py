@@ -74,7 +74,8 @@ def _profile(stage: Stage, target: Target, seconds: float, file: Path) -> dict[s
     with _sampling(stage.servers.webs[target.program].pid, seconds, file) as sampler:
         time.sleep(_ATTACHING_SECONDS)
         measured = stage.servers.run(target.program, target.load(stage, seconds + _ATTACHING_SECONDS))
-        sampler.wait()
+        if sampler.wait():
+            raise click.ClickException("py-spy could not look into the processes; it needs the right to trace them.")
     web_us = round(measured.cpu_us["web"])
     owners, functions = _counted(read_stacks(file.read_text()))
     total = owners.total()
