@@ -14,7 +14,7 @@ from benchmarks.stage import Stage
 from benchmarks.targets import Target
 
 _WARM_UP_SECONDS = 1.5
-_LONGEST_WARM_UP_SECONDS = 20.0
+_LONGEST_WARM_UP_SECONDS = 30.0
 _SERVERS = ("web", "postgres", "redis", "generator")
 
 
@@ -30,7 +30,7 @@ def measure_in_turn(stage: Stage, targets: Sequence[Target], rounds: int, second
 
 
 def warm_up(run: Callable[[], Measured], calls: int) -> None:
-    """Run until so many calls were answered, at least once and for not much longer than 20 s."""
+    """Run until so many calls were answered, at least once and for not much longer than 30 s."""
     ends_at = time.monotonic() + _LONGEST_WARM_UP_SECONDS
     answered = run().outcome.answers
     while answered < calls and time.monotonic() < ends_at:
