@@ -1,0 +1,105 @@
+"""The tables that grow most, divided by months with the file that operators run: everything goes on as before."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.conftest import MovableClock
+from tests.postgres_server import binaries
+from tests.services.books import check_everything
+from tests.services.money import a_client, deposit, wish, work
+from tests.services.receivers import Receiver, deliver, subscribe
+from tests.shop import PHONE, Shop
+from ussd_server.house import Services
+from ussd_server.messages.transactions import GetTransaction, ListTransactions
+from ussd_server.messages.ussd import BeginSession
+from ussd_server.messages.webhooks import ListEvents, NameEvent
+from ussd_server.models.base import database
+from ussd_server.models.events import Event
+from ussd_server.settings import Settings
+
+pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+
+_FILE = Path(__file__).parents[2] / "deploy" / "partitions.sql"
+_DAY_SECONDS = 86_400
+
+
+def divide(url: str) -> None:
+    """What an operator does."""
+    subprocess.run(
+        [binaries() / "psql", url, "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--file", _FILE],
+        check=True, stdout=subprocess.DEVNULL, env={"PGOPTIONS": "-c client_min_messages=warning"},
+    )  # fmt: skip
+
+
+def rows_of(table: str) -> dict[str, int]:
+    """How many rows lie in each partition that has any."""
+    counted = f"SELECT tableoid::regclass::text, count(*) FROM {table} GROUP BY 1"
+    return dict(database.execute_sql(counted).fetchall())
+
+
+def test_a_divided_service_goes_on_where_it_was(house: Services, clock: MovableClock, settings: Settings) -> None:
+    call = a_client()
+    deposit(house, call, 10_000)
+    before = house.transactions.create(wish("disbursement", "+256770000004", 100), call).transaction
+    house.settlement.advance(*house.settlement.claim(1))
+    divide(settings.database_url)
+    with Receiver() as receiver:
+        subscribe(house, call, receiver.url)
+        work(house, clock, 10)
+        clock.advance(40 * _DAY_SECONDS)
+        after = house.transactions.create(wish(shillings=300), call).transaction
+        work(house, clock, 2)
+        deliver(house)
+        told = [called.document["data"]["transaction_id"] for called in receiver.calls]
+    for one in (before, after):
+        assert house.transactions.get(GetTransaction(one.transaction_id), call).status == "succeeded"
+        assert told.count(one.transaction_id) >= 2
+    assert [item.transaction_id for item in house.transactions.list(ListTransactions(limit=1), call).items] == [
+        after.transaction_id
+    ]
+    newest = house.events.list(ListEvents(), call).items[0]
+    assert house.events.get(NameEvent(newest.id), call).deliveries[0].status == "delivered"
+    for table in ("events", "transaction_events"):
+        assert len(rows_of(table)) == 2
+        assert f"{table}_first" in rows_of(table)
+    assert check_everything() == []
+
+
+def test_a_divided_table_is_guarded_as_before_and_cleaned_as_before(
+    house: Services, clock: MovableClock, settings: Settings
+) -> None:
+    shop = Shop(house)
+    house.transactions.create(wish(), shop.call)
+    divide(settings.database_url)
+    with psycopg.connect(settings.database_url, autocommit=True) as hand:
+        for statement in (
+            "UPDATE events SET payload = '{}'",
+            "DELETE FROM events",
+            "TRUNCATE events CASCADE",
+            "UPDATE transaction_events SET status = 'succeeded'",
+            "DELETE FROM transaction_events",
+            "INSERT INTO transaction_events (transaction_id, sequence, client_id, status, source, created_at) "
+            "SELECT transaction_id, 9, client_id, status, source, created_at FROM transaction_events",
+        ):
+            with pytest.raises(psycopg.errors.IntegrityError):
+                hand.execute(statement)
+    house.ussd.begin(BeginSession(PHONE, shop.code), shop.call)
+    clock.advance(300)
+    house.ussd.end_expired()
+    clock.advance(91 * _DAY_SECONDS)
+    assert house.retention.clean() == 1
+    assert Event.select().where(Event.type == "ussd.session.ended").count() == 0
+
+
+def test_a_period_is_looked_for_in_its_own_partitions_alone(
+    house: Services, clock: MovableClock, settings: Settings
+) -> None:
+    divide(settings.database_url)
+    begin, end = "01a50000-0000-7000-8000-000000000000", "01a50fff-0000-7000-8000-000000000000"
+    plan = database.execute_sql(f"EXPLAIN SELECT * FROM events WHERE id >= '{begin}' AND id < '{end}'").fetchall()
+    assert str(plan).count(" on events_") == 1
