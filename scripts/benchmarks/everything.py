@@ -27,7 +27,7 @@ _PARTS = {"calls": calls, "profile": profile, "ledger": ledger, "pages": pages, 
 
 @click.command("all")
 @click.option("--only", multiple=True, type=click.Choice(list(_PARTS)), help="Run these parts.")
-@click.option("--rounds", type=click.IntRange(min=1), help="Rounds of each part; more make a noisy machine matter less.")
+@click.option("--rounds", type=click.IntRange(min=1), help="Rounds of each part, instead of its own number.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures to this file, part by part.")
 def everything(only: tuple[str, ...], rounds: int | None, file: Path | None) -> None:
     """Run every benchmark, about twenty minutes in all, and end with 1 when a figure is not met."""
