@@ -217,6 +217,18 @@ def test_an_address_that_calls_too_often_is_refused_in_the_envelope_of_its_path(
     assert set(statuses) == {404, 429}
 
 
+def test_a_phone_is_not_kept_waiting_by_a_service_that_hangs(installed: Installed) -> None:
+    hanging = [int(pid) for pid in _workers(installed.deployment.web_pids[0])]
+    for pid in hanging:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        status, _, screen = installed.dial("hanging")
+    finally:
+        for pid in hanging:
+            os.kill(pid, signal.SIGCONT)
+    assert (status, screen) == (200, f"END {SCREEN_OF_NGINX}".encode())
+
+
 def test_while_the_service_is_away_callers_are_told_when_to_come_back(installed: Installed) -> None:
     installed.deployment.stop_web()
     for path in ("/api/balance", "/api/clients/api-keys"):
