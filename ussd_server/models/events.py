@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from peewee import BooleanField, IntegerField, TextField
+from collections.abc import Mapping
+from typing import Any
+
+from peewee import BooleanField, IntegerField, TextField, fn
 
 from ussd_server.models.base import IdField, JsonField, MomentField, Table
+from ussd_server.models.prepared import Prepared, blank
 
 
 class Event(Table):
@@ -24,3 +28,20 @@ class Event(Table):
 
     class Meta:
         table_name = "events"
+
+
+def insert_event(event: Mapping[str, Any]) -> None:
+    """Write the next event of its object; `event` has every column but `sequence`.
+
+    Call inside the unit of work that makes the change, with the object's row locked.
+    """
+    _INSERT.run(**event)
+
+
+def _next() -> Any:
+    columns = (field for field in Event._meta.sorted_fields if field is not Event.sequence)
+    sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == blank(Event.object_id))
+    return Event.insert({field: blank(field) for field in columns} | {Event.sequence: sequence})
+
+
+_INSERT = Prepared(_next)

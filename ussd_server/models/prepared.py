@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
-from peewee import AsIs, Cast, Field, Query
+from peewee import AsIs, Field, Query
 
 from ussd_server.models.base import Table, database, for_update
 
@@ -39,13 +39,9 @@ class _Written:
         self.columns: list[_Column] = []
 
 
-def blank(field: Field, name: str = "", *, typed: bool = False) -> Any:
-    """A place for a value of `field`, filled in under `name`, or the field's own name.
-
-    `typed` tells PostgreSQL the type, which it cannot know of a value that a SELECT gives as it is.
-    """
-    place = AsIs(_Blank(name or field.name, field.db_value), converter=False)
-    return Cast(place, field.field_type) if typed else place
+def blank(field: Field, name: str = "") -> Any:
+    """A place for a value of `field`, filled in under `name`, or the field's own name."""
+    return AsIs(_Blank(name or field.name, field.db_value), converter=False)
 
 
 class Prepared:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from peewee import Query, Select, fn
-
 from ussd_server.messages.webhooks import (
     EVENT_TYPES,
     DeliveryStatus,
@@ -19,8 +17,7 @@ from ussd_server.messages.webhooks import (
     Redelivery,
 )
 from ussd_server.models.base import for_update, is_id, new_id, unit_of_work
-from ussd_server.models.events import Event
-from ussd_server.models.prepared import Prepared, blank
+from ussd_server.models.events import Event, insert_event
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
@@ -92,41 +89,15 @@ def write_event(client_id: str, event_type: str, object_id: str, data: dict[str,
     """
     event = new_event(client_id, event_type, object_id, data, now)
     insert_event(event)
-    return event["event_id"]  # type: ignore[no-any-return]
-
-
-def insert_event(event: dict[str, Any]) -> None:
-    """Write what `new_event` gave, inside the unit of work that makes the change."""
-    _INSERT.run(**event)
+    return event["id"]  # type: ignore[no-any-return]
 
 
 def new_event(client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """The next event of an object as a prepared query takes it."""
+    """The next event of an object, as `insert_event` takes it."""
     return {
-        "event_id": new_id(now), "event_client_id": client_id, "event_type": event_type, "event_object_id": object_id,
-        "event_payload": data, "event_created_at": now, "event_is_pending": True,
+        "id": new_id(now), "client_id": client_id, "type": event_type, "object_id": object_id,
+        "payload": data, "created_at": now, "is_pending": True,
     }  # fmt: skip
-
-
-def told_with(change: Any) -> Query:
-    """One statement that makes `change`, an UPDATE of one row, and writes an event if it did; for PostgreSQL alone.
-
-    The number of rows that it touches is that of the events.
-    """
-    changed = change.cte("changed")
-    values = _values(typed=True)
-    return Event.insert_from(Select([changed], [*values.values()]), [*values]).with_cte(changed)
-
-
-def _values(*, typed: bool = False) -> dict[Any, Any]:
-    """The columns of an event and what a prepared query puts into them."""
-    object_id = blank(Event.object_id, "event_object_id", typed=typed)
-    sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == object_id)
-    columns = (field for field in Event._meta.sorted_fields if field is not Event.sequence)
-    return {field: blank(field, f"event_{field.name}", typed=typed) for field in columns} | {Event.sequence: sequence}
-
-
-_INSERT = Prepared(lambda: Event.insert(_values()))
 
 
 def event_view(row: Event, deliveries: tuple[DeliveryView, ...] = ()) -> EventView:

@@ -5,27 +5,23 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
-
-from peewee import IntegrityError, fn
 
 from ussd_server.menus.gsm7 import measure
 from ussd_server.menus.state import State, Turn
 from ussd_server.menus.turns import AnsweredText, Digest
 from ussd_server.messages.gateways import Action
 from ussd_server.messages.ussd import EndReason, SessionStatus
-from ussd_server.models.base import for_update, is_postgres, iso_milliseconds, new_id, unit_of_work
-from ussd_server.models.clients import Client
+from ussd_server.models.base import for_update, iso_milliseconds, new_id, unit_of_work
+from ussd_server.models.group_commit import GroupCommit
 from ussd_server.models.keys import ApiKey
-from ussd_server.models.prepared import Prepared, blank
-from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
+from ussd_server.models.stepping import Proof, StepWrite, write_steps
+from ussd_server.models.ussd import UssdSession
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import HouseKey, Keyring, Ring
-from ussd_server.services.events import insert_event, new_event, told_with
+from ussd_server.services.events import new_event
 from ussd_server.services.transcripts import news_of_end, tell_end
 
 # Longer than any step may take, and shorter than a phone company waits: who waits for a dead worker takes over.
@@ -33,7 +29,7 @@ LEASE_SECONDS = 7
 _WAIT_SECONDS = 7.5
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 MAX_TURNS = 200
-_MOST_POSTPONED = 5000
+_MOST_POSTPONED = 500
 _UNDER_WAY = UssdSession.status == SessionStatus.ACTIVE
 
 
@@ -70,6 +66,7 @@ class Sessions:
         self._clock = clock
         self._idle = timedelta(seconds=idle_seconds)
         self._life = timedelta(seconds=life_seconds)
+        self._together = GroupCommit(write_steps)
 
     def is_over(self, row: UssdSession) -> bool:
         """Whether a session has ended or its time is up."""
@@ -124,21 +121,12 @@ class Sessions:
 
         One that was remembered, not read, is written only while its channel is open and its client active.
         """
-        before = {"turn_read": row.turn, "my_token": row.working_token, "now": self._clock.now()}
-        proof = _BY_CLAIM if row.working_token is not None else _AS_REMEMBERED if is_remembered else _AS_READ
+        proof = Proof.REMEMBERED if is_remembered else Proof.READ if row.working_token is None else Proof.CLAIMED
+        step = StepWrite(row, proof, row.turn, row.working_token, language=turn.language_chosen)
         self._take(row, turn, arrived, transaction_id)
-        event = new_event(*news_of_end(row), row.ended_at) if row.ended_at is not None else {}
-        tells_at_once = bool(event) and is_postgres()
-        # Alone, one statement is a unit of work by itself, and saves two trips to the database.
-        is_alone = turn.language_chosen is None and (tells_at_once or not event)
-        with nullcontext() if is_alone else unit_of_work():
-            if not _WRITES[proof, tells_at_once].run(**row.__data__, **before, **event):
-                return False
-            if event and not tells_at_once:
-                insert_event(event)
-            if turn.language_chosen is not None:
-                _remember_language(row, turn.language_chosen)
-        return True
+        step.event = _end_of(row)
+        self._together.commit(step)
+        return step.is_written
 
     def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
         """End a session that is under way and tell its client. False when it had ended already."""
@@ -159,7 +147,9 @@ class Sessions:
         is_due = _UNDER_WAY & (UssdSession.due_at <= now)
         went_on = UssdSession.select(UssdSession.id).where(is_due, UssdSession.expires_at > now)
         postponed = went_on.order_by(UssdSession.due_at).limit(_MOST_POSTPONED)
-        UssdSession.update(due_at=UssdSession.expires_at).where(UssdSession.id.in_(postponed)).execute()
+        # A few at a time, because steps wait for rows that are being written.
+        while UssdSession.update(due_at=UssdSession.expires_at).where(UssdSession.id.in_(postponed)).execute():
+            continue
         is_free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
         is_over = is_due & (UssdSession.expires_at <= now)
         rows = UssdSession.select().where(is_over, is_free).order_by(UssdSession.due_at).limit(limit)
@@ -185,20 +175,15 @@ class Sessions:
         return began_with or self._keyring.newest(Ring.DIGESTS)
 
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
-        is_alone = row.key_id is None and language_chosen is None and row.ended_at is None
-        try:
-            with nullcontext() if is_alone else unit_of_work():
-                if row.key_id is not None and not for_update(ApiKey.select().where(ApiKey.id == row.key_id)).exists():
-                    # The key was deleted after the door had let the call through, and its sessions have been ended.
-                    return False
-                _INSERT.run(**row.__data__)
-                if language_chosen is not None:
-                    _remember_language(row, language_chosen)
-                if row.ended_at is not None:
-                    tell_end(row, row.ended_at)
-        except IntegrityError:
-            return False
-        return True
+        step = StepWrite(row, Proof.NEW, event=_end_of(row), language=language_chosen)
+        if row.key_id is None:
+            self._together.commit(step)
+            return step.is_written
+        with unit_of_work():
+            # The key may have been deleted after the door had let the call through, and its sessions have been ended.
+            if for_update(ApiKey.select().where(ApiKey.id == row.key_id)).exists():
+                write_steps([step])
+        return step.is_written
 
     def _take(self, row: UssdSession, turn: Turn, arrived: Arrived, transaction_id: str | None) -> None:
         """Let a row say what it is after an answer."""
@@ -245,10 +230,6 @@ _ENDED = (
     UssdSession.working_token,
     UssdSession.working_until,
 )
-_WRITTEN = (
-    UssdSession.turns, UssdSession.turn, UssdSession.state, UssdSession.node, UssdSession.language,
-    UssdSession.message, UssdSession.transaction_id, UssdSession.last_seen_at, UssdSession.expires_at, *_ENDED,
-)  # fmt: skip
 
 
 def _unchanged(session_id: Any, turn: Any, now: Any) -> tuple[Any, ...]:
@@ -257,51 +238,14 @@ def _unchanged(session_id: Any, turn: Any, now: Any) -> tuple[Any, ...]:
     return (UssdSession.id == session_id, _UNDER_WAY, UssdSession.turn == turn, free)
 
 
-_INSERT = Prepared(lambda: UssdSession.insert({field: blank(field) for field in UssdSession._meta.sorted_fields}))
-
-
-# What proves that a step may be written: the turn that was read, the turn that was remembered with what is always
-# checked when a session is read, or the claim that was made.
-_AS_READ, _AS_REMEMBERED, _BY_CLAIM = range(3)
-
-
-def _write(proof: int) -> Any:
-    """Write a step's answer where nobody was faster."""
-    if proof == _BY_CLAIM:
-        mine = UssdSession.working_token == blank(UssdSession.working_token, "my_token")
-        conditions: tuple[Any, ...] = (UssdSession.id == blank(UssdSession.id), _UNDER_WAY, mine)
-    else:
-        turn, now = blank(UssdSession.turn, "turn_read"), blank(UssdSession.working_until, "now")
-        conditions = _unchanged(blank(UssdSession.id), turn, now)
-    if proof == _AS_REMEMBERED:
-        channel = Channel.select(Channel.id).where(Channel.id == blank(UssdSession.channel_id), Channel.is_active)
-        client = Client.select(Client.id).where(Client.id == blank(UssdSession.client_id), Client.is_active)
-        conditions = (*conditions, fn.EXISTS(channel), fn.EXISTS(client))
-    return UssdSession.update({field: blank(field) for field in _WRITTEN}).where(*conditions)
-
-
-def _last_write(proof: int) -> Any:
-    """The same with the news that the session is over."""
-    return told_with(_write(proof).returning(UssdSession.id))
-
-
-_WRITES = {
-    (proof, tells): Prepared(partial(_last_write if tells else _write, proof))
-    for proof in (_AS_READ, _AS_REMEMBERED, _BY_CLAIM)
-    for tells in (False, True)
-}
-
-
 def state_of(row: UssdSession) -> State:
     """Where the conversation stands."""
     return State.from_dict(row.state)
 
 
-def _remember_language(row: UssdSession, language: str) -> None:
-    SubscriberLanguage.insert(client_id=row.client_id, phone_number=row.phone_number, language=language).on_conflict(
-        conflict_target=(SubscriberLanguage.client_id, SubscriberLanguage.phone_number),
-        update={SubscriberLanguage.language: language},
-    ).execute()
+def _end_of(row: UssdSession) -> dict[str, Any] | None:
+    """The news that a session is over, to be written with the step that ends it."""
+    return None if row.ended_at is None else new_event(*news_of_end(row), row.ended_at)
 
 
 def invalidate_sessions(key_id: str, now: datetime) -> None:
