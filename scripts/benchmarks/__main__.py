@@ -10,6 +10,7 @@ import click
 from benchmarks.calls import calls
 from benchmarks.document import document
 from benchmarks.everything import everything, verdict
+from benchmarks.footprint import footprint
 from benchmarks.growth import growth
 from benchmarks.ledger import ledger
 from benchmarks.pages import pages
@@ -18,7 +19,7 @@ from benchmarks.ussd import ussd
 
 bench = click.Group(
     "bench",
-    commands=[everything, calls, document, growth, ledger, pages, profile, ussd, verdict],
+    commands=[everything, calls, document, footprint, growth, ledger, pages, profile, ussd, verdict],
     help="Measure the service beside the best that its parts can do, and beside what a team would otherwise build.",
 )
 
