@@ -34,6 +34,7 @@ from ussd_server.services.conversations import Conversations
 from ussd_server.services.credentials import Vault
 from ussd_server.services.deeds import Deeds
 from ussd_server.services.deliveries import DeliveryService
+from ussd_server.services.drop_offs import DropOffs
 from ussd_server.services.events import EventService
 from ussd_server.services.fanout import FanOut
 from ussd_server.services.gateways import GatewayService
@@ -141,7 +142,8 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     bell = Bell(settings.redis_url, lambda: limiter.away)
     noticeboard = Noticeboard(settings.redis_url, lambda: limiter.away, [company.name for company in companies])
     providers = Providers(companies, predict, noticeboard.is_away)
-    pulse = Pulse(providers, clock)
+    drop_offs = DropOffs()
+    pulse = Pulse(providers, drop_offs, clock)
     settlement = Settlement(
         providers,
         clock,
@@ -155,7 +157,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     payments = TransactionService(providers, tokens, guard, recorder, waiting_calls=settings.threads // 2)
     accounts = BalanceService(clock)
     channels = ChannelService(vault, clock)
-    sessions = Sessions(keyring, clock, settings.session_idle_seconds, settings.session_life_seconds)
+    sessions = Sessions(keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds)
     deeds = Deeds(payments, accounts, providers, ClientServer(Transport(guard)), keyring, clock)
     conversations = Conversations(sessions, deeds, clock)
     return Services(

@@ -142,6 +142,22 @@ def test_a_call_that_broke_off_can_be_continued(at: Dial, clock: MovableClock) -
     assert at("", session="ATUid_3").startswith("CON Welcome"), "nor after ten minutes"
 
 
+def test_a_call_that_broke_off_is_counted_by_its_node(at: Dial, shop: Shop, web: FlaskClient) -> None:
+    place = f'ussd_sessions_dropped_total{{code="{CODE}",end_reason="abandoned",menu="shop",node="amount"}}'
+
+    def counted() -> float:
+        lines = (line.rpartition(" ") for line in web.get("/metrics").text.splitlines())
+        return sum(float(value) for name, _, value in lines if name == place)
+
+    at("")
+    at("1")
+    before = counted()
+    report = {"sessionId": "ATUid_1", "phoneNumber": PHONE, "status": "Incomplete"}
+    for _ in range(2):
+        assert web.post(f"{shop.channel.gateway_path}/events", data=report).status_code == 200
+    assert counted() == before + 1
+
+
 def test_a_payment_of_a_call_that_broke_off_is_the_first_screen_of_the_next(
     at: Dial, shop: Shop, web: FlaskClient
 ) -> None:

@@ -14,7 +14,9 @@ from ussd_server.house import Services, build_services
 from ussd_server.messages.providers import Outcome
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.base import close_connections
+from ussd_server.models.ussd import UssdSession
 from ussd_server.models.workers import WorkerPulse
+from ussd_server.services.drop_offs import MOST_PLACES, DropOffs
 from ussd_server.worker import Worker
 
 
@@ -83,6 +85,28 @@ def test_conversations_are_told_by_the_node_where_they_stand(house: Services, cl
     found = read(house)
     assert found["ussd_sessions_active"] == 0
     assert found[f"ussd_sessions_recent {shop.code} root timed_out idle"] == 2
+    house.pulse.beat()
+    (worker,) = WorkerPulse.select()
+    timed_out = f"ussd_sessions_timed_out_total {worker.id} {shop.code} shop root idle"
+    assert read(house)[timed_out] == 2
+    house.ussd.begin(BeginSession(PHONE, shop.code), shop.call)
+    clock.advance(200)
+    house.ussd.end_expired()
+    house.pulse.beat()
+    assert read(house)[timed_out] == 3, "it counts on, whatever becomes of the rows"
+
+
+def test_only_so_many_places_where_conversations_break_off_are_told_apart(house: Services) -> None:
+    shop = Shop(house)
+    row = UssdSession.get_by_id(house.ussd.begin(BeginSession(PHONE, shop.code), shop.call).session_id)
+    row.end_reason = "idle"
+    drop_offs = DropOffs()
+    for number in range(MOST_PLACES + 5):
+        row.node = f"node{number}"
+        drop_offs.count(row)
+    counts = dict(drop_offs.counts())
+    assert len(counts) == MOST_PLACES + 1
+    assert counts["(other)", "(other)", "(other)", "idle"] == 5
 
 
 def test_a_worker_says_that_it_works_and_what_companies_answered(house: Services, clock: MovableClock) -> None:

@@ -14,6 +14,9 @@ _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoi
 # The library looks its children up under a lock, after turning every label into text.
 _counter, _histogram = cache(_calls.labels), cache(_seconds.labels)
 _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
+_drop_offs = Counter(
+    "ussd_sessions_dropped", "Conversations that phones broke off.", ["code", "menu", "node", "end_reason"]
+)
 _replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
 _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
 
@@ -31,6 +34,11 @@ def end_call(*, endpoint: str, status: int, code: str, client_id: str | None, re
 def count_unshared_limit() -> None:
     """Count a decision on a limit that this process took by its own share."""
     _unshared_limits.inc()
+
+
+def count_drop_off(code: str, menu: str, node: str, end_reason: str) -> None:
+    """Count a conversation that broke off at a node."""
+    _drop_offs.labels(code, menu, node, end_reason).inc()
 
 
 def note_redis(away: bool) -> None:

@@ -13,6 +13,7 @@ from ussd_server.messages.health import Measure
 from ussd_server.messages.providers import Outcome
 from ussd_server.models.workers import WorkerPulse
 from ussd_server.rpc.clock import Clock
+from ussd_server.services.drop_offs import DropOffs
 from ussd_server.services.providers import Providers
 
 # A worker that was silent for this long was taken away on purpose; until then its silence is to be noticed.
@@ -24,8 +25,9 @@ _BELIEVED_SECONDS = 60
 class Pulse:
     """Counts what this worker asks companies, and keeps the pulses of all workers in the database."""
 
-    def __init__(self, providers: Providers, clock: Clock) -> None:
+    def __init__(self, providers: Providers, drop_offs: DropOffs, clock: Clock) -> None:
         self._providers = providers
+        self._drop_offs = drop_offs
         self._clock = clock
         self._calls: Counter[tuple[str, str, str]] = Counter()
         self._counting = threading.Lock()
@@ -43,6 +45,7 @@ class Pulse:
             calls = sorted(self._calls.items())
         said = {
             "calls": [[*labels, count] for labels, count in calls],
+            "drop_offs": [[*place, count] for place, count in self._drop_offs.counts()],
             "available": {company.name: company.available for company in self._providers},
         }
         pulse = {"started_at": self._started_at, "seen_at": now, "measures": said}
@@ -66,6 +69,12 @@ class Pulse:
                 yield Measure(
                     "ussd_company_available", "1 while a worker's breaker for a company is closed, 0 while it rests.",
                     float(is_available), of_worker | {"company": company},
+                )  # fmt: skip
+            # A worker of an older version says nothing of them.
+            for code, menu, node, reason, count in row.measures.get("drop_offs", ()):
+                yield Measure(
+                    "ussd_sessions_timed_out_total", "Conversations that a worker ended because their time was up.",
+                    count, of_worker | {"code": code, "menu": menu, "node": node, "end_reason": reason},
                 )  # fmt: skip
             for company, kind, outcome, count in row.measures["calls"]:
                 yield Measure(

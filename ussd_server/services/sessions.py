@@ -21,6 +21,7 @@ from ussd_server.models.stepping import Proof, StepWrite, write_steps
 from ussd_server.models.ussd import UssdSession
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import HouseKey, Keyring, Ring
+from ussd_server.services.drop_offs import DropOffs
 from ussd_server.services.events import new_event
 from ussd_server.services.transcripts import news_of_end, tell_end
 
@@ -30,6 +31,7 @@ _WAIT_SECONDS = 7.5
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 MAX_TURNS = 200
 _MOST_POSTPONED = 500
+_BROKEN_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
 _UNDER_WAY = UssdSession.status == SessionStatus.ACTIVE
 
 
@@ -61,8 +63,11 @@ class Patience:
 class Sessions:
     """Keeps sessions. A step is one read and one write; one that does deeds is claimed first, by one write more."""
 
-    def __init__(self, keyring: Keyring, clock: Clock, idle_seconds: int, life_seconds: int) -> None:
+    def __init__(
+        self, keyring: Keyring, drop_offs: DropOffs, clock: Clock, idle_seconds: int, life_seconds: int
+    ) -> None:
         self._keyring = keyring
+        self._drop_offs = drop_offs
         self._clock = clock
         self._idle = timedelta(seconds=idle_seconds)
         self._life = timedelta(seconds=life_seconds)
@@ -139,6 +144,8 @@ class Sessions:
             for name, value in ended.items():
                 setattr(row, name, value)
             tell_end(row, now)
+        if status in _BROKEN_OFF:
+            self._drop_offs.count(row)
         return True
 
     def end_expired(self, limit: int) -> int:
