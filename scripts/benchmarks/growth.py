@@ -13,7 +13,7 @@ import psycopg
 
 from benchmarks.generator import Load
 from benchmarks.house import opened_house
-from benchmarks.measure import measure_in_turn, rates_of, row_of, server_us, warm_up
+from benchmarks.measure import measure_in_turn, rates_of, ratios, row_of, server_us, warm_up
 from benchmarks.report import print_table, spread, write_json
 from benchmarks.requests import Pair, call_with
 from benchmarks.servers import Measured, Servers, start_servers
@@ -94,14 +94,11 @@ def _measure_keys(servers: Servers, rounds: int, seconds: float) -> list[dict[st
         measured["first calls"] = _run(servers, _STRANGERS_SECONDS, f"{max(_SIZES)} keys", newcomers, repeats=False)
         for name, each in measured.items():
             seen[name].append(each)
-    rates = {name: rates_of(runs) for name, runs in seen.items()}
     return [
         {
-            "keys": name, "per_second": spread(rates[name]), "server_us": round(server_us(seen[name])),
-            "ratio_to_bare": spread(mine / bare for mine, bare in zip(rates[name], rates["bare"], strict=True)),
-            "ratio": spread(
-                mine / few for mine, few in zip(rates[name], rates[f"{min(_SIZES)} keys"], strict=True)
-            ),
+            "keys": name, "per_second": spread(rates_of(seen[name])), "server_us": round(server_us(seen[name])),
+            "ratio_to_bare": spread(ratios(seen[name], seen["bare"])),
+            "ratio": spread(ratios(seen[name], seen[f"{min(_SIZES)} keys"])),
         }
         for name in (*callers, "first calls")
     ]  # fmt: skip

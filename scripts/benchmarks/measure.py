@@ -46,10 +46,9 @@ def rates_of(runs: Sequence[Measured]) -> list[float]:
     return [run.outcome.per_second for run in runs]
 
 
-def ratios(seen: dict[str, list[Measured]], name: str, beside: str) -> list[float]:
-    """How a target compares with another one in each round; an empty list when one was not measured."""
-    pairs = zip(rates_of(seen.get(name, [])), rates_of(seen.get(beside, [])), strict=False)
-    return [rate / other for rate, other in pairs]
+def ratios(runs: Sequence[Measured], beside: Sequence[Measured]) -> list[float]:
+    """How many times as many answers a second one target gave as another, round by round."""
+    return [rate / other for rate, other in zip(rates_of(runs), rates_of(beside), strict=True)]
 
 
 def server_us(runs: Sequence[Measured]) -> float:
@@ -65,7 +64,7 @@ def row_of(target: Target, seen: dict[str, list[Measured]]) -> dict[str, Any]:
         "rounds": [round(rate, 1) for rate in rates_of(runs)],
     }  # fmt: skip
     if target.beside in seen:
-        found["ratio"] = spread(ratios(seen, target.name, target.beside))
+        found["ratio"] = spread(ratios(runs, seen[target.beside]))
         found["cpu_ratio"] = round(server_us(seen[target.beside]) / server_us(runs), 3)
     for name in _SERVERS:
         found[f"{name}_us"] = round(median(run.cpu_us[name] for run in runs))
