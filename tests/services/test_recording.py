@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import psycopg
 import pytest
 
 from tests.conftest import MovableClock
+from tests.journeys.service import eventually
 from tests.services.books import check_everything
 from tests.services.crowd import at_once, refusals
 from tests.services.money import a_client, balances, deposit, operator, wish, work
 from ussd_server.house import Services
 from ussd_server.messages.fees import Fee
-from ussd_server.messages.transactions import TransactionType
-from ussd_server.models.base import DATABASE_TROUBLE, close_connections, unit_of_work
+from ussd_server.messages.transactions import Recorded, TransactionType
+from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection, unit_of_work
+from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.fees import set_fee
 from ussd_server.settings import Settings
@@ -84,6 +88,59 @@ def test_nothing_is_recorded_from_within_a_unit_of_work(house: Services) -> None
     with pytest.raises(AssertionError, match="still to come"), unit_of_work():
         house.transactions.create(wish(), call)
     assert not Transaction.select().exists()
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_a_group_that_ran_into_a_deadlock_is_recorded_all_the_same(
+    house: Services, clock: MovableClock, settings: Settings
+) -> None:
+    call = a_client()
+    house.transactions.create(wish(account=PAYER), call)
+    deposit(house, call, 10)
+    work(house, clock)
+    opened = Account.select().where(Account.client_id == call.client_id, Account.name.in_(["main", PAYER]))
+    first, second = opened.order_by(Account.id)
+    release_connection()
+
+    def pay_out(account: str, number: int) -> Recorded:
+        ordered = wish("disbursement", shillings=1, account=account, reference=f"{account} {number}")
+        try:
+            return house.transactions.create(ordered, call)
+        finally:
+            release_connection()
+
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(6))
+        watcher, holder, crosser = (
+            stack.enter_context(psycopg.connect(settings.database_url, autocommit=own)) for own in (True, False, False)
+        )
+
+        def lock(hand: psycopg.Connection, account: Account) -> None:
+            hand.execute("SELECT 1 FROM ledger_accounts WHERE id = %s FOR NO KEY UPDATE", (account.id,))
+
+        def until_waiting(count: int) -> None:
+            waiting = (
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            eventually(lambda: watcher.execute(waiting).fetchone() == (count,))
+
+        lock(holder, first)
+        answers = [pool.submit(pay_out, first.name, 0)]
+        until_waiting(1)
+        answers += [pool.submit(pay_out, name, 1) for name in (first.name, second.name)]
+        eventually(lambda: len(house.transactions._recorder._together._line) == 2)
+        # It is the group that shall find out, not the hand.
+        crosser.execute("SET LOCAL deadlock_timeout = '1min'")
+        lock(crosser, second)
+        holder.rollback()
+        until_waiting(1)
+        lock(crosser, first)
+        crosser.rollback()
+        assert {answer.result().replayed for answer in answers} == {False}
+        found = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        eventually(lambda: watcher.execute(found).fetchone() == (1,))
+    assert balances(call.client_id)["main"][1] + balances(call.client_id)[PAYER][1] == 300
+    assert check_everything() == []
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
