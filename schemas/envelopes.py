@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from marshmallow import RAISE, Schema
+from marshmallow import RAISE, Schema, ValidationError, missing
 from marshmallow.fields import Field
 
 from schemas.fields import timestamp
@@ -26,6 +26,32 @@ class Body(Schema):
     class Meta:
         unknown = RAISE
         ordered = True
+
+    def load(self, data: Any, **options: Any) -> Any:
+        """Take a document that is right field by field; what is wrong with another, the library tells."""
+        try:
+            return self._take(data)
+        except ValidationError:
+            return super().load(data, **options)
+
+    def _take(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        taken = {}
+        seen = 0
+        for key, name, field in self._readers:
+            if key in document:
+                seen += 1
+                taken[name] = field.deserialize(document[key], key, document)
+            elif field.required:
+                raise ValidationError("missing")
+            elif field.load_default is not missing:
+                taken[name] = field.load_default
+        if seen < len(document):
+            raise ValidationError("unknown")
+        return taken
+
+    @cached_property
+    def _readers(self) -> list[tuple[str, str, Field[Any]]]:
+        return [(field.data_key or name, name, field) for name, field in self.load_fields.items()]
 
 
 class Query(Body):

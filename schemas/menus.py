@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import INCLUDE, fields, pre_load
+from marshmallow import INCLUDE, fields
 
 from schemas.envelopes import Body, Query, Record
 from schemas.fields import JsonObject, Text, Timestamp, Whole
@@ -21,10 +21,9 @@ class SaveDraftBody(Body):
     class Meta:
         unknown = INCLUDE
 
-    @pre_load
-    def wrap(self, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def load(self, data: Any, **options: Any) -> Any:
         """Take the whole body for the document."""
-        return {"document": body}
+        return super().load({"document": data}, **options)
 
 
 class CheckMenuBody(SaveDraftBody):
@@ -32,10 +31,9 @@ class CheckMenuBody(SaveDraftBody):
 
     document = JsonObject(longest=_LONGEST_DOCUMENT, allow_none=True)
 
-    @pre_load
-    def wrap(self, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def load(self, data: Any, **options: Any) -> Any:
         """Take the whole body for the document, if there is one."""
-        return {"document": body or None}
+        return super().load(data or None, **options)
 
 
 class RollBackBody(Body):

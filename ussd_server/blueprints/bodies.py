@@ -63,14 +63,15 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
             parse_constant=_fitting_nowhere,
             parse_float=_decimal,
         )
-        # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
-        written = json.dumps(document, ensure_ascii=False, default=str)
-        written.encode("utf-8")
+        if has_escapes := b"\\u" in body:
+            # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
+            written = json.dumps(document, ensure_ascii=False, default=str)
+            written.encode("utf-8")
     except (ValueError, RecursionError):
         raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid JSON") from None
     if not isinstance(document, dict):
         raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
-    if _ESCAPED_NUL.search(written):
+    if has_escapes and _ESCAPED_NUL.search(written):
         raise ServiceError(Code.INVALID_REQUEST, "The request body contains a NUL character")
     return document
 
