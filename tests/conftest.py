@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import hypothesis
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
@@ -22,6 +23,10 @@ from ussd_server.models.schema import migrate
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.redis_link import connect
 from ussd_server.settings import Settings
+
+# How long an example takes says how busy the machine is, and nothing of the code.
+hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("ours")
 
 PROGRAM_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
