@@ -96,7 +96,7 @@ def test_no_planted_secret_is_in_any_log_or_error(
         planter = Planter(installed)
         kept = own_secrets(installed, planter)
         plant_everywhere(planter, installed)
-        eventually(lambda: {("mtn", "failed"), ("airtel", "not_sent")} <= said_of_companies(installed))
+        eventually(lambda: {"mtn", "airtel"} <= companies_called(installed))
         with psycopg.connect(database.url, autocommit=True) as hand:
             hand.execute("ALTER TABLE transactions RENAME COLUMN description TO nobody")
             plant_everywhere(planter, installed)
@@ -118,9 +118,9 @@ def test_no_planted_secret_is_in_any_log_or_error(
             assert secret not in said
 
 
-def said_of_companies(installed: Installed) -> set[tuple[str, str]]:
-    """What came of the calls to companies, as the worker logged it."""
-    return {(line["company"], line["outcome"]) for line in installed.deployment.lines() if "company" in line}
+def companies_called(installed: Installed) -> set[str]:
+    """The companies that the worker has called, as it logged it."""
+    return {line["company"] for line in installed.deployment.lines() if "company" in line}
 
 
 def own_secrets(installed: Installed, planter: Planter) -> list[str]:
