@@ -138,14 +138,26 @@ def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
     }  # fmt: skip
 
 
-def test_a_wrong_secret_of_a_remembered_key_asks_the_database_nothing(
-    door: Services, company: Company, asked: list[str]
+def test_a_wrong_secret_of_a_remembered_key_asks_the_database_nothing_and_redis_once(
+    door: Services, company: Company, redis: Server, asked: list[str]
 ) -> None:
     key = company.create_key()
     remember(door, key)
     asked.clear()
+    redis.client.config_resetstat()
     assert [outcome(door, key, "a wrong secret") for _ in range(20)] == [Code.INVALID_CREDENTIALS] * 20
     assert [sql for sql in asked if "unseen_changes" not in sql] == []
+    commands: Any = redis.client.info("commandstats")
+    assert commands["cmdstat_evalsha"]["calls"] == 20
+
+
+def test_calls_of_a_disabled_key_leave_its_quota_whole(door: Services, office: Services, company: Company) -> None:
+    key = company.create_key()
+    remember(door, key)
+    office.api_keys.set_active(key.id, False, OPERATOR)
+    assert [outcome(door, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
+    office.api_keys.set_active(key.id, True, OPERATOR)
+    assert door.auth.admit_key(key.apikey, key.apisecret, ADDRESS).verdict.tighter.remaining == 97
 
 
 @every_change

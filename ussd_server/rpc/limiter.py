@@ -82,11 +82,11 @@ class Limiter:
 
         None, and nothing is counted, when it is not, and when Redis is away and cannot tell.
         """
-        items, name = self._policies[namespace].items, _digest(identity)
-        try:
-            return self._circuit.call(lambda: self._strategy.hit_all_under(version, items, namespace, name))
-        except RedisAwayError:
-            return None
+        return self._decide_under(version, namespace, identity, consume=True)
+
+    def peek_under(self, version: Version, namespace: str, identity: str) -> Verdict | None:
+        """Tell what `hit_under` would answer, and count nothing."""
+        return self._decide_under(version, namespace, identity, consume=False)
 
     def last_hits(self, namespace: str, identities: Sequence[str]) -> list[datetime | None]:
         """When each identity was last accepted, as far as Redis knows: None when it has forgotten, or is away."""
@@ -113,6 +113,14 @@ class Limiter:
     def close(self) -> None:
         """End the thread that looks for Redis."""
         self._circuit.close()
+
+    def _decide_under(self, version: Version, namespace: str, identity: str, consume: bool) -> Verdict | None:
+        items = self._policies[namespace].items
+        name = _digest(identity)
+        try:
+            return self._circuit.call(lambda: self._strategy.ask_all_under(version, consume, items, namespace, name))
+        except RedisAwayError:
+            return None
 
     def _decide(self, namespace: str, identity: str, ask: Callable[..., Verdict], *, consume: bool = True) -> Verdict:
         items = self._policies[namespace].items

@@ -204,9 +204,11 @@ class SlidingLogRateLimiter(RateLimiter):
         """Count `cost` calls against all `items` of the identity, or against none of them."""
         return Verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items), cost))
 
-    def hit_all_under(self, version: Version, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict | None:
-        """As `hit_all`, in the same round trip that proves `version` to be the present one; None when it is not."""
-        reading = self.storage.acquire("/".join(identifiers), windows_of(items), version=version)
+    def ask_all_under(
+        self, version: Version, consume: bool, items: Sequence[RateLimitItem], *identifiers: str
+    ) -> Verdict | None:
+        """As `hit_all` or `test_all`, in the same trip that proves `version` to be present; None when it is not."""
+        reading = self.storage.acquire("/".join(identifiers), windows_of(items), consume=consume, version=version)
         return Verdict(items, reading) if reading else None
 
     def test_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict:

@@ -43,13 +43,6 @@ class Versions:
         except RedisAwayError:
             return None
 
-    def is_present(self, version: Version) -> bool:
-        """Whether this is still the version; False also when it cannot be told."""
-        try:
-            return self._circuit.call(lambda: self._holds(version))
-        except RedisAwayError:
-            return False
-
     def hold(self, subject: str) -> bool:
         """End the present version, and let there be none until `free`; tells whether everybody will notice."""
         return self._tell("SET", f"{_PREFIX}:{subject}", _BEING_CHANGED, "EX", _CHANGE_SECONDS)
@@ -65,10 +58,6 @@ class Versions:
         self._line.ask("SET", key, secrets.token_hex(8), "NX", "EX", _LIFE_SECONDS)
         token = (self._line.ask("GET", key) or b"").decode()
         return Version(key, token, server_run) if token != _BEING_CHANGED else None
-
-    def _holds(self, version: Version) -> bool:
-        token = self._line.ask("GET", version.key, within_run=version.server_run)
-        return bool(token == version.token.encode())
 
     def _tell(self, *command: str | int) -> bool:
         try:

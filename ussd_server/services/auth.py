@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.rpc.clock import Clock
@@ -59,25 +60,22 @@ class AuthService:
         its client is disabled.
         """
         apikey, secret = apikey or "", secret or ""
-        record = self._records.recall(apikey)
-        if record is not None and len(secret) <= _LONGEST_HEADER:
+        record = self._records.recall(apikey) if 0 < len(secret) <= _LONGEST_HEADER else None
+        if record is not None and self._vault.knows(record.digest_key_id):
             fault = self._fault_of(record, secret)
-            if fault is None and record.version is not None:
-                verdict = self._limiter.hit_under(record.version, "api-key", record.key_id)
-                if verdict is not None:
-                    return self._admitted(record, verdict)
-            elif fault is not None and self._vault.knows(record.digest_key_id) and self._records.is_present(record):
-                raise self._refusal(fault, address)
+            verdict = self._count_if_present(record, fault, address)
+            if verdict is not None:
+                return self._admitted(record, fault, verdict)
         if not (may_be_apikey(apikey) and 0 < len(secret) <= _LONGEST_HEADER):
             self._vault.pretend_to_match(secret[:_LONGEST_HEADER])
             raise ServiceError(Code.INVALID_CREDENTIALS, _WRONG_PAIR)
         record = self._records.read(apikey)
         if record is None:
             self._vault.pretend_to_match(secret)
-            raise self._refusal(Code.INVALID_CREDENTIALS, address)
-        if fault := self._fault_of(record, secret):
-            raise self._refusal(fault, address)
-        return self._admitted(record, self._limiter.hit("api-key", record.key_id))
+            raise _wrong_pair(self._limiter.hit("wrong-secret", network_of(address)))
+        fault = self._fault_of(record, secret)
+        count = self._limiter.peek if fault is Code.API_KEY_DISABLED else self._limiter.hit
+        return self._admitted(record, fault, count(*_account(record, fault, address)))
 
     def identify_token(self, token: str) -> Caller:
         """The person whose access token this is. INVALID_CREDENTIALS (401) "Invalid JWT token" for every cause."""
@@ -106,7 +104,17 @@ class AuthService:
             grants=PERMISSIONS[row.user.role],
         )
 
-    def _admitted(self, record: KeyRecord, verdict: Verdict) -> Admission:
+    def _count_if_present(self, record: KeyRecord, fault: Code | None, address: str) -> Verdict | None:
+        """Count a call of a remembered key; None, and nothing is counted, when it is not proved to be still so."""
+        assert record.version is not None
+        count = self._limiter.peek_under if fault is Code.API_KEY_DISABLED else self._limiter.hit_under
+        return count(record.version, *_account(record, fault, address))
+
+    def _admitted(self, record: KeyRecord, fault: Code | None, verdict: Verdict) -> Admission:
+        if fault is Code.INVALID_CREDENTIALS:
+            raise _wrong_pair(verdict)
+        if fault is not None:
+            raise ServiceError(fault, "The API key is disabled or expired")
         if verdict.accepted:
             self._uses.note(record.key_id, self._clock.now())
         return Admission(record.caller, verdict)
@@ -122,19 +130,25 @@ class AuthService:
         is_expired = record.expires_at is not None and record.expires_at <= self._clock.now()
         return Code.API_KEY_DISABLED if is_expired or not record.is_enabled else None
 
-    def _refusal(self, fault: Code, address: str) -> ServiceError:
-        if fault is Code.API_KEY_DISABLED:
-            return ServiceError(fault, "The API key is disabled or expired")
-        verdict = self._limiter.hit("wrong-secret", network_of(address))
-        if verdict.accepted:
-            return ServiceError(fault, _WRONG_PAIR)
-        return ServiceError(
-            Code.RATE_LIMIT_EXCEEDED,
-            "Too many requests with an invalid API key or secret",
-            retry_after_seconds=verdict.retry_after_seconds,
-        )
+
+def _account(record: KeyRecord, fault: Code | None, address: str) -> tuple[str, str]:
+    """The policy and the identity that a call with a key counts against."""
+    if fault is Code.INVALID_CREDENTIALS:
+        return "wrong-secret", network_of(address)
+    return "api-key", record.key_id
 
 
+def _wrong_pair(verdict: Verdict) -> ServiceError:
+    if verdict.accepted:
+        return ServiceError(Code.INVALID_CREDENTIALS, _WRONG_PAIR)
+    return ServiceError(
+        Code.RATE_LIMIT_EXCEEDED,
+        "Too many requests with an invalid API key or secret",
+        retry_after_seconds=verdict.retry_after_seconds,
+    )
+
+
+@lru_cache(maxsize=10_000)
 def network_of(address: str) -> str:
     """Whose failures are counted together: an IPv4 address, or the /64 of an IPv6 address, which has one holder."""
     try:

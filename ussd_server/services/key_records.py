@@ -88,10 +88,6 @@ class KeyRecords:
             return None
         return record
 
-    def is_present(self, record: KeyRecord) -> bool:
-        """Whether a remembered record is still so."""
-        return record.version is not None and self._versions.is_present(record.version)
-
     def read(self, apikey: str) -> KeyRecord | None:
         """What the database has of a key now; None for a key that it does not have."""
         known, unseen_changes = self._records.get(apikey), self._unseen_changes
