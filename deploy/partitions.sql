@@ -29,7 +29,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Proved beforehand, while everybody works: what is there fits the first partition.
+-- Done beforehand, while everybody works: what is there fits the first partition, and every index is there. So nothing
+-- has to be read or built in the one moment in which nobody else can work.
 DO $$
 DECLARE
     next_month uuid := id_floor(date_trunc('month', now(), 'UTC') + interval '1 month');
@@ -38,6 +39,7 @@ BEGIN
     EXECUTE format(
         'ALTER TABLE transaction_events ADD CONSTRAINT events_first CHECK (transaction_id < %L) NOT VALID', next_month);
 END $$;
+CREATE INDEX CONCURRENTLY events_of_object ON events (object_id, sequence);
 ALTER TABLE events VALIDATE CONSTRAINT events_first;
 ALTER TABLE transaction_events VALIDATE CONSTRAINT events_first;
 

@@ -96,6 +96,18 @@ def test_a_divided_table_is_guarded_as_before_and_cleaned_as_before(
     assert Event.select().where(Event.type == "ussd.session.ended").count() == 0
 
 
+def test_nothing_is_read_or_built_while_nobody_else_can_work(house: Services, settings: Settings) -> None:
+    divide(settings.database_url)
+    named = "SELECT indexname FROM pg_indexes WHERE tablename IN ('events_first', 'transaction_events_first')"
+    # What PostgreSQL had to build for a partition would be named after it.
+    assert {name for (name,) in database.execute_sql(named)} == {
+        "events_pkey", "events_object_id_sequence_key", "events_of_object", "events_newest", "events_newest_of_type",
+        "events_pending", "transaction_events_pkey",
+    }  # fmt: skip
+    checked = "SELECT count(*) FROM pg_constraint WHERE conname = 'events_first' AND convalidated"
+    assert database.execute_sql(checked).fetchone() == (2,)
+
+
 def test_a_period_is_looked_for_in_its_own_partitions_alone(
     house: Services, clock: MovableClock, settings: Settings
 ) -> None:
