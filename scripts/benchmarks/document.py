@@ -41,12 +41,17 @@ def with_tables(text: str, result: Mapping[str, Any]) -> str:
     found = {name: result.get(part, {}).get(rows) for name, (part, rows) in _ROWS.items()}
     tables = {name: markdown_table(rows) for name, rows in found.items() if rows}
     tables["figures"] = markdown_table([figure.row() for figure in figures_of(dict(result))])
-    tables["machine"] = (
-        f"Measured with {result['processors']} processors, at a load average of {result['load_average']:.1f} before.\n"
-    )
+    tables["machine"] = _machine(result["processors"], result["load_average"])
     if "profile" in result:
         tables["profiles"] = "\n".join(map(_profile, result["profile"]["profiles"]))
     return _PLACE.sub(lambda place: place[1] + tables.get(place["name"], "") + place[3], text)
+
+
+def _machine(processors: int, load_average: float) -> str:
+    sentence = f"Measured with {processors} processors, at a load average of {load_average:.1f} before."
+    if load_average > processors / 2:
+        sentence += " **Other programs kept them busy: believe the processor times rather than the rates.**"
+    return f"{sentence}\n"
 
 
 def _profile(profile: Mapping[str, Any]) -> str:

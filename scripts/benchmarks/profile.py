@@ -19,7 +19,7 @@ from benchmarks.targets import TARGETS, Target
 
 _SAMPLES_A_SECOND = 200
 _ATTACHING_SECONDS = 1.0
-_FUNCTIONS_SHOWN = 20
+_LINES_SHOWN = 12
 # Below these everything else stands, and their own time is told by owner.
 _AROUND = ("Python", "gunicorn", "wsgi")
 # "name (path:line)", as py-spy writes a frame.
@@ -45,10 +45,10 @@ class Frame(NamedTuple):
 def profile(names: tuple[str, ...], seconds: float, folder: Path | None, file: Path | None) -> None:
     """Sample the web processes while a TARGET is under the highest load, and tell whose the time is.
 
-    Without a name, every call of the service whose speed is promised. Only threads that hold the interpreter are
-    counted: the others wait, or are inside the operating system.
+    Without a name, every call of the service. Only threads that hold the interpreter are counted: the others wait, or
+    are inside the operating system.
     """
-    targets = [target for target in TARGETS if (target.name in names if names else target.is_promised)]
+    targets = [target for target in TARGETS if (target.name in names if names else target.program == "service")]
     with start_stage([peer for peer in PEERS if any(peer == target.program for target in targets)]) as stage:
         kept = folder or stage.servers.new_folder("stacks")
         kept.mkdir(exist_ok=True)
@@ -82,7 +82,7 @@ def _profile(stage: Stage, target: Target, seconds: float, file: Path) -> dict[s
     shown = {
         name: [
             {"what": what, "share": f"{count / total:.1%}", "us_a_call": round(web_us * count / total)}
-            for what, count in counted.most_common(_FUNCTIONS_SHOWN)
+            for what, count in counted.most_common(_LINES_SHOWN)
         ]
         for name, counted in (("owners", owners), ("functions", functions))
     }
