@@ -85,7 +85,7 @@ def test_a_latency_is_met_when_it_is_small_enough() -> None:
 
 def test_a_profile_tells_whose_a_function_is() -> None:
     line = (
-        "run (/usr/lib/python3.11/threading.py:975);handle (/x/site-packages/gunicorn/workers/gthread.py:300);"
+        "run (/usr/lib/python3.11/threading.py:975);handle (/x/site-packages/gunicorn/http/wsgi.py:300);"
         "admit_key (/x/ussd_server/services/auth.py:60) 7"
     )
     ((frames, count),) = read_stacks(line)

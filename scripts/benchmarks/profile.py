@@ -99,11 +99,10 @@ def _sampling(pid: int, seconds: float, file: Path) -> subprocess.Popen[bytes]:
 
 
 def _owner(path: str) -> str:
-    if ours := _OURS.match(path):
-        return ours["room"]
     if package := _PACKAGE.match(path):
         return package["package"].removesuffix(".py")
-    return "Python"
+    ours = _OURS.match(path)
+    return ours["room"] if ours else "Python"
 
 
 def _counted(stacks: Stacks) -> tuple[Counter[str], Counter[str]]:
