@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import struct
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -13,6 +15,7 @@ from redis import Redis, RedisCluster, RedisError
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.connection import parse_url
+from redis.exceptions import ConnectionError as ConnectionLostError
 from redis.exceptions import RedisClusterException, ResponseError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
@@ -115,13 +118,19 @@ class Line(threading.local):
         client = self._client()
         if isinstance(client, RedisCluster):
             return None if within_run else client.execute_command(*command)  # type: ignore[no-untyped-call]
-        self._stand(client)
-        if within_run is not None and within_run != self._server_run:
-            return None
         # The library's own way through its packer takes as long as the server.
         packed = pack_command(command)  # type: ignore[arg-type]
-        self._connection.send_packed_command([packed], check_health=False)
-        return self._connection.read_response()
+        while True:
+            is_fresh = self._stand(client)
+            if within_run is not None and within_run != self._server_run:
+                return None
+            try:
+                self._connection.send_packed_command([packed], check_health=False)
+                return self._connection.read_response()
+            except ConnectionLostError as lost:
+                # The server closes connections that lie idle; one that is silent must not be asked twice.
+                if is_fresh or isinstance(lost.__context__, BlockingIOError):
+                    raise
 
     def server_run(self) -> str:
         """The id of the server's present run, as it told this connection; empty where there is none to be had.
@@ -133,22 +142,16 @@ class Line(threading.local):
             self._stand(client)
         return self._server_run
 
-    def _stand(self, client: Redis) -> None:
-        """See to it that the connection stands; one that the server closed while it lay idle is opened again."""
+    def _stand(self, client: Redis) -> bool:
+        """See to it that there is a connection; tells whether it is a new one."""
         if self._connection is None:
             self._connection = client.connection_pool.make_connection()
-        elif self._is_stale():
-            self._connection.disconnect()
-        if not self._connection.is_connected:
-            self._connection.connect()
-            self._server_run = self._ask_for_run()
-
-    def _is_stale(self) -> bool:
-        # Nothing can be there to be read before something was asked, except the end.
-        try:
-            return bool(self._connection.is_connected and self._connection.can_read())
-        except RedisError:
-            return True
+        if self._connection.is_connected:
+            return False
+        self._connection.connect()
+        _let_the_kernel_wait(self._connection)
+        self._server_run = self._ask_for_run()
+        return True
 
     def _ask_for_run(self) -> str:
         self._connection.send_command("INFO", "server", check_health=False)
@@ -158,6 +161,20 @@ class Line(threading.local):
             return ""
         found = _RUN_ID.search(told if isinstance(told, bytes) else told.encode())
         return found[1].decode() if found else ""
+
+
+def _let_the_kernel_wait(connection: Any) -> None:
+    """Bound the waits of a connection in the kernel.
+
+    Python bounds them by asking the kernel before every read and write, and each time other threads take their turn.
+    """
+    stream = getattr(connection, "_sock", None)
+    if type(stream) is socket.socket:  # an encrypted one waits for more than the kernel does
+        seconds, rest = divmod(connection.socket_timeout, 1)
+        wait = struct.pack("ll", int(seconds), int(rest * 1_000_000))
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
+        stream.settimeout(None)
 
 
 class RedisAwayError(Exception):
