@@ -21,6 +21,7 @@ from ussd_server.messages.transactions import Recorded, TransactionType
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection, unit_of_work
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
+from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.fees import set_fee
 from ussd_server.settings import Settings
 
@@ -81,6 +82,16 @@ def test_accounts_that_several_name_for_the_first_time_are_opened_once(house: Se
         "+256770000070": (800, 0), "+256770000071": (800, 0), "+256770000072": (800, 0),
     }  # fmt: skip
     assert check_everything() == []
+
+
+@pytest.mark.parametrize("reference", ["no_overdraft", "another_fee_was_agreed"])
+def test_a_reference_that_reads_like_a_rule_of_the_database_is_a_reference(house: Services, reference: str) -> None:
+    call = a_client()
+    first = house.transactions.create(wish(reference=reference), call)
+    assert house.transactions.create(wish(reference=reference), call).transaction == first.transaction
+    with pytest.raises(ServiceError) as refusal:
+        house.transactions.create(wish(reference=reference, shillings=1), call)
+    assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
 
 
 def test_nothing_is_recorded_from_within_a_unit_of_work(house: Services) -> None:

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 import orjson
+import psycopg
 from peewee import IntegrityError
 
 from ussd_server.models.base import Table, database, is_postgres, unit_of_work
@@ -97,11 +98,20 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        if "no_overdraft" in str(error):
-            raise OverdraftError from None
-        if "another_fee_was_agreed" in str(error):
-            raise AnotherFeeError from None
+        match _rule(error):
+            case "no_overdraft":
+                raise OverdraftError from None
+            case "another_fee_was_agreed":
+                raise AnotherFeeError from None
         raise
+
+
+def _rule(error: IntegrityError) -> str:
+    """The rule that was broken, by its name. The whole text may also quote values, which are the client's words."""
+    cause = getattr(error, "orig", None)
+    if isinstance(cause, psycopg.Error):
+        return cause.diag.constraint_name or cause.diag.message_primary or ""
+    return str(error)
 
 
 def _insert(table: type[Table], part: str) -> str:
