@@ -17,6 +17,8 @@ from ussd_server.rpc.context import operator_call
 
 CALLERS = 32
 _CHOICES = 8
+# A statement of the service may take five seconds and no longer.
+_AT_ONCE = 5000
 # So many digits as are left of an id, and of a phone number.
 _FIRST_NUMBER, _FIRST_PHONE = 100_000_000_000, 10_000_000
 
@@ -76,10 +78,12 @@ def _multiply(session_id: str, first: int, last: int) -> None:
         "id": f"CAST({identity} AS uuid)" if is_postgres() else identity,
         "phone_number": f"'+2567' || ({_FIRST_PHONE} + n.i)",
     }
-    with unit_of_work():
-        database.execute_sql(
-            f"WITH RECURSIVE n(i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {last - 1}) "
-            f"INSERT INTO ussd_sessions ({', '.join(values)}) "
-            f"SELECT {', '.join(values.values())} FROM n, ussd_sessions s WHERE s.id = '{session_id}'"
-        )
+    for begin in range(first, last, _AT_ONCE):
+        end = min(begin + _AT_ONCE, last)
+        with unit_of_work():
+            database.execute_sql(
+                f"WITH RECURSIVE n(i) AS (SELECT {begin} UNION ALL SELECT i + 1 FROM n WHERE i < {end - 1}) "
+                f"INSERT INTO ussd_sessions ({', '.join(values)}) "
+                f"SELECT {', '.join(values.values())} FROM n, ussd_sessions s WHERE s.id = '{session_id}'"
+            )
     database.execute_sql("ANALYZE")
