@@ -54,6 +54,30 @@ def test_a_balance_that_nobody_gives_ends_politely(shop: Menu) -> None:
     assert ended.screen.ends
 
 
+def test_one_document_serves_many_and_shows_each_their_own(menu: Make) -> None:
+    option = {"label": {"en": "Gold"}, "goto": "end", "when": "session.network == '64110'"}
+    document = parse(
+        menu(
+            {
+                "root": {"type": "menu", "text": {"en": "Hello", "lg": "Gyebale"}, "options": [option]},
+                "end": {"type": "end", "text": {"en": "You are {{session.phone_number}}"}},
+            },
+            languages=["en", "lg"],
+        )
+    )
+    shown = []
+    for number, network, language in (("1", "64110", "en"), ("2", "64101", "en"), ("3", "64110", "lg")):
+        facts = SessionFacts(f"+25677000000{number}", "*384*123#", network, f"s{number}")
+        first = start(document, facts, language)
+        last = enter(document, first.state, "1")
+        shown += [turn.screen.text for turn in (first, last) if turn.screen is not None]
+    assert shown == [
+        "Hello\n1. Gold", "You are +256770000001",
+        "Hello", "Invalid choice.\nHello",
+        "Gyebale\n1. Gold", "You are +256770000003",
+    ]  # fmt: skip
+
+
 def test_a_language_is_chosen_and_remembered(shop: Menu, dial: Dial) -> None:
     phone = dial(shop).types("3").shows("Choose a language", "1. English", "2. Luganda", "3. Kiswahili", "0 Back")
     phone.types("2").shows("Tukusanyukidde", "1. Pay", "2. Balance", "3. Language")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ussd_server.menus.expressions import Name
@@ -71,6 +71,8 @@ class Document:
     nodes: Mapping[str, Node]
     scripts: tuple[Any, ...]
     unread: frozenset[str]
+    # The pages of nodes that are the same for everybody, by place; None for a node that shows values.
+    drawn: dict[tuple[Any, ...], list[str] | None] = field(default_factory=dict, compare=False, repr=False)
 
     def budget_for(self, network: str) -> Budget:
         """Give the most a screen may take on a network."""

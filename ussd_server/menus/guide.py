@@ -32,7 +32,7 @@ from ussd_server.menus.screen import Budget, Screen
 from ussd_server.menus.state import State, Turn
 from ussd_server.menus.templates import Template
 from ussd_server.menus.variables import SessionFacts
-from ussd_server.menus.views import LiveValues, Painter, items_of
+from ussd_server.menus.views import LiveValues, Painter, is_constant, items_of
 
 MAX_HOPS = 24  # nodes without a screen in one step
 MAX_BACK = 20
@@ -146,9 +146,17 @@ class Guide:
     def pages(self, state: State, node: Node, notice: str = "") -> list[str]:
         """Give all pages of a node that has a screen."""
         assert isinstance(node, ScreenNode)
+        budget, has_back = self.budget(state), bool(state.back) and not isinstance(node, EndNode)
+        place = (node.name, state.language, self.channel.transliterates, has_back, budget)
+        drawn = self.document.drawn.get(place, []) if not notice else None
+        if drawn:
+            return drawn
         painter = Painter(self.document, state.language, self.channel.transliterates)
-        footer = painter.footer(back=bool(state.back) and not isinstance(node, EndNode))
-        return painter.view(node, LiveValues(state.scope()), notice).pages(footer, self.budget(state))
+        view = painter.view(node, LiveValues(state.scope()), notice)
+        pages = view.pages(painter.footer(back=has_back), budget)
+        if drawn is not None:
+            self.document.drawn[place] = pages if is_constant(node) else None
+        return pages
 
     def say(self, state: State, text: str, *, ends: bool) -> Turn:
         """Show a text that is not a node's own: a sentence of the engine, or what a client's server answered."""

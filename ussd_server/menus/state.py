@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from ussd_server.menus.deeds import Deed
@@ -46,7 +46,7 @@ class State:
         stored = {name: getattr(self, name) for name in _STORED}
         return {
             **stored,
-            "facts": asdict(self.facts),
+            "facts": self.facts.as_scope(),
             "back": [list(place) for place in self.back],
             "variables": dict(self.variables),
             "handover_entries": None if self.handover_entries is None else list(self.handover_entries),

@@ -140,6 +140,15 @@ class Painter:
                 yield f"1. {label('continue', self.language)}"
 
 
+def is_constant(node: ScreenNode) -> bool:
+    """Say whether a node shows the same to everybody who reads it in the same language."""
+    if isinstance(node, ListNode) or (node.text is not None and node.text.names):
+        return False
+    return not isinstance(node, MenuNode) or all(
+        option.when is None and not option.label.names for option in node.options
+    )
+
+
 def items_of(node: ListNode, scope: Scope) -> list[Any]:
     """Give the items of a list node, or none when its variable was never set."""
     items = node.items.value(scope)

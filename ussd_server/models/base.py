@@ -286,4 +286,5 @@ def values_of(row: Table) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def iso_milliseconds(moment: datetime) -> str:
     """`2026-11-20T08:15:30.123Z`: the one form in which moments are written (wire contract 1)."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return f"{in_utc.isoformat(timespec='milliseconds')[:-6]}Z"

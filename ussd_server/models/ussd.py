@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
 from peewee import BlobField, BooleanField, IntegerField, TextField
 
 from ussd_server.models.base import IdField, JsonField, MomentField, Table
+
+
+class _OwnJson(JsonField):
+    """JSON that we put together ourselves: no number in it is wider than 64 bits, and no text is half a character."""
+
+    def db_value(self, value: Any) -> str | None:
+        return None if value is None else orjson.dumps(value).decode()
+
+    def python_value(self, value: str | None) -> Any:
+        return None if value is None else orjson.loads(value)
 
 
 class Menu(Table):
@@ -92,8 +105,8 @@ class UssdSession(Table):
     node = TextField()
     language = TextField()
     turn = IntegerField()
-    state = JsonField()
-    turns = JsonField()
+    state = _OwnJson()
+    turns = _OwnJson()
     action = TextField()
     message = TextField()
     transaction_id = IdField(null=True)
