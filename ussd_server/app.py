@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from flask import Flask, Response, request
@@ -15,13 +17,13 @@ from ussd_server.blueprints.balances import balances
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
-from ussd_server.blueprints.doors import Route, answer, refusal
+from ussd_server.blueprints.doors import refusal
 from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.transactions import transactions
-from ussd_server.blueprints.turns import Turn, present_turn
+from ussd_server.blueprints.turns import Answer, Turn, present_turn
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.house import Services
@@ -30,6 +32,8 @@ from ussd_server.rpc.logs import logger, trace_of
 from ussd_server.rpc.status import Code, ServiceError
 
 log = logger(__name__)
+
+_MOST_VARIABLES = 2
 
 
 class _Json(JSONProvider):
@@ -46,11 +50,19 @@ class _Json(JSONProvider):
         return Response(orjson.dumps(obj), mimetype="application/json")
 
 
+class _ShortWay(NamedTuple):
+    """A route that is found without Flask: by its path, or by what stands before the variables at the path's end."""
+
+    endpoint: str
+    answer: Callable[..., Answer]
+    variables: tuple[str, ...]
+
+
 class _Application(Flask):
-    """Flask, and a short way in front of it for the routes whose path is always the same.
+    """Flask, and a short way in front of it.
 
     On the short way a call meets the same door, view and refusals, and none of Flask's routing, contexts and response
-    objects, which take longer than the door (docs/PERFORMANCE.md).
+    objects, which take longer than the door (docs/PERFORMANCE.md). What it does not lead to is Flask's to answer.
     """
 
     def __init__(self, house: Services) -> None:
@@ -62,29 +74,42 @@ class _Application(Flask):
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Answer one call."""
         turn = Turn(self._house, environ)
-        path = environ["PATH_INFO"] if not environ.get("SCRIPT_NAME") else ""
-        endpoint, route = self._short_ways.get((environ["REQUEST_METHOD"], path), ("", None))
-        if route is None:
+        way, values = self._find_way(environ)
+        if way is None:
             return super().wsgi_app(environ, start_response)
         try:
-            given = answer(route, turn, {})
+            given = way.answer(turn, **dict(zip(way.variables, values, strict=True)))
         except Exception as error:
             given = refusal(_refusal_of(error), turn)
         finally:
             release_connection()
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(given.body)))]
-        start_response(given.status_line, [*headers, *given.headers, *turn.end(endpoint, given.status)])
+        headers = [("Content-Type", given.content_type), ("Content-Length", str(len(given.body)))]
+        start_response(given.status_line, [*headers, *given.headers, *turn.end(way.endpoint, given.status)])
         return [given.body]
 
+    def _find_way(self, environ: dict[str, Any]) -> tuple[_ShortWay | None, list[str]]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if environ.get("SCRIPT_NAME") or not path.isascii():
+            return None, []
+        for variables in range(_MOST_VARIABLES + 1):
+            head, *values = path.rsplit("/", variables)
+            way = self._short_ways.get((method, head, len(values)))
+            if way is not None and all(values):
+                return way, values
+        return None, []
+
     @cached_property
-    def _short_ways(self) -> dict[tuple[str, str], tuple[str, Route]]:
-        rules = [rule for rule in self.url_map.iter_rules() if not rule.arguments]
-        return {
-            (method, rule.rule): (rule.endpoint, route)
-            for rule in rules
-            if (route := getattr(self.view_functions[rule.endpoint], "route", None))
-            for method in (rule.methods or set()) - {"HEAD"}
-        }
+    def _short_ways(self) -> dict[tuple[str, str, int], _ShortWay]:
+        ways = {}
+        for rule in self.url_map.iter_rules():
+            answer = getattr(self.view_functions[rule.endpoint], "on_turn", None)
+            head, *variables = re.split("/<([a-z_]+)>", rule.rule)
+            names = tuple(variables[::2])
+            if answer is None or any(variables[1::2]) or len(names) > _MOST_VARIABLES:
+                continue
+            for method in (rule.methods or set()) - {"HEAD"}:
+                ways[method, head, len(names)] = _ShortWay(rule.endpoint, answer, names)
+        return ways
 
 
 def create_app(services: Services) -> Flask:

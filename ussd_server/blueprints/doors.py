@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import orjson
-from flask import Blueprint, Response
+from flask import Blueprint
 from marshmallow import Schema
 
 from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
 from ussd_server.blueprints.bodies import load, load_query, parse_object, read_body, read_idempotency_key
-from ussd_server.blueprints.turns import Answer, Turn, present_turn
+from ussd_server.blueprints.turns import Answer, Turn, on_turn
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
 from ussd_server.rpc.limiter import Verdict, rate_limit_headers
 from ussd_server.rpc.status import Code, ServiceError
@@ -108,8 +108,9 @@ class Doorway(Blueprint):
                 idempotent,
             )
 
-            def serve(**variables: str) -> Response:
-                return answer(route, present_turn(), variables).as_response()
+            @on_turn
+            def serve(turn: Turn, **variables: str) -> Answer:
+                return answer(route, turn, variables)
 
             serve.route = route  # type: ignore[attr-defined]
             endpoint = view.__name__

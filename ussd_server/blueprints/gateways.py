@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Blueprint
+from werkzeug.wrappers import Request
 
 from ussd_server.blueprints.bodies import read_body
 from ussd_server.blueprints.doors import speaks
-from ussd_server.blueprints.turns import present_turn, services
+from ussd_server.blueprints.turns import Answer, Turn, on_turn
 from ussd_server.messages.gateways import GatewayRequest
 from ussd_server.rpc.status import ServiceError
 
@@ -15,23 +16,23 @@ gateways = Blueprint("gateways", __name__)
 
 @gateways.route("/ussd/<adapter>/<channel_secret>", methods=["GET", "POST"], provide_automatic_options=False)
 @speaks("text/plain", "application/json")
-def take_step(adapter: str, channel_secret: str) -> Response:
+@on_turn
+def take_step(turn: Turn, adapter: str, channel_secret: str) -> Answer:
     """One step of a phone conversation; 404 for a path that is nobody's, else 200 with a screen."""
-    reply = services().gateways.answer(adapter, channel_secret, _foreign_request(), present_turn().request_id)
-    response = Response(reply.body, content_type=reply.content_type)
-    response.headers.extend(reply.headers)
-    return response
+    reply = turn.house.gateways.answer(adapter, channel_secret, _foreign(turn.request), turn.request_id)
+    return Answer(200, reply.body, reply.headers.items(), reply.content_type)
 
 
 @gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"], provide_automatic_options=False)
 @speaks("text/plain")
-def take_report(adapter: str, channel_secret: str) -> Response:
+@on_turn
+def take_report(turn: Turn, adapter: str, channel_secret: str) -> Answer:
     """A phone company's report on a session that ended."""
-    services().gateways.hear(adapter, channel_secret, _foreign_request())
-    return Response(status=200, content_type="text/plain; charset=utf-8")
+    turn.house.gateways.hear(adapter, channel_secret, _foreign(turn.request))
+    return Answer(200, b"", content_type="text/plain; charset=utf-8")
 
 
-def _foreign_request() -> GatewayRequest:
+def _foreign(request: Request) -> GatewayRequest:
     """What the company sent; a body that is too large or breaks off counts as empty, because a phone needs a screen."""
     try:
         body = read_body(request)

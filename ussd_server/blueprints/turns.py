@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,11 +27,12 @@ _present = threading.local()
 
 
 class Answer(NamedTuple):
-    """What a call is answered with: JSON, unless a header says otherwise."""
+    """What a call is answered with."""
 
     status: int
     body: bytes
     headers: Headers = ()
+    content_type: str = "application/json"
 
     @property
     def status_line(self) -> str:
@@ -39,7 +41,7 @@ class Answer(NamedTuple):
 
     def as_response(self) -> Response:
         """The same for Flask."""
-        response = Response(self.body, self.status, mimetype="application/json")
+        response = Response(self.body, self.status, content_type=self.content_type)
         response.headers.extend(self.headers)
         return response
 
@@ -81,6 +83,17 @@ class Turn:
         if self.is_management:
             headers.append(("Cache-Control", "no-store"))
         return headers
+
+
+def on_turn(answer: Callable[..., Answer]) -> Callable[..., Response]:
+    """A view for Flask out of what answers a turn; the application finds that again when Flask is not needed."""
+
+    @wraps(answer)
+    def view(**variables: str) -> Response:
+        return answer(present_turn(), **variables).as_response()
+
+    view.on_turn = answer  # type: ignore[attr-defined]
+    return view
 
 
 def present_turn() -> Turn:
