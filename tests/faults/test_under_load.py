@@ -17,7 +17,7 @@ from tests.journeys.deployment import Installed, install
 from tests.journeys.service import descendants, eventually
 from tests.postgres_server import PostgresServer
 
-pytestmark = pytest.mark.needs_nginx
+pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(300)]
 
 HANDS = 4
 ABSENCE_SECONDS = 10

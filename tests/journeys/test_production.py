@@ -17,7 +17,7 @@ from tests.postgres_server import create_database, drop_database
 from tests.rpc.redis_server import free_port
 from tests.stand_ins import StandInProcess, airtel_settings, mtn_settings, start_airtel, start_mtn
 
-pytestmark = pytest.mark.needs_nginx
+pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(300)]
 
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
 # So long that only a callback can bring an outcome.
