@@ -84,6 +84,25 @@ def test_accounts_that_several_name_for_the_first_time_are_opened_once(house: Se
     assert check_everything() == []
 
 
+def test_the_worker_is_woken_by_whoever_wrote_for_what_needs_a_company(
+    house: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = a_client()
+    woken_by: list[int] = []
+    recorder = house.transactions._recorder
+    monkeypatch.setattr(recorder, "_wake_worker", lambda: woken_by.append(threading.get_ident()))
+    deposit(house, call, 100)
+    assert woken_by == [], "what needs no company is over already"
+    written = []
+    commit = recorder._together.commit
+    monkeypatch.setattr(recorder._together, "commit", lambda batch: written.append(commit(batch)) or written[-1])
+    at_once(
+        [lambda number=number: house.transactions.create(wish(reference=f"{number}"), call) for number in range(40)]
+    )  # type: ignore[misc]
+    assert sum(map(len, written)) == 40, "everything was written by one of those who brought it"
+    assert len(woken_by) == sum(map(bool, written))
+
+
 @pytest.mark.parametrize("reference", ["no_overdraft", "another_fee_was_agreed"])
 def test_a_reference_that_reads_like_a_rule_of_the_database_is_a_reference(house: Services, reference: str) -> None:
     call = a_client()
