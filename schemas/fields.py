@@ -190,7 +190,7 @@ def shillings(cents: int) -> int | float:
 
 def timestamp(moment: datetime) -> str:
     """`2026-11-20T08:15:30.123Z`."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{moment.astimezone(UTC).isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def _without_decimals(value: Any) -> Any:

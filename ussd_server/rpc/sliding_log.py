@@ -14,6 +14,7 @@ from limits import RateLimitItem
 from limits.storage import Storage
 from limits.strategies import RateLimiter
 from limits.util import WindowStats
+from redis import RedisCluster
 from redis.exceptions import NoScriptError
 
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, Line, RedisClient, connect
@@ -88,6 +89,7 @@ for _, window in ipairs(windows) do
 end
 return reading
 """
+_HEADS = "local heads = {} for i, log in ipairs(KEYS) do heads[i] = redis.call('LINDEX', log, 0) or '' end return heads"
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -149,10 +151,12 @@ class SlidingLogStorage(Storage):
 
         Raises one of `REDIS_TROUBLE`.
         """
-        pipeline = self.client.pipeline(transaction=False)
-        for name in names:
-            pipeline.lindex(self.key(name), 0)
-        return [int(entry or 0) for entry in pipeline.execute()]
+        keys = [self.key(name) for name in names]
+        if isinstance(self.client, RedisCluster):
+            heads = [self.client.lindex(key, 0) for key in keys]
+        else:
+            heads = self.line.ask("EVAL", _HEADS, len(keys), *keys)
+        return [int(head or 0) for head in heads]
 
     @property
     def base_exceptions(self) -> type[Exception] | tuple[type[Exception], ...]:

@@ -25,6 +25,7 @@ from ussd_server.messages.api_keys import (
 from ussd_server.models.base import for_update, is_id, iso_milliseconds, new_id, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.limiter import Limiter
@@ -41,6 +42,17 @@ _MAY_NOT = "Insufficient permissions"
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
 _NOT_FOUND = "API Key not found"
 
+_OF_CLIENT = Prepared(
+    lambda: (
+        ApiKey.select(
+            ApiKey.id, ApiKey.client_id, ApiKey.apikey, ApiKey.secret_sealed, ApiKey.scopes, ApiKey.is_active,
+            ApiKey.created_at, ApiKey.updated_at, ApiKey.expires_at, ApiKey.last_used_at,
+        )
+        .where(ApiKey.client_id == blank(ApiKey.client_id))
+        .order_by(ApiKey.id)
+    )
+)  # fmt: skip
+
 
 class ApiKeyService:
     """Keeps the keys of clients. What a client does to its keys begins by locking its row, so that no two can cross."""
@@ -55,7 +67,7 @@ class ApiKeyService:
         """All keys of the client with their secrets, oldest first."""
         call.require("api_keys:list", _MAY_NOT)
         write_audit_event("api_key.listed", call, self._clock.now(), client_id=call.client_id)
-        rows = list(ApiKey.select().where(ApiKey.client_id == call.client_id).order_by(ApiKey.id))
+        rows = _OF_CLIENT.rows(ApiKey, client_id=call.client_id)
         for row, last_hit in zip(rows, self._limiter.last_hits("api-key", [row.id for row in rows]), strict=True):
             # The row is true to the minute.
             row.last_used_at = max(filter(None, (row.last_used_at, last_hit)), default=None)

@@ -9,6 +9,7 @@ import re
 import secrets
 import string
 import zlib
+from functools import lru_cache
 from typing import Any
 
 from cryptography.exceptions import InvalidTag
@@ -28,6 +29,9 @@ _NATIVE_KEY_LENGTH = len(_KEY_PREFIX) + _KEY_RANDOM + _KEY_CHECKSUM
 _GIVEN_KEY = re.compile(r"[A-Za-z0-9]{8,64}")
 _GIVEN_SECRET = re.compile(r"[!-~]{16,128}")
 _NONCE_BYTES = 12
+
+# To prepare a key takes longer than to open a secret with it.
+_cipher = lru_cache(maxsize=16)(AESGCM)
 
 
 def new_apikey() -> str:
@@ -106,7 +110,7 @@ class Vault:
         """Encrypt a secret for one row: it opens with the same client and key only (AES-256-GCM)."""
         house_key = self._keyring.newest(Ring.SEALING)
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = AESGCM(house_key.material).encrypt(nonce, secret.encode(), _bound_to(client_id, key_id))
+        sealed = _cipher(house_key.material).encrypt(nonce, secret.encode(), _bound_to(client_id, key_id))
         return _sealed_by(house_key) + nonce + sealed
 
     def is_current(self, sealed: bytes, digest_key_id: str | None = None) -> bool:
@@ -123,7 +127,7 @@ class Vault:
         if house_key is None:
             raise SealBrokenError
         try:
-            opened = AESGCM(house_key.material).decrypt(
+            opened = _cipher(house_key.material).decrypt(
                 rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(client_id, key_id)
             )
         except (InvalidTag, ValueError):
