@@ -124,7 +124,7 @@ class Deployment:
         return [process.pid for process in self._webs]
 
     def stop_web(self, machine: int = 0) -> None:
-        """Stop the web processes of a machine."""
+        """Stop the web processes of a machine, if they run."""
         self._webs[machine].terminate()
         self._webs[machine].wait(_PATIENCE_SECONDS)
 

@@ -244,6 +244,7 @@ def test_while_the_service_is_away_callers_are_told_when_to_come_back(installed:
 def test_while_the_service_is_away_a_phone_gets_a_last_screen_in_the_form_of_its_company(
     installed: Installed, adapter: str
 ) -> None:
+    installed.deployment.stop_web()
     secret = installed.gateway_path.rpartition("/")[2]
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     for method, path, body in (("GET", "?input=1", None), ("POST", "", b"text=1"), ("POST", "", b"x" * 64 * 1025)):
@@ -257,10 +258,12 @@ def test_while_the_service_is_away_a_phone_gets_a_last_screen_in_the_form_of_its
 
 
 def test_a_report_that_nobody_heard_may_be_sent_again(installed: Installed) -> None:
+    installed.deployment.stop_web()
     assert_refused(installed.call("POST", f"{installed.gateway_path}/events"), 503, "SERVICE_UNAVAILABLE")
 
 
 def test_no_secret_is_in_any_log(installed: Installed) -> None:
+    installed.dial("logged")
     written = installed.deployment.written()
     assert '"room":"/ussd"' in written
     for secret in (*installed.login.values(), *installed.key.values(), installed.gateway_path):
