@@ -43,6 +43,7 @@ worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 control_socket_disable = True
 proc_name = "ussd-server"
 loglevel = "warning"
+logger_class = "ussd_server.web_worker.WebLog"
 # Its own few lines are JSON as well, and repeat nothing that a stranger sent.
 logconfig_dict = {
     "root": {"level": "WARNING", "handlers": ["error_console"]},

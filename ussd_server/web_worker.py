@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 from gunicorn import util
+from gunicorn.glogging import Logger
 from gunicorn.http.errors import (
     ConfigurationProblem,
     InvalidResponseHeader,
@@ -26,6 +27,15 @@ _OURS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
 
 log = logger(__name__)
+
+
+class WebLog(Logger):  # type: ignore[misc]
+    """gunicorn's log without a line for each call, which it would put together even where nobody reads it.
+
+    The application logs its calls itself, and knows what may be said of them.
+    """
+
+    access_log_enabled = False
 
 
 class WebWorker(ThreadWorker):  # type: ignore[misc]
