@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
 
-from ussd_server.rpc.logs import JsonLines, logger, now_about
+from ussd_server.rpc.logs import GatheredLines, JsonLines, logger, now_about
 
 SECRET = "Zq7x-a-secret"
 
@@ -82,3 +84,62 @@ SECRET = "{SECRET}"
     (line,) = ran.stderr.splitlines()
     assert json.loads(line)["level"] in ("critical", "warning")
     assert SECRET not in line
+
+
+class Written(io.StringIO):
+    """A stream that tells when something was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_written = threading.Event()
+
+    def write(self, text: str) -> int:
+        """Keep and tell."""
+        written = super().write(text)
+        self.is_written.set()
+        return written
+
+
+def record_of(message: str, level: int = logging.INFO) -> logging.LogRecord:
+    return logging.LogRecord("ussd_server.test", level, "", 0, message, None, None)
+
+
+def test_lines_are_written_together_within_a_moment_and_in_their_order() -> None:
+    stream = Written()
+    handler = GatheredLines(stream)
+    for number in range(3):
+        handler.handle(record_of(str(number)))
+    assert stream.is_written.wait(30)
+    assert stream.getvalue() == "0\n1\n2\n"
+    stream.is_written.clear()
+    handler.handle(record_of("3"))
+    assert stream.is_written.wait(30)
+    assert stream.getvalue() == "0\n1\n2\n3\n"
+
+
+def test_a_warning_is_written_at_once_behind_what_came_before_it() -> None:
+    stream = Written()
+    handler = GatheredLines(stream)
+    handler.handle(record_of("first"))
+    handler.handle(record_of("trouble", logging.WARNING))
+    assert stream.getvalue() == "first\ntrouble\n"
+
+
+def test_the_last_lines_are_written_when_a_process_ends_and_after_a_fork() -> None:
+    program = """
+import logging, os
+from ussd_server.rpc.logs import configure_logs
+configure_logs("INFO")
+log = logging.getLogger("ussd_server.test")
+log.info("parent")
+child = os.fork()
+if child == 0:
+    log.info("child")
+    raise SystemExit
+os.waitpid(child, 0)
+log.info("end")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    lines = ran.stderr.splitlines()
+    assert {"parent", "child"} <= set(lines)
+    assert lines[-1] == "end"

@@ -6,10 +6,11 @@ import json
 import logging
 import sys
 import threading
+import time
 import traceback
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 import orjson
 import structlog
@@ -46,6 +47,8 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
     log: structlog.stdlib.BoundLogger = structlog.get_logger(name)
     return log
 
+
+_GATHER_SECONDS = 0.05
 
 _log = logger(__name__)
 _calls = logging.getLogger("ussd_server.calls")
@@ -84,9 +87,51 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
+class GatheredLines(logging.StreamHandler[TextIO]):
+    """Writes lines a few at a time, within a moment, so that no call waits for the disk; from warnings on at once."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._lines: list[str] = []
+        self._is_due = threading.Event()
+        self._writer: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line for the next write."""
+        self._lines.append(self.format(record))
+        if record.levelno >= logging.WARNING:
+            self.flush()
+            return
+        # A thread does not survive a fork.
+        if self._writer is None or not self._writer.is_alive():
+            self._writer = threading.Thread(target=self._write_again_and_again, name="log-lines", daemon=True)
+            self._writer.start()
+        if not self._is_due.is_set():
+            self._is_due.set()
+
+    def flush(self) -> None:
+        """Write what was kept."""
+        self.acquire()
+        try:
+            lines, self._lines = self._lines, []
+            if lines:
+                self.stream.write("\n".join([*lines, ""]))
+            self.stream.flush()
+        except (OSError, ValueError):
+            return  # whoever should read them is gone
+        finally:
+            self.release()
+
+    def _write_again_and_again(self) -> None:
+        while self._is_due.wait():
+            time.sleep(_GATHER_SECONDS)
+            self._is_due.clear()
+            self.flush()
+
+
 def configure_logs(level: str) -> None:
     """Send our lines from `level` on, and warnings of libraries, to standard error."""
-    handler = logging.StreamHandler()
+    handler = GatheredLines()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level="WARNING", handlers=[handler], force=True)
     logging.getLogger("ussd_server").setLevel(level)
