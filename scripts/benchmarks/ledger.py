@@ -95,8 +95,8 @@ class _Book:
         self._folder = folder
         self._recorded = 0
         self._connection = psycopg.connect(url, autocommit=True)
-        self._recorder = Recorder(Clock(), lambda: None)
         open_database(url, max_connections=_FUNDING_THREADS + 2)
+        self._recorder = Recorder(Clock(), lambda: None)
         with ThreadPoolExecutor(_FUNDING_THREADS) as pool:
             self._recorded += sum(pool.map(self._fund, range(ACCOUNTS)))
         self._connection.execute(f"CREATE SEQUENCE bench_numbers START {FIRST_NUMBER}")

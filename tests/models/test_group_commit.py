@@ -108,6 +108,23 @@ def test_those_who_come_while_another_writes_are_written_together(book: Book) ->
     assert wrote == [["first"], ["a", "b", "c"], [], []], "each knows for whom it wrote"
 
 
+def test_as_many_groups_are_under_way_as_may_be(book: Book) -> None:
+    together = GroupCommit(book.write, at_once=2)
+    with ThreadPoolExecutor(4) as pool:
+        with book.held_up():
+            outcomes = [pool.submit(together.commit, item) for item in "ab"]
+            for _ in outcomes:
+                assert book.entered.acquire(timeout=PATIENCE_SECONDS)
+            for number, item in enumerate("cd", 1):
+                outcomes.append(pool.submit(together.commit, item))
+                while len(together._line) < number:
+                    pass
+        assert [outcome(each) for each in outcomes] == [None] * 4
+    assert sorted(book.tried[:2]) == [["a"], ["b"]]
+    assert sorted(book.written) == ["a", "b", "c", "d"]
+    assert together._leaders == 0
+
+
 def test_a_group_is_never_larger_than_it_may_be(book: Book) -> None:
     outcomes = queue_up(book, GroupCommit(book.write, most=2), "first", ["a", "b", "c", "d", "e"])
     assert {outcome(each) for each in outcomes.values()} == {None}
@@ -167,10 +184,10 @@ def test_a_leader_that_is_ended_leaves_nobody_waiting(book: Book) -> None:
 fates = st.sampled_from(["good", "good", "good", "refused", "lost"])
 
 
-@given(st.lists(fates, min_size=1, max_size=24), st.integers(1, 5), st.integers(2, 12))
+@given(st.lists(fates, min_size=1, max_size=24), st.integers(1, 5), st.integers(1, 3), st.integers(2, 12))
 @settings(max_examples=60, deadline=None)
 def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
-    each: list[str], most: int, threads: int
+    each: list[str], most: int, at_once: int, threads: int
 ) -> None:
     book = Book()
 
@@ -180,7 +197,7 @@ def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
         return refuses(*(item for item in group if item.endswith("refused")))(group)
 
     book.trouble = trouble
-    together = GroupCommit(book.write, most)
+    together = GroupCommit(book.write, most, at_once)
     items = [f"{number} {fate}" for number, fate in enumerate(each)]
     with ThreadPoolExecutor(threads) as pool:
         outcomes = {item: pool.submit(together.commit, item) for item in items}
@@ -195,6 +212,4 @@ def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
     assert all(len(group) <= most for group in book.tried)
     if "lost" not in each:
         assert sorted(book.written) == sorted(item for item in items if item.endswith("good"))
-    book.trouble = lambda group: None
-    together.commit("later")
-    assert "later" in book.written
+    assert (together._leaders, len(together._line)) == (0, 0)

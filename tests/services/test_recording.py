@@ -155,21 +155,21 @@ def test_a_group_that_ran_into_a_deadlock_is_recorded_all_the_same(
             eventually(lambda: watcher.execute(waiting).fetchone() == (count,))
 
         lock(holder, first)
-        answers = [pool.submit(pay_out, first.name, 0)]
-        until_waiting(1)
-        answers += [pool.submit(pay_out, name, 1) for name in (first.name, second.name)]
+        answers = [pool.submit(pay_out, first.name, number) for number in range(2)]
+        until_waiting(2)
+        answers += [pool.submit(pay_out, name, 2) for name in (first.name, second.name)]
         eventually(lambda: len(house.transactions._recorder._together._line) == 2)
         # It is the group that shall find out, not the hand.
         crosser.execute("SET LOCAL deadlock_timeout = '1min'")
         lock(crosser, second)
         holder.rollback()
+        assert {answer.result().replayed for answer in answers[:2]} == {False}
         until_waiting(1)
+        # The group has this one and waits for the other: it is rolled back, or the hand would wait for ever.
         lock(crosser, first)
         crosser.rollback()
         assert {answer.result().replayed for answer in answers} == {False}
-        found = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-        eventually(lambda: watcher.execute(found).fetchone() == (1,))
-    assert balances(call.client_id)["main"][1] + balances(call.client_id)[PAYER][1] == 300
+    assert balances(call.client_id)["main"][1] + balances(call.client_id)[PAYER][1] == 400
     assert check_everything() == []
 
 

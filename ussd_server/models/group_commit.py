@@ -48,16 +48,20 @@ class GroupCommit(Generic[Item]):
     """Commits items of many threads.
 
     A caller who finds nobody writing writes at once, so an idle service waits for nothing. Whoever comes meanwhile
-    stands in line; the first of them writes for all when the one before has finished. There is no timer and no thread.
+    stands in line; the first of them writes for all when one before has finished. There is no timer and no thread.
     """
 
-    def __init__(self, write: Callable[[Sequence[Item]], None], most: int = 64) -> None:
-        """`write` commits items in one transaction, all of them or none; it gets at most `most` at a time."""
+    def __init__(self, write: Callable[[Sequence[Item]], None], most: int = 64, at_once: int = 1) -> None:
+        """`write` commits items in one transaction, all of them or none; it gets at most `most` at a time.
+
+        `at_once` groups may be under way at the same time.
+        """
         self._write = write
         self._most = most
         self._lock = Lock()
         self._line: deque[_Place[Item]] = deque()
-        self._is_led = False
+        self._at_once = at_once
+        self._leaders = 0
 
     def commit(self, item: Item) -> Sequence[Item]:
         """Return when `item` is committed, or raise what `write` raises for it. Gives what this caller wrote, for all.
@@ -67,10 +71,11 @@ class GroupCommit(Generic[Item]):
         OperationalError: what they brought may have been committed or not, as with every lost answer.
         """
         with self._lock:
-            place = _Place(item) if self._is_led else None
-            if place is not None:
+            place = _Place(item) if self._leaders == self._at_once else None
+            if place is None:
+                self._leaders += 1
+            else:
                 self._line.append(place)
-            self._is_led = True
         word = _Word.LEAD if place is None else place.wait()
         written: Sequence[Item] = ()
         if word is _Word.LEAD:
@@ -113,7 +118,8 @@ class GroupCommit(Generic[Item]):
 
     def _hand_over(self) -> None:
         with self._lock:
-            self._is_led = bool(self._line)
             following = self._line.popleft() if self._line else None
+            if following is None:
+                self._leaders -= 1
         if following is not None:
             following.tell(_Word.LEAD)

@@ -13,7 +13,7 @@ from peewee import IntegrityError, Query
 
 from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import Recorded, Source, TransactionStatus, TransactionType
-from ussd_server.models.base import database, new_id, unit_of_work, values_of
+from ussd_server.models.base import database, is_postgres, new_id, unit_of_work, values_of
 from ussd_server.models.group_commit import GroupCommit
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.recording import AnotherFeeError, Batch, OverdraftError, merged, write_batch
@@ -59,7 +59,8 @@ class Recorder:
         self._clock = clock
         self._wake_worker = wake_worker
         self._fees = FeeBook()
-        self._together = GroupCommit(_write_together)
+        # While one group waits for the disk another can be worked on; SQLite has one writer.
+        self._together = GroupCommit(_write_together, at_once=2 if is_postgres() else 1)
 
     def once(self, names: Names, digest: str, record: Callable[[], Transaction]) -> Recorded:
         """What `record` records, or what was recorded under one of the names before.
