@@ -141,7 +141,7 @@ class Guide:
         page = min(state.page, len(pages) - 1)
         ends = isinstance(node, EndNode)
         screen = Screen(self.budget(state).cut(pages[page]), state.node, state.language, page, ends)
-        return Turn(replace(state, page=page), screen)
+        return Turn(state if state.page == page else replace(state, page=page), screen)
 
     def pages(self, state: State, node: Node, notice: str = "") -> list[str]:
         """Give all pages of a node that has a screen."""
