@@ -18,12 +18,12 @@ from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
 from ussd_server.blueprints.doors import refusal
+from ussd_server.blueprints.exchange import Answer, Exchange, present_exchange
 from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.transactions import transactions
-from ussd_server.blueprints.turns import Answer, Turn, present_turn
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.house import Services
@@ -73,18 +73,18 @@ class _Application(Flask):
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Answer one call."""
-        turn = Turn(self._house, environ)
+        exchange = Exchange(self._house, environ)
         way, values = self._find_way(environ)
         if way is None:
             return super().wsgi_app(environ, start_response)
         try:
-            given = way.answer(turn, **dict(zip(way.variables, values, strict=True)))
+            given = way.answer(exchange, **dict(zip(way.variables, values, strict=True)))
         except Exception as error:
-            given = refusal(_refusal_of(error), turn)
+            given = refusal(_refusal_of(error), exchange)
         finally:
             release_connection()
         headers = [("Content-Type", given.content_type), ("Content-Length", str(len(given.body)))]
-        start_response(given.status_line, [*headers, *given.headers, *turn.end(way.endpoint, given.status)])
+        start_response(given.status_line, [*headers, *given.headers, *exchange.end(way.endpoint, given.status)])
         return [given.body]
 
     def _find_way(self, environ: dict[str, Any]) -> tuple[_ShortWay | None, list[str]]:
@@ -102,7 +102,7 @@ class _Application(Flask):
     def _short_ways(self) -> dict[tuple[str, str, int], _ShortWay]:
         ways = {}
         for rule in self.url_map.iter_rules():
-            answer = getattr(self.view_functions[rule.endpoint], "on_turn", None)
+            answer = getattr(self.view_functions[rule.endpoint], "on_exchange", None)
             head, *variables = re.split("/<([a-z_]+)>", rule.rule)
             names = tuple(variables[::2])
             if answer is None or any(variables[1::2]) or len(names) > _MOST_VARIABLES:
@@ -132,7 +132,7 @@ def _register_doors(app: Flask) -> None:
 def _register_hooks(app: Flask) -> None:
     @app.after_request
     def finish(response: Response) -> Response:
-        response.headers.extend(present_turn().end(request.endpoint or "unknown", response.status_code))
+        response.headers.extend(present_exchange().end(request.endpoint or "unknown", response.status_code))
         return response
 
     @app.teardown_appcontext
@@ -143,7 +143,7 @@ def _register_hooks(app: Flask) -> None:
 def _register_refusals(app: Flask) -> None:
     @app.errorhandler(Exception)
     def refuse(error: Exception) -> Response:
-        response = refusal(_refusal_of(error), present_turn()).as_response()
+        response = refusal(_refusal_of(error), present_exchange()).as_response()
         if isinstance(error, MethodNotAllowed):
             response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
         return response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.balances import BalanceRecord, GetBalanceQuery
 from ussd_server.blueprints.doors import Doorway, by_key
-from ussd_server.blueprints.turns import services
+from ussd_server.blueprints.exchange import services
 from ussd_server.messages.balances import Balance, GetBalance
 from ussd_server.rpc.context import CallContext
 

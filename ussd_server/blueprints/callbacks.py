@@ -6,7 +6,7 @@ from flask import Blueprint, Response, jsonify, request
 
 from ussd_server.blueprints.bodies import read_body
 from ussd_server.blueprints.doors import speaks
-from ussd_server.blueprints.turns import services
+from ussd_server.blueprints.exchange import services
 from ussd_server.messages.callbacks import Callback
 
 callbacks = Blueprint("callbacks", __name__)

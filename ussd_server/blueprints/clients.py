@@ -19,7 +19,7 @@ from schemas.clients import (
     ServiceIdentifierRecord,
 )
 from ussd_server.blueprints.doors import Doorway, Reply, by_anybody, by_token
-from ussd_server.blueprints.turns import services
+from ussd_server.blueprints.exchange import services
 from ussd_server.messages.api_keys import (
     ApiKeyView,
     BulkDeletion,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.transactions import ListTransactionsQuery, TransactionPageRecord
 from ussd_server.blueprints.doors import Doorway, by_key
-from ussd_server.blueprints.turns import services
+from ussd_server.blueprints.exchange import services
 from ussd_server.messages.transactions import ListTransactions, TransactionPage
 from ussd_server.rpc.context import CallContext
 

@@ -18,12 +18,12 @@ from marshmallow import Schema
 
 from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
 from ussd_server.blueprints.bodies import load, load_query, parse_object, read_body, read_idempotency_key
-from ussd_server.blueprints.turns import Answer, Turn, on_turn
+from ussd_server.blueprints.exchange import Answer, Exchange, on_exchange
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
 from ussd_server.rpc.limiter import Verdict, rate_limit_headers
 from ussd_server.rpc.status import Code, ServiceError
 
-Door = Callable[[Turn], Caller]
+Door = Callable[[Exchange], Caller]
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _NOBODY = Caller(CallerKind.NOBODY)
@@ -108,9 +108,9 @@ class Doorway(Blueprint):
                 idempotent,
             )
 
-            @on_turn
-            def serve(turn: Turn, **variables: str) -> Answer:
-                return answer(route, turn, variables)
+            @on_exchange
+            def serve(exchange: Exchange, **variables: str) -> Answer:
+                return answer(route, exchange, variables)
 
             serve.route = route  # type: ignore[attr-defined]
             endpoint = view.__name__
@@ -130,82 +130,82 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
     return state
 
 
-def by_key(turn: Turn) -> Caller:
+def by_key(exchange: Exchange) -> Caller:
     """The door of client programs: `x-api-key` and `x-api-secret`."""
-    given = turn.request.environ.get
-    admission = turn.house.auth.admit_key(given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), turn.address)
-    _obey(admission.verdict, turn, _RATE_LIMITED)
+    given = exchange.request.environ.get
+    admission = exchange.house.auth.admit_key(given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), exchange.address)
+    _obey(admission.verdict, exchange, _RATE_LIMITED)
     return admission.caller
 
 
-def by_token(turn: Turn) -> Caller:
+def by_token(exchange: Exchange) -> Caller:
     """The door of people: `Authorization: Bearer <JWT>`."""
-    scheme, _, token = (turn.request.headers.get("Authorization") or "").partition(" ")
-    caller = turn.house.auth.identify_token(token if scheme.lower() == "bearer" else "")
-    _obey(turn.house.limiter.hit("access-token", caller.login_id or ""), turn, "Rate limit exceeded")
+    scheme, _, token = (exchange.request.headers.get("Authorization") or "").partition(" ")
+    caller = exchange.house.auth.identify_token(token if scheme.lower() == "bearer" else "")
+    _obey(exchange.house.limiter.hit("access-token", caller.login_id or ""), exchange, "Rate limit exceeded")
     return caller
 
 
-def by_anybody(_: Turn) -> Caller:
+def by_anybody(_: Exchange) -> Caller:
     """The door without a lock."""
     return _NOBODY
 
 
-def answer(route: Route, turn: Turn, variables: Mapping[str, str]) -> Answer:
+def answer(route: Route, exchange: Exchange, variables: Mapping[str, str]) -> Answer:
     """Let a call through the checks to its view. Raises ServiceError where one refuses it."""
-    body = read_body(turn.request)
-    caller = route.door(turn)
-    turn.client_id = caller.client_id
-    call = CallContext(caller, turn.request_id, turn.address)
+    body = read_body(exchange.request)
+    caller = route.door(exchange)
+    exchange.client_id = caller.client_id
+    call = CallContext(caller, exchange.request_id, exchange.address)
     if route.needs:
         call.require(route.needs, route.refusal)
-    wish = _message(route, turn, body, variables)
+    wish = _message(route, exchange, body, variables)
     reply = route.view(call) if wish is None else route.view(wish, call)
     status, message, headers = route.status, route.message, None
     if isinstance(reply, Reply):
         status, message, headers = reply.status or status, reply.message or message, reply.headers
         reply = reply.data
     data = reply if route.gives is None or reply is None else route.gives.dump(reply)
-    envelope = management_envelope(status, message, data) if turn.is_management else success_envelope(message, data)
+    envelope = management_envelope(status, message, data) if exchange.is_management else success_envelope(message, data)
     return Answer(status, orjson.dumps(envelope), headers.items() if headers else ())
 
 
-def refusal(error: ServiceError, turn: Turn) -> Answer:
+def refusal(error: ServiceError, exchange: Exchange) -> Answer:
     """A refusal in the envelope of the path that was asked for."""
-    turn.code, status = error.code.name, error.code.http_status
-    if turn.is_management:
+    exchange.code, status = error.code.name, error.code.http_status
+    if exchange.is_management:
         envelope = management_envelope(status, error.message, None)
     else:
-        envelope = error_envelope(error.code.error, error.message, turn.house.clock.now())
+        envelope = error_envelope(error.code.error, error.message, exchange.house.clock.now())
     wait = error.retry_after_seconds
     return Answer(status, orjson.dumps(envelope), () if wait is None else [("Retry-After", str(wait))])
 
 
-def _message(route: Route, turn: Turn, body: bytes, variables: Mapping[str, str]) -> Any:
+def _message(route: Route, exchange: Exchange, body: bytes, variables: Mapping[str, str]) -> Any:
     """The message that a call stands for, None for a route that takes nothing."""
     parts: dict[str, Any] = dict(variables)
-    with _one_sentence("Invalid query parameters", turn):
-        parts |= load_query(route.query, turn.request)
+    with _one_sentence("Invalid query parameters", exchange):
+        parts |= load_query(route.query, exchange.request)
     if route.takes is not None:
-        with _one_sentence("Invalid request body", turn):
-            parts |= load(route.takes, parse_object(turn.request, body))
+        with _one_sentence("Invalid request body", exchange):
+            parts |= load(route.takes, parse_object(exchange.request, body))
     if route.idempotent:
-        parts["idempotency_key"] = read_idempotency_key(turn.request)
+        parts["idempotency_key"] = read_idempotency_key(exchange.request)
     return None if route.makes is None else route.makes(**parts)
 
 
 @contextmanager
-def _one_sentence(sentence: str, turn: Turn) -> Iterator[None]:
+def _one_sentence(sentence: str, exchange: Exchange) -> Iterator[None]:
     """Management paths have one sentence for everything that can be wrong with a body or a query (wire contract 2)."""
     try:
         yield
     except ServiceError as error:
-        if turn.is_management and error.code.http_status == 400:
+        if exchange.is_management and error.code.http_status == 400:
             raise ServiceError(Code.INVALID_REQUEST, sentence) from None
         raise
 
 
-def _obey(verdict: Verdict, turn: Turn, sentence: str) -> None:
-    turn.headers |= rate_limit_headers(verdict)
+def _obey(verdict: Verdict, exchange: Exchange, sentence: str) -> None:
+    exchange.headers |= rate_limit_headers(verdict)
     if not verdict.accepted:
         raise ServiceError(Code.RATE_LIMIT_EXCEEDED, sentence, retry_after_seconds=verdict.retry_after_seconds)

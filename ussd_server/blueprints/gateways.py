@@ -7,7 +7,7 @@ from werkzeug.wrappers import Request
 
 from ussd_server.blueprints.bodies import read_body
 from ussd_server.blueprints.doors import speaks
-from ussd_server.blueprints.turns import Answer, Turn, on_turn
+from ussd_server.blueprints.exchange import Answer, Exchange, on_exchange
 from ussd_server.messages.gateways import GatewayRequest
 from ussd_server.rpc.status import ServiceError
 
@@ -16,19 +16,19 @@ gateways = Blueprint("gateways", __name__)
 
 @gateways.route("/ussd/<adapter>/<channel_secret>", methods=["GET", "POST"], provide_automatic_options=False)
 @speaks("text/plain", "application/json")
-@on_turn
-def take_step(turn: Turn, adapter: str, channel_secret: str) -> Answer:
+@on_exchange
+def take_step(exchange: Exchange, adapter: str, channel_secret: str) -> Answer:
     """One step of a phone conversation; 404 for a path that is nobody's, else 200 with a screen."""
-    reply = turn.house.gateways.answer(adapter, channel_secret, _foreign(turn.request), turn.request_id)
+    reply = exchange.house.gateways.answer(adapter, channel_secret, _foreign(exchange.request), exchange.request_id)
     return Answer(200, reply.body, reply.headers.items(), reply.content_type)
 
 
 @gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"], provide_automatic_options=False)
 @speaks("text/plain")
-@on_turn
-def take_report(turn: Turn, adapter: str, channel_secret: str) -> Answer:
+@on_exchange
+def take_report(exchange: Exchange, adapter: str, channel_secret: str) -> Answer:
     """A phone company's report on a session that ended."""
-    turn.house.gateways.hear(adapter, channel_secret, _foreign(turn.request))
+    exchange.house.gateways.hear(adapter, channel_secret, _foreign(exchange.request))
     return Answer(200, b"", content_type="text/plain; charset=utf-8")
 
 

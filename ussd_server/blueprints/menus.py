@@ -19,7 +19,7 @@ from schemas.menus import (
     VersionRecord,
 )
 from ussd_server.blueprints.doors import Doorway, by_key
-from ussd_server.blueprints.turns import services
+from ussd_server.blueprints.exchange import services
 from ussd_server.messages.channels import BindCode, CodeView
 from ussd_server.messages.menus import (
     CheckMenu,

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from schemas.health import LivenessRecord, ReadinessRecord
 from ussd_server.blueprints.doors import Doorway, by_anybody, speaks
-from ussd_server.blueprints.turns import services
+from ussd_server.blueprints.exchange import services
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code
 

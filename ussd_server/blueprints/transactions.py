@@ -12,7 +12,7 @@ from schemas.transactions import (
     WaitQuery,
 )
 from ussd_server.blueprints.doors import Doorway, Reply, by_key
-from ussd_server.blueprints.turns import services
+from ussd_server.blueprints.exchange import services
 from ussd_server.messages.transactions import (
     CreateRefund,
     CreateTransaction,

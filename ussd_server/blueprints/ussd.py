@@ -11,7 +11,7 @@ from schemas.ussd import (
     SessionTranscriptRecord,
 )
 from ussd_server.blueprints.doors import Doorway, Reply, by_key
-from ussd_server.blueprints.turns import services
+from ussd_server.blueprints.exchange import services
 from ussd_server.messages.ussd import BeginSession, EnterText, ListSessions, NameSession, SessionPage, SessionView
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code

@@ -19,7 +19,7 @@ from schemas.webhooks import (
     WebhookRecord,
 )
 from ussd_server.blueprints.doors import Doorway, Reply, by_key
-from ussd_server.blueprints.turns import services
+from ussd_server.blueprints.exchange import services
 from ussd_server.messages.webhooks import (
     CreateWebhook,
     EventPage,

@@ -1,4 +1,4 @@
-"""A turn: one call from its arrival to its answer, and what is to be said of it on the way out."""
+"""An exchange: one call from its arrival to its answer, and what is to be said of it on the way out."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Answer(NamedTuple):
         return response
 
 
-class Turn:
+class Exchange:
     """One call. Doors and refusals leave here what its answer and its log line need."""
 
     __slots__ = ("_began", "client_id", "code", "headers", "house", "request", "request_id")
 
     def __init__(self, house: Services, environ: dict[str, Any]) -> None:
-        """Begin the turn of this thread's next call."""
+        """Begin the exchange of this thread's next call."""
         self._began = time.perf_counter()
         self.house = house
         self.request = Request(environ)
@@ -61,7 +61,7 @@ class Turn:
         self.client_id: str | None = None
         self.code = "OK"
         now_about(request_id=self.request_id)
-        _present.turn = self
+        _present.exchange = self
 
     @property
     def address(self) -> str:
@@ -85,23 +85,23 @@ class Turn:
         return headers
 
 
-def on_turn(answer: Callable[..., Answer]) -> Callable[..., Response]:
-    """A view for Flask out of what answers a turn; the application finds that again when Flask is not needed."""
+def on_exchange(answer: Callable[..., Answer]) -> Callable[..., Response]:
+    """A view for Flask out of what answers an exchange; the application finds that again when Flask is not needed."""
 
     @wraps(answer)
     def view(**variables: str) -> Response:
-        return answer(present_turn(), **variables).as_response()
+        return answer(present_exchange(), **variables).as_response()
 
-    view.on_turn = answer  # type: ignore[attr-defined]
+    view.on_exchange = answer  # type: ignore[attr-defined]
     return view
 
 
-def present_turn() -> Turn:
-    """The turn of the call that this thread answers."""
-    turn: Turn = _present.turn
-    return turn
+def present_exchange() -> Exchange:
+    """The exchange of the call that this thread answers."""
+    exchange: Exchange = _present.exchange
+    return exchange
 
 
 def services() -> Services:
     """The services of the application that answers."""
-    return present_turn().house
+    return present_exchange().house
