@@ -18,10 +18,11 @@ from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.kill_points import kill_point
-from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
+from ussd_server.rpc.limiter import Limiter, Policy
 from ussd_server.rpc.logs import logger
 from ussd_server.rpc.noticeboard import Noticeboard
 from ussd_server.rpc.observe import note_replica
+from ussd_server.rpc.sliding_log import SlidingLogStorage
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.api_keys import ApiKeyService
 from ussd_server.services.audit import AuditService

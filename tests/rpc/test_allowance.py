@@ -9,8 +9,9 @@ import pytest
 from limits import RateLimitItemPerSecond
 
 from ussd_server.rpc.allowance import KEPT_SECONDS, Allowance
-from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage
+from ussd_server.rpc.limiter import Limiter, Policy
 from ussd_server.rpc.redis_link import connect
+from ussd_server.rpc.sliding_log import SlidingLogStorage
 
 LIMIT = 1000
 

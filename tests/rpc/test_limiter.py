@@ -14,8 +14,9 @@ import time_machine
 from limits import parse_many
 from redis.crc import key_slot
 
-from ussd_server.rpc.limiter import Limiter, Policy, SlidingLogStorage, Verdict, WindowState, rate_limit_headers
-from ussd_server.rpc.verdict import tightest
+from ussd_server.rpc.limiter import Limiter, Policy, rate_limit_headers
+from ussd_server.rpc.sliding_log import SlidingLogStorage
+from ussd_server.rpc.verdict import Verdict, WindowState, tightest
 
 KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
 LOGINS = Policy("login", tuple(parse_many("5/15 minute")))
@@ -81,7 +82,7 @@ def test_bursts_every_minute_stop_at_one_thousand_in_any_hour(storage: SlidingLo
     refused = limiter.hit("data-key", "key-1")
     assert not refused.accepted
     assert [window.remaining for window in refused.windows] == [100, 0]
-    assert refused.tighter.name == "hour"
+    assert tightest(refused.windows).name == "hour"
     let_pass(storage, refused.retry_after_seconds)
     assert accepted(hits(limiter, 101)) == 100
 
@@ -138,12 +139,12 @@ def test_a_call_after_retry_after_is_accepted_and_one_second_earlier_is_not(
 def test_peeking_tells_the_next_answer_and_counts_nothing(storage: SlidingLogStorage) -> None:
     limiter = limiter_on(storage)
     for _ in range(10):
-        assert limiter.peek("login", "someone@example.com").tighter.remaining == 5
+        assert tightest(limiter.peek("login", "someone@example.com").windows).remaining == 5
     for _ in range(5):
         assert limiter.peek("login", "someone@example.com").accepted
         limiter.hit("login", "someone@example.com")
     refused = limiter.peek("login", "someone@example.com")
-    assert (refused.accepted, refused.retry_after_seconds, refused.tighter.name) == (False, 900, "15-minute")
+    assert (refused.accepted, refused.retry_after_seconds, tightest(refused.windows).name) == (False, 900, "15-minute")
 
 
 def test_clearing_forgets_one_identity_only(storage: SlidingLogStorage) -> None:
@@ -151,8 +152,8 @@ def test_clearing_forgets_one_identity_only(storage: SlidingLogStorage) -> None:
     limiter.hit("login", "one@example.com")
     limiter.hit("login", "two@example.com")
     limiter.clear("login", "one@example.com")
-    assert limiter.peek("login", "one@example.com").tighter.remaining == 5
-    assert limiter.peek("login", "two@example.com").tighter.remaining == 4
+    assert tightest(limiter.peek("login", "one@example.com").windows).remaining == 5
+    assert tightest(limiter.peek("login", "two@example.com").windows).remaining == 4
 
 
 @pytest.mark.parametrize("identity", ["", "}", "{}", "a/b", "*", "\x00\r\n", "\ud800", "ü" * 100_000])
@@ -162,8 +163,8 @@ def test_any_identity_has_one_short_key_of_its_own(storage: SlidingLogStorage, i
     client: Any = storage.client
     (key,) = client.keys(f"{storage.key_prefix}:*")
     assert len(key) < len(storage.key_prefix) + 50
-    assert limiter.hit("data-key", identity).tighter.remaining == 96
-    assert limiter.hit("data-key", identity + "x").tighter.remaining == 99
+    assert tightest(limiter.hit("data-key", identity).windows).remaining == 96
+    assert tightest(limiter.hit("data-key", identity + "x").windows).remaining == 99
 
 
 def test_what_belongs_to_an_identity_shares_its_cluster_slot(storage: SlidingLogStorage) -> None:
@@ -188,7 +189,7 @@ def test_a_lowered_limit_holds_at_once_and_shortens_the_log(storage: SlidingLogS
     hits(limiter_on(storage), 100)
     lowered = Limiter(storage, [Policy("data-key", tuple(parse_many("3/minute")))], workers=1)
     refused = lowered.hit("data-key", "key-1")
-    assert (refused.accepted, refused.tighter.remaining) == (False, 0)
+    assert (refused.accepted, tightest(refused.windows).remaining) == (False, 0)
     let_pass(storage, 60)
     assert accepted([lowered.hit("data-key", "key-1") for _ in range(4)]) == 3
     client: Any = storage.client
@@ -223,13 +224,17 @@ def test_a_key_of_another_type_or_with_garbage_heals_itself(storage: SlidingLogS
     assert accepted(hits(limiter, 101)) == 100
 
 
-def test_the_verdict_tells_when_the_last_call_was_accepted(storage: SlidingLogStorage) -> None:
+def test_the_last_accepted_call_of_each_is_known_and_no_refused_one(storage: SlidingLogStorage) -> None:
     limiter = limiter_on(storage)
-    assert limiter.peek("login", "someone").last_accepted_at is None
-    last = [limiter.hit("login", "someone").last_accepted_at for _ in range(5)][-1]
+    before = datetime.now(UTC)
+    for _ in range(5):
+        limiter.hit("login", "someone")
+    last, never = limiter.last_hits("login", ["someone", "somebody else"])
+    assert never is None
     assert last is not None
-    assert last.tzinfo is UTC
-    assert limiter.hit("login", "someone").last_accepted_at == last
+    assert before - timedelta(seconds=1) < last <= datetime.now(UTC) + timedelta(seconds=1)
+    assert not limiter.hit("login", "someone").accepted
+    assert limiter.last_hits("login", ["someone"]) == [last]
 
 
 def test_the_headers_show_both_windows_and_the_tighter_one(storage: SlidingLogStorage) -> None:

@@ -20,8 +20,9 @@ from schemas.envelopes import Body, Query, error_envelope, management_envelope, 
 from ussd_server.blueprints.bodies import load, load_query, parse_object, read_body, read_idempotency_key
 from ussd_server.blueprints.exchange import Answer, Exchange, on_exchange
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
-from ussd_server.rpc.limiter import Verdict, rate_limit_headers
+from ussd_server.rpc.limiter import rate_limit_headers
 from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.rpc.verdict import Verdict
 
 Door = Callable[[Exchange], Caller]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,10 +13,8 @@ from ussd_server.rpc.logs import logger
 from ussd_server.rpc.observe import count_unshared_limit, note_redis
 from ussd_server.rpc.redis_link import Circuit, RedisAwayError
 from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
-from ussd_server.rpc.verdict import MICROSECONDS, Verdict, WindowState, tightest
+from ussd_server.rpc.verdict import MICROSECONDS, Verdict, tightest
 from ussd_server.rpc.versions import Version, Versions
-
-__all__ = ["Limiter", "Policy", "SlidingLogStorage", "Verdict", "WindowState", "rate_limit_headers"]
 
 log = logger(__name__)
 
@@ -62,8 +59,6 @@ class Limiter:
         self.versions = Versions(storage.line, self._circuit)
         # One log per policy, so that a flood of addresses cannot push the keys' accept times out of memory.
         self._local = {name: LocalLog() for name in self._policies}
-        self._counting = threading.Lock()
-        self.fallback_total = 0
 
     @property
     def away(self) -> bool:
@@ -77,16 +72,17 @@ class Limiter:
         """
         return self._decide(namespace, identity, lambda *asked: self._strategy.hit_all(*asked, cost=cost))
 
-    def hit_under(self, version: Version, namespace: str, identity: str) -> Verdict | None:
-        """As `hit`, in the same round trip that proves `version` to be the present one.
+    def count_under(self, version: Version, namespace: str, identity: str, *, consume: bool) -> Verdict | None:
+        """As `hit`, or `peek` unless `consume`, in the same round trip that proves `version` to be the present one.
 
         None, and nothing is counted, when it is not, and when Redis is away and cannot tell.
         """
-        return self._decide_under(version, namespace, identity, consume=True)
-
-    def peek_under(self, version: Version, namespace: str, identity: str) -> Verdict | None:
-        """Tell what `hit_under` would answer, and count nothing."""
-        return self._decide_under(version, namespace, identity, consume=False)
+        items, name = self._policies[namespace].items, _digest(identity)
+        ask = self._strategy.count_all_under
+        try:
+            return self._circuit.call(lambda: ask(version, items, namespace, name, consume=consume))
+        except RedisAwayError:
+            return None
 
     def last_hits(self, namespace: str, identities: Sequence[str]) -> list[datetime | None]:
         """When each identity was last accepted, as far as Redis knows: None when it has forgotten, or is away."""
@@ -114,22 +110,12 @@ class Limiter:
         """End the thread that looks for Redis."""
         self._circuit.close()
 
-    def _decide_under(self, version: Version, namespace: str, identity: str, consume: bool) -> Verdict | None:
-        items = self._policies[namespace].items
-        name = _digest(identity)
-        try:
-            return self._circuit.call(lambda: self._strategy.ask_all_under(version, consume, items, namespace, name))
-        except RedisAwayError:
-            return None
-
     def _decide(self, namespace: str, identity: str, ask: Callable[..., Verdict], *, consume: bool = True) -> Verdict:
         items = self._policies[namespace].items
         name = _digest(identity)
         try:
             return self._circuit.call(lambda: ask(items, namespace, name))
         except RedisAwayError:
-            with self._counting:
-                self.fallback_total += 1
             count_unshared_limit()
             reading = self._local[namespace].acquire(name, windows_of(items, self._workers), consume)
             return Verdict(items, reading, fallback=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any, TextIO
 import orjson
 import structlog
 
+_GATHER_SECONDS = 0.05
 _FIELDS = frozenset({
     "event", "level", "at", "logger", "place", "error",
     "request_id", "client_id", "transaction_id", "event_id", "delivery_id", "webhook_id", "channel_id",
@@ -47,8 +49,6 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
     log: structlog.stdlib.BoundLogger = structlog.get_logger(name)
     return log
 
-
-_GATHER_SECONDS = 0.05
 
 _log = logger(__name__)
 _calls = logging.getLogger("ussd_server.calls")
@@ -132,6 +132,8 @@ class GatheredLines(logging.StreamHandler[TextIO]):
 def configure_logs(level: str) -> None:
     """Send our lines from `level` on, and warnings of libraries, to standard error."""
     handler = GatheredLines()
+    # A child would write once more what its parent has not written yet.
+    os.register_at_fork(before=handler.flush)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level="WARNING", handlers=[handler], force=True)
     logging.getLogger("ussd_server").setLevel(level)

@@ -82,7 +82,7 @@ if taken > 0 then
   redis.call('PEXPIRE', log, math.ceil(longest / 1000))
 end
 
-local reading = {retry == 0 and 1 or 0, retry, now, length + taken > 0 and accepted_at(0) or 0}
+local reading = {retry == 0 and 1 or 0, retry, now}
 for _, window in ipairs(windows) do
   reading[#reading + 1] = window.remaining - taken
   reading[#reading + 1] = window.held + taken > 0 and window.reset or 0
@@ -208,8 +208,8 @@ class SlidingLogRateLimiter(RateLimiter):
         """Count `cost` calls against all `items` of the identity, or against none of them."""
         return Verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items), cost))
 
-    def ask_all_under(
-        self, version: Version, consume: bool, items: Sequence[RateLimitItem], *identifiers: str
+    def count_all_under(
+        self, version: Version, items: Sequence[RateLimitItem], *identifiers: str, consume: bool
     ) -> Verdict | None:
         """As `hit_all` or `test_all`, in the same trip that proves `version` to be present; None when it is not."""
         reading = self.storage.acquire("/".join(identifiers), windows_of(items), consume=consume, version=version)
@@ -233,7 +233,7 @@ class SlidingLogRateLimiter(RateLimiter):
 
     def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
         """When one limit's oldest accept leaves its window, in the server's seconds since 1970, and what remains."""
-        _, _, now, _, remaining, reset = self.storage.acquire(
+        _, _, now, remaining, reset = self.storage.acquire(
             item.key_for(*identifiers), windows_of([item]), consume=False
         )
         return WindowStats((now + reset) / MICROSECONDS, remaining)
@@ -276,7 +276,7 @@ class LocalLog:
             taken = int(consume and not retry)
             if taken:
                 self._keep(name, [*times[min(starts) :], now], forgotten=len(times))
-            reading = [int(not retry), retry, now, now if taken else (times or [0])[-1]]
+            reading = [int(not retry), retry, now]
             for start, (limit, length) in zip(starts, windows, strict=True):
                 oldest = times[start] if start < len(times) else now
                 held = len(times) - start + taken

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from limits import RateLimitItem
 
 MICROSECONDS = 1_000_000
 
-# What a log answers: accepted (1 or 0), microseconds until a refused cost fits, the log's clock, the time of the last
-# accept (0: none), and for each window what remains of it and in how many microseconds its oldest accept leaves it.
+# What a log answers: accepted (1 or 0), microseconds until a refused cost fits, the log's clock, and for each window
+# what remains of it and in how many microseconds its oldest accept leaves it.
 Reading = Sequence[int]
 
 
@@ -48,24 +47,13 @@ class Verdict:
         return _whole_seconds(self.reading[1])
 
     @property
-    def last_accepted_at(self) -> datetime | None:
-        """By the server's clock; None when there is none, or in fallback."""
-        last = self.reading[3]
-        return None if self.fallback or not last else datetime.fromtimestamp(last / MICROSECONDS, UTC)
-
-    @property
     def windows(self) -> tuple[WindowState, ...]:
         """The windows, in the order of their limits."""
-        left = self.reading[4:]
+        left = self.reading[3:]
         return tuple(
             WindowState(_window_name(item), item.amount, item.get_expiry(), remaining, _whole_seconds(reset))
             for item, remaining, reset in zip(self.items, left[::2], left[1::2], strict=True)
         )
-
-    @property
-    def tighter(self) -> WindowState:
-        """The tightest of the windows."""
-        return tightest(self.windows)
 
 
 def tightest(windows: Iterable[WindowState]) -> WindowState:

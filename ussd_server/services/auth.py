@@ -9,9 +9,10 @@ from functools import lru_cache
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import Caller, CallerKind
-from ussd_server.rpc.limiter import Limiter, Verdict
+from ussd_server.rpc.limiter import Limiter
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
+from ussd_server.rpc.verdict import Verdict
 from ussd_server.services.credentials import Vault, may_be_apikey
 from ussd_server.services.key_records import KeyRecord, KeyRecords
 from ussd_server.services.last_uses import LastUses
@@ -107,8 +108,9 @@ class AuthService:
     def _count_if_present(self, record: KeyRecord, fault: Code | None, address: str) -> Verdict | None:
         """Count a call of a remembered key; None, and nothing is counted, when it is not proved to be still so."""
         assert record.version is not None
-        count = self._limiter.peek_under if fault is Code.API_KEY_DISABLED else self._limiter.hit_under
-        return count(record.version, *_account(record, fault, address))
+        return self._limiter.count_under(
+            record.version, *_account(record, fault, address), consume=fault is not Code.API_KEY_DISABLED
+        )
 
     def _admitted(self, record: KeyRecord, fault: Code | None, verdict: Verdict) -> Admission:
         if fault is Code.INVALID_CREDENTIALS:
