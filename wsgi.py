@@ -2,11 +2,11 @@
 
 from ussd_server.app import create_app
 from ussd_server.house import anchor_clock, build_services
-from ussd_server.rpc.logs import log_fatal_errors
-from ussd_server.settings import configure_logging, read_settings
+from ussd_server.rpc.logs import configure_logs, log_fatal_errors
+from ussd_server.settings import read_settings
 
 settings = read_settings()
-configure_logging(settings)
+configure_logs(settings.log_level)
 log_fatal_errors()
 services = build_services(settings)
 anchor_clock(services.clock)

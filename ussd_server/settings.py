@@ -13,7 +13,6 @@ from environs import Env, EnvValidationError, validate
 
 from ussd_server.adapters.transport import authorities
 from ussd_server.company_settings import MTN_SANDBOX, CompanySettings, problems_of_address, read_company_settings
-from ussd_server.rpc.logs import configure_logs
 from ussd_server.rpc.redis_link import hosts_of, is_address
 
 _ENVIRONMENTS = ("sandbox", "production")
@@ -128,11 +127,6 @@ def read_settings() -> Settings:
     if problems:
         raise SettingsError("\n".join(problems))
     return settings
-
-
-def configure_logging(settings: Settings) -> None:
-    """Send one JSON line for each call to standard error, and nothing of the libraries below a warning."""
-    configure_logs(settings.log_level)
 
 
 def _valkey_socket(data_dir: Path) -> Path:

@@ -18,8 +18,9 @@ from ussd_server.cli.database_trouble import explain
 from ussd_server.house import Services, anchor_clock, build_services
 from ussd_server.models.base import close_connections
 from ussd_server.models.schema import UnsupportedDatabaseError
+from ussd_server.rpc.logs import configure_logs
 from ussd_server.rpc.status import ServiceError
-from ussd_server.settings import Settings, SettingsError, configure_logging, read_settings
+from ussd_server.settings import Settings, SettingsError, read_settings
 
 _COMMANDS = {
     "accounts": "ussd_server.cli.accounts",
@@ -98,7 +99,7 @@ def _plain(value: Any) -> Any:
 def open_house(settings: Settings | None = None) -> Iterator[Services]:
     """Every service, for the length of one command."""
     settings = settings or read_settings()
-    configure_logging(settings)
+    configure_logs(settings.log_level)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     services = build_services(settings)
     try:

@@ -22,8 +22,9 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.replica import Replica
 from ussd_server.models.schema import UnsupportedDatabaseError, check_version, missing_migrations
 from ussd_server.rpc.keyring import Keyring, Ring
+from ussd_server.rpc.logs import configure_logs
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect, hosts_of
-from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, configure_logging, read_settings
+from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_settings
 
 # Tokens and gateways' times are compared with clocks elsewhere; more than this is noticed.
 _WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
@@ -69,7 +70,7 @@ def _findings() -> Iterator[Finding]:
                 name, what, "Correct it in the environment; deploy/environment.example explains each setting."
             )
         return
-    configure_logging(settings)
+    configure_logs(settings.log_level)
     yield Finding("settings", f"{settings.environment}, {settings.workers} web processes of {settings.threads} threads")
     yield _privacy("data folder", settings.data_dir, "`ussd-server run` makes it")
     yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")

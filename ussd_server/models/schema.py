@@ -34,7 +34,6 @@ _LOCK_TIMEOUT_MS = 1000
 _TRIES = 60
 _PAUSE_SECONDS = 1
 _LOOK_AGAIN_SECONDS = 0.1
-_SQLITE_WIDTHS = (("bigint", "integer"),)
 # The oldest that the tests run on, and the oldest with strict tables.
 _OLDEST_POSTGRES = 15
 _OLDEST_SQLITE = (3, 37)
@@ -93,7 +92,7 @@ def missing_migrations() -> list[str]:
     return [step.name for step in Runner(database, str(_DIRECTORY)).status() if step.applied is None]
 
 
-def execute_all(db: Any, statements: str, *, separator: str = ";;") -> None:
+def execute_all(db: Any, statements: str) -> None:
     """Run the statements of a migration, written once for both databases.
 
     Types: `{id}`, `{moment}`, `{bool}`, `{bytes}`; `{strict}` stands behind a table, `{strict_by_key}` behind one
@@ -103,9 +102,8 @@ def execute_all(db: Any, statements: str, *, separator: str = ";;") -> None:
     for placeholder, written in _TYPES["POSTGRES" if is_postgres() else "SQLITE"].items():
         statements = statements.replace(placeholder, written)
     if not is_postgres():
-        for wide, narrow in _SQLITE_WIDTHS:
-            statements = statements.replace(wide, narrow)
-    for statement in statements.split(separator):
+        statements = statements.replace("bigint", "integer")
+    for statement in statements.split(";;"):
         if statement.strip():
             # The PostgreSQL driver reads a single percent sign as the beginning of a placeholder.
             db.execute_sql(statement.replace("%", "%%") if is_postgres() else statement)

@@ -19,7 +19,6 @@ from ussd_server.messages.gateways import (
     Screen,
     SessionEnd,
     SessionOutcome,
-    Step,
     StepKind,
     Unreadable,
 )
@@ -263,7 +262,10 @@ class GatewayService:
         return Screen(Action.END, "")
 
     def _note(self, report: SessionEnd, channel: ChannelOfCall) -> None:
-        row = UssdSession.select().where(*_named(report, channel)).order_by(UssdSession.id.desc()).first()
+        is_meant = (UssdSession.channel_id == channel.channel_id) & (
+            UssdSession.provider_session_id == report.provider_session_id
+        )
+        row = UssdSession.select().where(is_meant).order_by(UssdSession.id.desc()).first()
         if row is None:
             return
         failed = report.outcome is SessionOutcome.FAILED
@@ -273,13 +275,6 @@ class GatewayService:
         elif failed and row.status == SessionStatus.COMPLETED:
             # The last screen never reached the phone: the next call says what became of the payment.
             UssdSession.update(end_reason=EndReason.NOT_DELIVERED).where(UssdSession.id == row.id).execute()
-
-
-def _named(told: Step | SessionEnd, channel: ChannelOfCall) -> tuple[Any, ...]:
-    return (
-        UssdSession.channel_id == channel.channel_id,
-        UssdSession.provider_session_id == told.provider_session_id,
-    )
 
 
 def _log_failure(error: Exception) -> None:

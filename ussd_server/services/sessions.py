@@ -108,8 +108,9 @@ class Sessions:
         now = self._clock.now()
         token = secrets.token_hex(8)
         claimed = {"working_token": token, "working_until": now + timedelta(seconds=LEASE_SECONDS)}
-        mine = _unchanged(row.id, row.turn, now)
-        if not UssdSession.update(claimed).where(*mine).execute():
+        is_free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
+        is_as_read = (UssdSession.id == row.id) & _UNDER_WAY & (UssdSession.turn == row.turn)
+        if not UssdSession.update(claimed).where(is_as_read, is_free).execute():
             return False
         row.working_token = token
         return True
@@ -137,14 +138,11 @@ class Sessions:
     def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
         """End a session that is under way and tell its client. False when it had ended already."""
         now = self._clock.now()
-        ended = {"status": status, "end_reason": reason, "ended_at": now, "action": Action.END,
-                 "working_token": None, "working_until": None}  # fmt: skip
+        ending = _ending(status, reason, now)
         with unit_of_work():
-            if not UssdSession.update(ended).where(UssdSession.id == row.id, _UNDER_WAY).execute():
+            if not UssdSession.update(ending).where(UssdSession.id == row.id, _UNDER_WAY).execute():
                 return False
-            for name, value in ended.items():
-                setattr(row, name, value)
-            tell_end(row, now)
+            _become_ended(row, ending)
         if status in _BROKEN_OFF:
             self._drop_offs.count(row)
         return True
@@ -230,22 +228,6 @@ class Sessions:
             row.ended_at = now
 
 
-_ENDED = (
-    UssdSession.status,
-    UssdSession.end_reason,
-    UssdSession.ended_at,
-    UssdSession.action,
-    UssdSession.working_token,
-    UssdSession.working_until,
-)
-
-
-def _unchanged(session_id: Any, turn: Any, now: Any) -> tuple[Any, ...]:
-    """Where a session is still as it was read, and nobody works on it."""
-    free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
-    return (UssdSession.id == session_id, _UNDER_WAY, UssdSession.turn == turn, free)
-
-
 def state_of(row: UssdSession) -> State:
     """Where the conversation stands."""
     return State.from_dict(row.state)
@@ -258,8 +240,26 @@ def _end_of(row: UssdSession) -> dict[str, Any] | None:
 
 def invalidate_sessions(key_id: str, now: datetime) -> None:
     """End the open sessions of a key that is being deleted, in the unit of work that deletes it."""
+    ending = _ending(SessionStatus.INVALIDATED, EndReason.KEY_DELETED, now)
     for row in for_update(UssdSession.select().where(UssdSession.key_id == key_id, _UNDER_WAY)):
-        row.status, row.end_reason, row.ended_at = SessionStatus.INVALIDATED, EndReason.KEY_DELETED, now
-        row.action, row.working_token, row.working_until = Action.END, None, None
-        row.save(only=_ENDED)
-        tell_end(row, now)
+        UssdSession.update(ending).where(UssdSession.id == row.id).execute()
+        _become_ended(row, ending)
+
+
+def _ending(status: SessionStatus, reason: EndReason, now: datetime) -> dict[str, Any]:
+    """What the row of a session says when something other than a step has ended it."""
+    return {
+        "status": status,
+        "end_reason": reason,
+        "ended_at": now,
+        "action": Action.END,
+        "working_token": None,
+        "working_until": None,
+    }
+
+
+def _become_ended(row: UssdSession, ending: dict[str, Any]) -> None:
+    """Let a row that was read say the same, and tell its client."""
+    for name, value in ending.items():
+        setattr(row, name, value)
+    tell_end(row, ending["ended_at"])
