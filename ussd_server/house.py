@@ -136,10 +136,10 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         for company in companies
     ]
     limiter = Limiter(storage, policies, settings.workers)
-    steps = Allowance(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
+    allowance = Allowance(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
     vault = Vault(keyring)
     records = KeyRecords(limiter.versions)
-    uses = LastUses()
+    last_uses = LastUses()
     bell = Bell(settings.redis_url, lambda: limiter.away)
     noticeboard = Noticeboard(settings.redis_url, lambda: limiter.away, [company.name for company in companies])
     providers = Providers(companies, predict, noticeboard.is_away)
@@ -155,18 +155,18 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     )
     guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
     recorder = Recorder(clock, bell.ring)
-    payments = TransactionService(providers, tokens, guard, recorder, waiting_calls=settings.threads // 2)
-    accounts = BalanceService(clock)
+    transactions = TransactionService(providers, tokens, guard, recorder, waiting_calls=settings.threads // 2)
+    balances = BalanceService(clock)
     channels = ChannelService(vault, clock)
     sessions = Sessions(keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds)
-    deeds = Deeds(payments, accounts, providers, ClientServer(Transport(guard)), keyring, clock)
+    deeds = Deeds(transactions, balances, providers, ClientServer(Transport(guard)), keyring, clock)
     conversations = Conversations(sessions, deeds, clock)
     return Services(
         settings=settings,
         clock=clock,
         limiter=limiter,
-        last_uses=uses,
-        auth=AuthService(vault, tokens, limiter, records, uses, clock),
+        last_uses=last_uses,
+        auth=AuthService(vault, tokens, limiter, records, last_uses, clock),
         logins=LoginService(tokens, limiter, clock),
         clients=ClientService(tokens, records, clock),
         api_keys=ApiKeyService(vault, records, limiter, clock),
@@ -175,14 +175,14 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         channels=channels,
         menus=MenuService(guard, keyring, clock, settings.session_life_seconds),
         ussd=UssdService(sessions, conversations, tokens, clock),
-        gateways=GatewayService(channels, sessions, conversations, steps),
+        gateways=GatewayService(channels, sessions, conversations, allowance),
         health=HealthService(limiter),
         bell=bell,
         providers=providers,
         noticeboard=noticeboard,
-        transactions=payments,
+        transactions=transactions,
         refunds=RefundService(recorder, providers),
-        balances=accounts,
+        balances=balances,
         settlement=settlement,
         callbacks=CallbackService(providers, settlement, tokens, bell.ring),
         review=ReviewService(providers, clock),

@@ -9,7 +9,8 @@ from benchmarks import phones
 from benchmarks.generator import Call
 from benchmarks.probe import Answer, ask
 from benchmarks.requests import Pair, by_key, post_json, request, with_wrong_secret
-from benchmarks.stage import USSD_NODES, Stage
+from benchmarks.stage import Stage
+from benchmarks.switchboard import USUAL_NODES
 
 _MOST_IN_A_MINUTE = 100
 # What every program chooses for itself.
@@ -59,7 +60,7 @@ def _agree_about_payments(stage: Stage) -> None:
 
 
 def _agree_about_conversations(stage: Stage) -> None:
-    code = stage.switchboard.code_of(USSD_NODES)
+    code = stage.switchboard.code_of(USUAL_NODES)
     paths = {"service": stage.switchboard.paths[0], "flask": stage.peer_tenants["flask"].gateway_paths[0]}
     steps = {name: phones.conversation(path, code, choices=(3, 1, 8)) for name, path in paths.items()}
     for ours, theirs in zip(*steps.values(), strict=True):

@@ -15,11 +15,10 @@ import orjson
 from benchmarks.house import opened_house
 from benchmarks.requests import Pair
 from benchmarks.servers import Servers, start_servers
-from benchmarks.switchboard import Switchboard
+from benchmarks.switchboard import USUAL_NODES, Switchboard
 from benchmarks.tenants import CLIENTS, Tenants, settle_tenants
 from benchmarks.web import BARE, SERVICE, environment
 
-USSD_NODES = 100
 USUAL_WORKERS = 2
 _PURPOSES = ["door", "refused", "balance", "disbursement", "collection", "list", "spent"]
 
@@ -79,7 +78,7 @@ def start_stage(
         settings = service_settings(servers.new_database(), servers.redis_url(0))
         with opened_house(home, settings) as house:
             tenants = settle_tenants(house, _PURPOSES, clients)
-        switchboard = Switchboard(home, settings, [USSD_NODES])
+        switchboard = Switchboard(home, settings, [USUAL_NODES])
         shared = settings | {"USSD_SECRETS_FILE": str(tenants.secrets_file)}
         for workers in worker_counts:
             counted = {"USSD_WORKERS": str(workers)}

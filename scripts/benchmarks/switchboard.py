@@ -16,6 +16,7 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.rpc.context import operator_call
 
 CALLERS = 32
+USUAL_NODES = 100
 _CHOICES = 8
 # A statement of the service may take five seconds and no longer.
 _AT_ONCE = 5000
@@ -51,7 +52,7 @@ class Switchboard:
         if count > self._live:
             with opened_house(self._folder, self._settings) as house:
                 call = operator_call(self._client_id)
-                begun = house.ussd.begin(BeginSession("+256700000000", self.code_of(100)), call)
+                begun = house.ussd.begin(BeginSession("+256700000000", self.code_of(USUAL_NODES)), call)
                 _multiply(begun.session_id, self._live, count)
         self._live = count
 

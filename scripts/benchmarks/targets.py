@@ -11,7 +11,8 @@ from benchmarks import phones
 from benchmarks.generator import Call, Load
 from benchmarks.probe import ask
 from benchmarks.requests import Pair, by_key, call_with, post_json, request, with_wrong_secret
-from benchmarks.stage import USSD_NODES, Stage
+from benchmarks.stage import Stage
+from benchmarks.switchboard import USUAL_NODES
 from benchmarks.tenants import CLIENTS
 
 CONNECTIONS = 32
@@ -108,7 +109,7 @@ def _dialling(program: str, stage: Stage, seconds: float) -> Scripts:
     board = stage.switchboard
     paths = board.paths if program == "service" else stage.peer_tenants[program].gateway_paths
     most = int(seconds * _ONCE_PER_SECOND)
-    return phones.conversations(paths, board.code_of(USSD_NODES), CONNECTIONS, most)
+    return phones.conversations(paths, board.code_of(USUAL_NODES), CONNECTIONS, most)
 
 
 _CREATED = b'"created"'

@@ -15,13 +15,12 @@ from benchmarks.generator import Load, start_generator
 from benchmarks.phones import conversations
 from benchmarks.report import print_table, spread, write_json
 from benchmarks.requests import form_post
-from benchmarks.switchboard import CALLERS, Switchboard
+from benchmarks.switchboard import CALLERS, USUAL_NODES, Switchboard
 from benchmarks.web import BARE, SERVICE, serve
 from tests.postgres_server import PostgresServer, create_database
 from tests.rpc.redis_server import Server
 
-_NODES = (10, 100, 500)
-_USUAL_NODES = 100
+_NODES = (10, USUAL_NODES, 500)
 _LIVE_SESSIONS = (0, 10_000, 100_000)
 # More than are answered.
 _MOST_PER_SECOND = 4000
@@ -47,7 +46,7 @@ def ussd(rounds: int, seconds: float, file: Path | None) -> None:
             for _ in range(1 + rounds):
                 bare = generator.run(_bare_load(bare_port, seconds)).per_second
                 for target in targets:
-                    for nodes in _NODES if not live else (_USUAL_NODES,):
+                    for nodes in _NODES if not live else (USUAL_NODES,):
                         steps = generator.run(_dialling(target, nodes, seconds)).per_second
                         seen[target.database, nodes, live].append((bare, steps))
     rows = [

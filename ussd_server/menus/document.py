@@ -71,9 +71,8 @@ class Document:
     nodes: Mapping[str, Node]
     scripts: tuple[Any, ...]
     unread: frozenset[str]
-    # Filled as screens are shown, and no part of what a menu says: the pages of nodes that are the same for everybody,
-    # by place; None for a node that shows values.
-    drawn: dict[tuple[Any, ...], list[str] | None] = field(default_factory=dict, compare=False, repr=False)
+    # Filled as screens are shown, and no part of what a menu says: pages that are the same for everybody, by place.
+    drawn: dict[tuple[Any, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def budget_for(self, network: str) -> Budget:
         """Give the most a screen may take on a network."""

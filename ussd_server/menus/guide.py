@@ -148,14 +148,13 @@ class Guide:
         assert isinstance(node, ScreenNode)
         budget, has_back = self.budget(state), bool(state.back) and not isinstance(node, EndNode)
         place = (node.name, state.language, self.channel.transliterates, has_back, budget)
-        drawn = self.document.drawn.get(place, []) if not notice else None
-        if drawn:
-            return drawn
+        if not notice and place in self.document.drawn:
+            return self.document.drawn[place]
         painter = Painter(self.document, state.language, self.channel.transliterates)
         view = painter.view(node, LiveValues(state.scope()), notice)
         pages = view.pages(painter.footer(back=has_back), budget)
-        if drawn is not None:
-            self.document.drawn[place] = pages if is_constant(node) else None
+        if not notice and is_constant(node):
+            self.document.drawn[place] = pages
         return pages
 
     def say(self, state: State, text: str, *, ends: bool) -> Turn:

@@ -12,10 +12,12 @@ from ussd_server.models.prepared import Prepared, blank
 
 
 class Event(Table):
-    """One event. `object_id` is what it is about; events of one object are told in the
-    order of `sequence`, which counts from 1 without gaps for each object. `payload` is what the client is shown.
-    `is_pending` holds until its deliveries are made: ids would not do as a mark of what was seen, because an event with
-    a smaller id may be committed later."""
+    """One event.
+
+    `object_id` is what it is about; events of one object are told in the order of `sequence`, which counts from 1
+    without gaps for each object. `payload` is what the client is shown. `is_pending` holds until its deliveries are
+    made: ids would not do as a mark of what was seen, because an event with a smaller id may be committed later.
+    """
 
     id = IdField(primary_key=True)
     client_id = IdField()

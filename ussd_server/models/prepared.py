@@ -68,7 +68,8 @@ class Prepared:
     def run(self, **values: Any) -> int:
         """Run an INSERT or UPDATE; give the number of rows that it touched."""
         written = self._words()
-        return database.rows_affected(database.execute_sql(written.sql, _filled(written, values)))  # type: ignore[no-any-return]
+        touched: int = database.rows_affected(database.execute_sql(written.sql, _filled(written, values)))
+        return touched
 
     def _words(self) -> _Written:
         kind = type(database.obj)

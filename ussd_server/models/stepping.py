@@ -24,8 +24,11 @@ from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
 
 
 class Proof(StrEnum):
-    """What lets a step be written: that the session is new, that its turn is the one that was read, that it is the one
-    that was remembered while channel and client are still active, or the claim that was made before."""
+    """What lets a step be written.
+
+    That the session is new; that its turn is the one that was read; that it is the one that was remembered, while
+    channel and client are still active; or the claim that was made before.
+    """
 
     NEW = "new"
     READ = "read"

@@ -255,10 +255,11 @@ class ApiKeyService:
 
 def _client_of(chosen: Any) -> str:
     """The client of the one key that a query chooses. NOT_FOUND for none."""
-    row = chosen.first()
+    row: ApiKey | None = chosen.first()
     if row is None:
         raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
-    return row.client_id  # type: ignore[no-any-return]
+    client_id: str = row.client_id
+    return client_id
 
 
 def _lock_client(client_id: str) -> None:

@@ -89,7 +89,8 @@ def write_event(client_id: str, event_type: str, object_id: str, data: dict[str,
     """
     event = new_event(client_id, event_type, object_id, data, now)
     insert_event(event)
-    return event["id"]  # type: ignore[no-any-return]
+    event_id: str = event["id"]
+    return event_id
 
 
 def new_event(client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime) -> dict[str, Any]:
