@@ -18,7 +18,7 @@ from tests.rpc.redis_server import Server, free_port
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.limiter import Limiter, Policy
 from ussd_server.rpc.noticeboard import Noticeboard
-from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect
+from ussd_server.rpc.redis_link import REDIS_TROUBLE, Line, connect, takes_writes_alone
 from ussd_server.rpc.sliding_log import SlidingLogStorage
 
 KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
@@ -134,3 +134,35 @@ def test_the_limits_follow_the_sentinels_to_the_machine_that_took_over(start_ser
     # What was counted before is on the machine that took over.
     assert accepted(limiter, "key-1") == 40
     limiter.close()
+
+
+def test_a_connection_to_a_master_that_was_replaced_is_left(start_server: Start, tmp_path: Path) -> None:
+    url, master, sentinel = watched(start_server, tmp_path)
+    await_servers(url)
+    client = connect(url, timeout_seconds=10)
+    line = Line(lambda: client)
+    assert port_behind(line) == master.port
+    until(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
+    master.freeze()
+    until(lambda: int(sentinel.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")[1]) != master.port)
+    with ThreadPoolExecutor(1) as other_thread:
+        until(lambda: other_thread.submit(port_behind, line).result() not in (0, master.port))
+        assert port_behind(line) == other_thread.submit(port_behind, line).result()
+
+
+def port_behind(line: Line) -> int:
+    """The port of the server that answers on this thread's connection, 0 while there is none."""
+    try:
+        return int(line.ask("CONFIG", "GET", "port")[b"port"])
+    except REDIS_TROUBLE:
+        return 0
+
+
+def test_it_is_told_whether_a_master_takes_writes_alone(start_server: Start) -> None:
+    server = start_server(port=free_port())
+    client: Any = connect(server.url)
+    assert takes_writes_alone(client)
+    server.client.config_set("min-replicas-to-write", 1)
+    assert not takes_writes_alone(client)
+    server.stop()
+    assert not takes_writes_alone(client)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.companies import OPERATOR, Company
-from tests.rpc.redis_server import Server
+from tests.journeys.service import eventually
+from tests.rpc.redis_server import Server, free_port
 from tests.services.crowd import at_once
 from ussd_server.house import Services, build_services
 from ussd_server.messages.api_keys import ApiKeyView, DeleteApiKey, ImportApiKey, RotateApiKey
@@ -32,7 +33,7 @@ def redis(tmp_path: Path) -> Iterator[Server]:
     """A Redis of this test's own, to be emptied, restored and killed."""
     folder = tmp_path / "redis"
     folder.mkdir()
-    server = Server(folder)
+    server = Server(folder, port=free_port())
     yield server
     server.stop()
 
@@ -211,6 +212,44 @@ def test_a_redis_restored_to_the_time_before_brings_nobody_back(
     redis.start()
     assert redis.client.keys("version:*") == kept, "the old version is there again"
     assert outcome(door, key) is code
+
+
+@every_change
+def test_a_master_that_was_replaced_and_promoted_again_brings_nobody_back(
+    door: Services, start: Callable[[str], Services], company: Company, redis: Server, change: str, tmp_path: Path
+) -> None:
+    key, (code, make) = company.create_key(), CHANGES[change]
+    remember(door, key)
+    company.log_in()
+    folder = tmp_path / "other"
+    folder.mkdir()
+    other = Server(folder, "--replicaof", f"127.0.0.1 {redis.port}", port=free_port())
+    try:
+        await_link(other)
+        other.client.replicaof("NO", "ONE")
+        put_in_place_of(redis, f"127.0.0.1 {other.port}")
+        await_link(redis)
+        # The new master dies with what its replica never heard of.
+        redis.freeze()
+        other.client.execute_command("CLIENT", "KILL", "TYPE", "replica")
+        make(start(other.url), company, key)
+    finally:
+        other.stop()
+    redis.thaw()
+    put_in_place_of(redis, "NO ONE")
+    assert redis.client.keys("version:*") != [], "the old version is there again"
+    assert outcome(door, key) is code
+
+
+def put_in_place_of(server: Server, master: str) -> None:
+    """Make a server a replica, or a master, and end its connections, as sentinels do."""
+    server.client.replicaof(*master.split())
+    server.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+
+def await_link(replica: Server) -> None:
+    """Wait until a replica follows its master."""
+    eventually(lambda: replica.client.info("replication").get("master_link_status") == "up")
 
 
 @every_change

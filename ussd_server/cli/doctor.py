@@ -23,7 +23,7 @@ from ussd_server.models.replica import Replica
 from ussd_server.models.schema import UnsupportedDatabaseError, check_version, missing_migrations
 from ussd_server.rpc.keyring import Keyring, Ring
 from ussd_server.rpc.logs import configure_logs
-from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect, hosts_of
+from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect, hosts_of, takes_writes_alone
 from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_settings
 
 # Tokens and gateways' times are compared with clocks elsewhere; more than this is noticed.
@@ -214,6 +214,9 @@ def _redis(settings: Settings) -> Finding:
         return Finding("Redis", str(refusal), "Correct USSD_REDIS_URL.")
     except REDIS_TROUBLE:
         return Finding("Redis", "it does not answer", mend)
+    if settings.redis_url.startswith("redis+sentinel:") and takes_writes_alone(client):
+        mend = "Set min-replicas-to-write 1 and min-replicas-max-lag 10 on all its servers (docs/OPERATIONS.md)."
+        return Finding("Redis", "a master that was cut off goes on letting in keys that were deleted", mend)
     return Finding("Redis", "answers")
 
 

@@ -23,7 +23,11 @@ from redis.sentinel import Sentinel
 RedisClient = Redis | RedisCluster
 Answer = TypeVar("Answer")
 
-_RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
+# The process, and its history of writes: every promotion begins a new one.
+_IDENTITIES = (
+    ("server", re.compile(rb"^run_id:(\w+)", re.MULTILINE)),
+    ("replication", re.compile(rb"^master_replid:(\w+)", re.MULTILINE)),
+)
 
 # The cluster client raises a family of its own, and looks host names up outside any family.
 REDIS_TROUBLE = (RedisError, RedisClusterException, OSError)
@@ -63,6 +67,15 @@ def connect(url: str, *, timeout_seconds: float = 0.2) -> RedisClient:
             return master
         case _:
             raise ValueError("an address of Redis begins with redis, rediss, unix, redis+cluster or redis+sentinel")
+
+
+def takes_writes_alone(client: RedisClient) -> bool:
+    """Whether a master that is cut off from its replicas goes on taking writes; False also when it does not tell."""
+    try:
+        told: Any = client.config_get("min-replicas-to-write")
+    except REDIS_TROUBLE:
+        return False
+    return bool(told.get("min-replicas-to-write") == "0")
 
 
 def is_address(url: str) -> bool:
@@ -123,6 +136,9 @@ class Line(threading.local):
         while True:
             is_fresh = self._stand(client)
             if within_run is not None and within_run != self._server_run:
+                if not is_fresh:
+                    # A server begins a new history without closing connections, too: let it be asked again.
+                    self._connection.disconnect()
                 return None
             try:
                 self._connection.send_packed_command([packed], check_health=False)
@@ -133,9 +149,10 @@ class Line(threading.local):
                     raise
 
     def server_run(self) -> str:
-        """The id of the server's present run, as it told this connection; empty where there is none to be had.
+        """What tells this run of the server, and this reign of it as a master, from every other.
 
-        What a server of another run holds may be older than what was written last: it was restored, or promoted.
+        As it told this connection; empty where it cannot be told. What a server of another run or reign holds may be
+        older than what was written last: it was restored, or promoted.
         """
         client = self._client()
         if not isinstance(client, RedisCluster):
@@ -144,23 +161,30 @@ class Line(threading.local):
 
     def _stand(self, client: Redis) -> bool:
         """See to it that there is a connection; tells whether it is a new one."""
+        pool = client.connection_pool
         if self._connection is None:
-            self._connection = client.connection_pool.make_connection()
+            self._connection = pool.make_connection()
         if self._connection.is_connected:
-            return False
+            # What one connection learns of a new master is for all: the old one may not know of it yet.
+            sentinels = getattr(pool, "proxy", None)
+            if sentinels is None or sentinels.master_address == (self._connection.host, self._connection.port):
+                return False
+            self._connection.disconnect()
         self._connection.connect()
         _let_the_kernel_wait(self._connection)
         self._server_run = self._ask_for_run()
         return True
 
     def _ask_for_run(self) -> str:
-        self._connection.send_command("INFO", "server", check_health=False)
-        try:
-            told = self._connection.read_response()
-        except ResponseError:
-            return ""
-        found = _RUN_ID.search(told if isinstance(told, bytes) else told.encode())
-        return found[1].decode() if found else ""
+        found = []
+        for section, identity in _IDENTITIES:
+            self._connection.send_command("INFO", section, check_health=False)
+            try:
+                told = self._connection.read_response()
+            except ResponseError:
+                return ""
+            found += identity.findall(told if isinstance(told, bytes) else told.encode())
+        return b"/".join(found).decode() if len(found) == len(_IDENTITIES) else ""
 
 
 def _let_the_kernel_wait(connection: Any) -> None:

@@ -19,7 +19,8 @@ class Version(NamedTuple):
     """The state of one subject: a random token under a key of Redis, as one run of the server has it.
 
     A token that vanished or was emptied out is never made again, and one that a restored or promoted server brings back
-    belongs to another run. So a version that is still there proves that nothing changed since it was read.
+    belongs to another run, or another reign as a master. So a version that is still there proves that nothing changed
+    since it was read.
     """
 
     key: str

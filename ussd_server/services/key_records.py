@@ -111,9 +111,10 @@ class KeyRecords:
         is_told = self._versions.hold(client_id)
         try:
             with unit_of_work():
-                if not is_told:
-                    _count_unseen_change()
                 yield
+                if not is_told:
+                    # Last, because all changes everywhere wait here for one another.
+                    _count_unseen_change()
         finally:
             is_freed = self._versions.free(client_id)
         if is_told and not is_freed:

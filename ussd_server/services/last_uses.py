@@ -9,11 +9,13 @@ from datetime import datetime, timedelta
 from ussd_server.models.base import DATABASE_TROUBLE, release_connection, unit_of_work
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.prepared import Prepared, blank
-from ussd_server.rpc.logs import logger
+from ussd_server.rpc.logs import logger, trace_of
 
 log = logger(__name__)
 
 _WRITE_SECONDS = 60
+# Rows stay locked until the unit of work ends, and a rotation waits for them.
+_AT_ONCE = 200
 
 _NOTE = Prepared(
     lambda: ApiKey.update(last_used_at=blank(ApiKey.last_used_at)).where(
@@ -43,12 +45,16 @@ class LastUses:
     def write(self) -> None:
         """Write down what was noted. What cannot be written now is kept for the next time."""
         noted, self._latest = self._latest, {}
+        if not noted:
+            return
         try:
-            with unit_of_work():
-                # In one order: processes that note the same keys at the same time must not wait for one another.
-                for key_id in sorted(noted):
-                    moment = noted[key_id]
-                    _NOTE.run(id=key_id, last_used_at=moment, a_minute_before=moment - timedelta(minutes=1))
+            # In one order: processes that note the same keys at the same time must not wait for one another.
+            due = sorted(noted)
+            for start in range(0, len(due), _AT_ONCE):
+                with unit_of_work():
+                    for key_id in due[start : start + _AT_ONCE]:
+                        moment = noted[key_id]
+                        _NOTE.run(id=key_id, last_used_at=moment, a_minute_before=moment - timedelta(minutes=1))
         except DATABASE_TROUBLE:
             log.info("the last uses of keys could not be written")
             self._latest = noted | self._latest
@@ -59,8 +65,7 @@ class LastUses:
         """Write down the rest, and end."""
         atexit.unregister(self.close)
         self._closed.set()
-        if self._latest:
-            self.write()
+        self.write()
 
     def _start_writer(self) -> None:
         with self._starting:
@@ -71,5 +76,7 @@ class LastUses:
 
     def _write_again_and_again(self) -> None:
         while not self._closed.wait(self._write_seconds):
-            if self._latest:
+            try:
                 self.write()
+            except Exception as error:
+                log.error("last uses of keys were lost by a mistake of ours", error=trace_of(error))
