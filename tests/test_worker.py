@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import MovableClock
+from tests.eventually import eventually
 from tests.faults.workers import WorkerProcess, house_of
-from tests.journeys.service import eventually
 from tests.services.books import check_everything
 from tests.services.money import a_client, balances, wish
 from tests.stand_ins import StandInProcess, mtn_settings, start_mtn

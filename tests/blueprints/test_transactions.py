@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
+from tests.eventually import eventually
 from tests.program import Program
 from tests.services.money import work
 from ussd_server.house import Services
@@ -242,8 +243,7 @@ def test_waiting_calls_take_at_most_half_of_the_threads(app: Flask, house: Servi
     for thread in threads:
         thread.start()
     began.wait()
-    while house.transactions._waiting._value:  # type: ignore[attr-defined]
-        threading.Event().wait(0.01)
+    eventually(lambda: house.transactions._waiting._value == 0)  # type: ignore[attr-defined]
     # All places are taken, so this one is answered at once; the state then changes and frees the others.
     assert program.get(f"{PATH}/{transaction_id}", wait=25).json["data"]["status"] == "created"
     (claimed,) = house.settlement.claim(1)

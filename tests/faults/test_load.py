@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.journeys.keys import fresh_keys
-from tests.journeys.service import Service, descendants, environment, eventually
+from tests.journeys.service import Service, descendants, environment
 from tests.rpc.redis_server import free_port
 from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
 

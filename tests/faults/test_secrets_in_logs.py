@@ -14,8 +14,8 @@ from urllib.parse import quote, unquote
 import psycopg
 import pytest
 
+from tests.eventually import eventually
 from tests.journeys.deployment import HOST, Installed, install
-from tests.journeys.service import eventually
 from tests.postgres_server import PostgresServer
 from tests.rpc.redis_server import free_port
 from tests.stand_ins import mtn_settings, start_mtn

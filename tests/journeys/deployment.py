@@ -24,7 +24,8 @@ from urllib.parse import quote, urlencode
 
 from tests.adapters.certificates import certified
 from tests.conftest import PROGRAM_FOLDERS
-from tests.journeys.service import eventually
+from tests.eventually import eventually
+from tests.journeys.service import answers
 from tests.rpc.redis_server import Server, free_port
 from tests.shop import CODE, PHONE, shop_document
 
@@ -132,7 +133,7 @@ class Deployment:
         """Stop the web processes of a machine, start others, and wait until they are ready."""
         self.stop_web(machine)
         self._webs[machine] = self._web(machine)
-        eventually(lambda: self._web_is_ready(self._web_ports[machine]))
+        eventually(lambda: answers(self._web_ports[machine], "/health/ready"))
 
     def connect(self, host: str = HOST) -> socket.socket:
         """A fresh TLS connection to nginx, as a caller of `host` opens it."""
@@ -177,16 +178,6 @@ class Deployment:
             return self.call("GET", "/health/ready")[0] == http.HTTPStatus.OK
         except OSError:
             return False
-
-    def _web_is_ready(self, port: int) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
-        try:
-            connection.request("GET", "/health/ready")
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except OSError:
-            return False
-        finally:
-            connection.close()
 
     def _web(self, machine: int) -> subprocess.Popen[bytes]:
         folder = self.folder / f"machine-{machine}"

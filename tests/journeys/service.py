@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +106,13 @@ def command_line(pid: int) -> str:
         return ""
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    """Wait until `holds`; fail after a minute."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true within a minute"
-        time.sleep(0.05)
+def answers(port: int, path: str) -> bool:
+    """Whether somebody answers there with 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except OSError:
+        return False
+    finally:
+        connection.close()

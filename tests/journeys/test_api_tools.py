@@ -16,7 +16,7 @@ from tests.journeys.service import Service
 
 _TOOLS = Path(sys.executable).parent
 _LINTER = "@redocly/cli@2.77.0"
-# What reads and says nothing wrong about: the document names no license, and pages for machines refuse nobody.
+# The document names no license.
 _LINTER_RULES = "extends: [recommended]\nrules:\n  info-license: off\n"
 _GENERATOR_RULES = "post_hooks: []\n"
 _CALLER = """

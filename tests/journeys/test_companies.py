@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.journeys.keys import fresh_keys
-from tests.journeys.service import Service, eventually
+from tests.journeys.service import Service
 from tests.rpc.redis_server import free_port
 from tests.stand_ins import StandInProcess, airtel_settings, mtn_settings, start_airtel, start_mtn
 from ussd_server.rpc.keyring import Keyring

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from tests.eventually import eventually
 from tests.journeys.deployment import HOST, Deployment, Installed, install
-from tests.journeys.service import eventually
 from tests.postgres_server import create_database, drop_database
 from tests.rpc.redis_server import free_port
 from ussd_server.adapters.gateways import ADAPTERS

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.journeys.installation import install_into
-from tests.journeys.service import Service, descendants, eventually
+from tests.journeys.service import Service, descendants
 
 
 @pytest.fixture(scope="module")

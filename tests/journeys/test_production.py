@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.adapters.certificates import Authority
+from tests.eventually import eventually
 from tests.journeys.deployment import HOST, Installed, install
 from tests.journeys.installation import install_into
-from tests.journeys.service import eventually
 from tests.postgres_server import create_database, drop_database
 from tests.rpc.redis_server import free_port
 from tests.stand_ins import StandInProcess, airtel_settings, mtn_settings, start_airtel, start_mtn

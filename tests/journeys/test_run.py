@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.service import Service, command_line, descendants, eventually, start
+from tests.eventually import eventually
+from tests.journeys.service import Service, command_line, descendants, start
 
 FACTS = {
     "base_url", "email", "password", "client_id", "apikey", "apisecret",

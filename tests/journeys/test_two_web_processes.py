@@ -15,7 +15,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.journeys.service import environment, eventually
+from tests.eventually import eventually
+from tests.journeys.service import answers, environment
 from tests.rpc.redis_server import free_port
 from tests.shop import CODE, PHONE, Shop
 from ussd_server.house import Services
@@ -50,23 +51,11 @@ def serving(settings: Settings, number: int) -> Iterator[int]:
         ),
     )  # fmt: skip
     try:
-        eventually(lambda: is_alive(port))
+        eventually(lambda: answers(port, "/health/live"))
         yield port
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
-
-
-def is_alive(port: int) -> bool:
-    """Whether somebody answers there."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/health/live")
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except OSError:
-        return False
-    finally:
-        connection.close()
 
 
 def post(port: int, path: str, text: str) -> bytes:

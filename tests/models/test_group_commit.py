@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peewee import IntegrityError, OperationalError
 
+from tests.eventually import eventually
 from ussd_server.models.group_commit import GroupCommit
 
 PATIENCE_SECONDS = 30
@@ -85,8 +86,7 @@ def queue_up(book: Book, together: GroupCommit[str], first: str, others: Sequenc
         assert book.entered.acquire(timeout=PATIENCE_SECONDS)
         for number, item in enumerate(others, 1):
             outcomes[item] = pool.submit(together.commit, item)
-            while len(together._line) < number:
-                pass
+            eventually(lambda number=number: len(together._line) == number)
     return outcomes
 
 

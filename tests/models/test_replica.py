@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import psycopg
 import pytest
 
-from tests.journeys.service import eventually
+from tests.eventually import eventually
 from tests.postgres_server import PostgresServer, create_database, drop_database
 from tests.services.money import a_client, deposit, wish
 from ussd_server.cli.doctor import examine_replica
@@ -122,7 +122,8 @@ def test_lists_may_lag_and_money_may_not(desk: Desk, pair: Pair) -> None:
 
 
 def test_a_replica_that_is_too_far_behind_is_not_asked(desk: Desk, pair: Pair) -> None:
-    in_use()._most_lag_seconds = 0.5
+    in_use().close()
+    replicas.use_replica(replicas.Replica(str(desk.house.settings.replica_url), 2, 0.5, lambda _: None))
     pair.replay("pause")
     try:
         desk.pay("fresh")

@@ -16,6 +16,7 @@ import pytest
 from playhouse.migrations import Runner
 
 from tests.conftest import MovableClock
+from tests.eventually import eventually
 from tests.postgres_server import create_database, drop_database
 from tests.services.books import check_everything
 from tests.services.money import work
@@ -213,8 +214,7 @@ def test_a_migration_that_waits_for_a_long_reader_lets_the_others_through(databa
         reader.execute("SELECT FROM ussd_sessions")
         migration.start()
         waits = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        while caller.execute(waits).rowcount == 0:
-            continue
+        eventually(lambda: caller.execute(waits).rowcount > 0)
         caller.execute("SET lock_timeout = '10s'")
         caller.execute("UPDATE ussd_sessions SET turn = turn")
         assert applied == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ from limits import parse_many
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
+from tests.eventually import eventually
 from tests.rpc.redis_server import Server, free_port
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.limiter import Limiter, Policy
@@ -36,7 +36,7 @@ def cluster(start: Start, _: Path) -> str:
     for node, bus in zip(nodes, buses, strict=True):
         nodes[0].client.execute_command("CLUSTER", "MEET", "127.0.0.1", node.port, bus)
     for node in nodes:
-        until(lambda node=node: b"cluster_known_nodes:3" in info(node) and b"cluster_state:ok" in info(node))
+        eventually(lambda node=node: b"cluster_known_nodes:3" in info(node) and b"cluster_state:ok" in info(node))
     return f"redis+cluster://127.0.0.1:{nodes[0].port},127.0.0.1:{nodes[1].port}"
 
 
@@ -55,7 +55,7 @@ def watched(start: Start, folder: Path) -> tuple[str, Server, Server]:
     master = start(port=free_port())
     start("--replicaof", f"127.0.0.1 {master.port}", port=free_port())
     # A sentinel that begins before the replica has come looks for it again only after ten seconds.
-    until(lambda: replica_of(master).get("state") == "online")
+    eventually(lambda: replica_of(master).get("state") == "online")
     settings = folder / "sentinel.conf"
     settings.write_text(
         f"sentinel monitor main 127.0.0.1 {master.port} 1\nsentinel down-after-milliseconds main 500\n"
@@ -69,14 +69,6 @@ def replica_of(master: Server) -> dict[str, Any]:
     """What a master says of its replica."""
     told: dict[str, Any] = master.client.info("replication")
     return told.get("slave0", {})
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until `holds`."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
 
 
 def await_servers(url: str) -> None:
@@ -123,14 +115,14 @@ def test_one_limiter_bell_and_noticeboard_serve_all_processes(
 def test_the_limits_follow_the_sentinels_to_the_machine_that_took_over(start_server: Start, tmp_path: Path) -> None:
     url, master, sentinel = watched(start_server, tmp_path)
     await_servers(url)
-    until(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
+    eventually(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
     limiter = limiter_on(url)
     assert accepted(limiter, "key-1", 60) == 60
     counted = master.client.info("replication")["master_repl_offset"]
-    until(lambda: replica_of(master)["offset"] >= counted)
+    eventually(lambda: replica_of(master)["offset"] >= counted)
     master.stop()
     assert limiter.hit("data-key", "key-2").accepted
-    until(lambda: not limiter.away and limiter.hit("data-key", "key-3").accepted and not limiter.away)
+    eventually(lambda: not limiter.away and limiter.hit("data-key", "key-3").accepted and not limiter.away)
     # What was counted before is on the machine that took over.
     assert accepted(limiter, "key-1") == 40
     limiter.close()
@@ -142,11 +134,13 @@ def test_a_connection_to_a_master_that_was_replaced_is_left(start_server: Start,
     client = connect(url, timeout_seconds=10)
     line = Line(lambda: client)
     assert port_behind(line) == master.port
-    until(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
+    eventually(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
     master.freeze()
-    until(lambda: int(sentinel.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")[1]) != master.port)
+    eventually(
+        lambda: int(sentinel.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")[1]) != master.port
+    )
     with ThreadPoolExecutor(1) as other_thread:
-        until(lambda: other_thread.submit(port_behind, line).result() not in (0, master.port))
+        eventually(lambda: other_thread.submit(port_behind, line).result() not in (0, master.port))
         assert port_behind(line) == other_thread.submit(port_behind, line).result()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.companies import OPERATOR, Company
-from tests.journeys.service import eventually
+from tests.eventually import eventually
 from tests.rpc.redis_server import Server, free_port
 from tests.services.crowd import at_once
 from ussd_server.house import Services, build_services
@@ -122,15 +123,17 @@ CHANGES: dict[str, tuple[Code, Callable[[Services, Company, ApiKeyView], object]
 every_change = pytest.mark.parametrize("change", CHANGES)
 
 
+@pytest.mark.parametrize(
+    ("secret", "expected"), [(None, None), ("a wrong secret", Code.INVALID_CREDENTIALS)], ids=["right", "wrong"]
+)
 def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
-    door: Services, company: Company, redis: Server, asked: list[str]
+    door: Services, company: Company, redis: Server, asked: list[str], secret: str | None, expected: Code | None
 ) -> None:
     key = company.create_key()
     remember(door, key)
     asked.clear()
     redis.client.config_resetstat()
-    for _ in range(20):
-        assert outcome(door, key) is None
+    assert [outcome(door, key, secret) for _ in range(20)] == [expected] * 20
     assert [sql for sql in asked if "unseen_changes" not in sql] == []
     commands: Any = redis.client.info("commandstats")
     assert commands["cmdstat_evalsha"]["calls"] == 20
@@ -138,19 +141,6 @@ def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
         "cmdstat_evalsha", "cmdstat_get", "cmdstat_time", "cmdstat_llen", "cmdstat_lindex", "cmdstat_lpush",
         "cmdstat_pexpire", "cmdstat_config|resetstat",
     }  # fmt: skip
-
-
-def test_a_wrong_secret_of_a_remembered_key_asks_the_database_nothing_and_redis_once(
-    door: Services, company: Company, redis: Server, asked: list[str]
-) -> None:
-    key = company.create_key()
-    remember(door, key)
-    asked.clear()
-    redis.client.config_resetstat()
-    assert [outcome(door, key, "a wrong secret") for _ in range(20)] == [Code.INVALID_CREDENTIALS] * 20
-    assert [sql for sql in asked if "unseen_changes" not in sql] == []
-    commands: Any = redis.client.info("commandstats")
-    assert commands["cmdstat_evalsha"]["calls"] == 20
 
 
 def test_calls_of_a_disabled_key_leave_its_quota_whole(door: Services, office: Services, company: Company) -> None:
@@ -373,5 +363,5 @@ def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(
             deleted[key.id].set()
         return 0
 
-    assert sum(at_once([delete, *(lambda key=key: use(key) for key in keys)], threads=21)) == 0  # type: ignore[misc]
+    assert sum(at_once([delete, *(partial(use, key) for key in keys)], threads=21)) == 0
     assert ApiKey.select().count() == 0

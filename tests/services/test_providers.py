@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
 
+from tests.eventually import eventually
 from tests.program import Program
 from tests.services.test_settlement import Company
 from ussd_server.adapters.providers.mtn import MtnAccess, MtnProduct
@@ -62,14 +62,6 @@ def test_cents_are_refused_where_only_whole_shillings_move() -> None:
     assert refusal.value.code is Code.INVALID_AMOUNT
 
 
-def wait_until(noticeboard: Noticeboard, away: bool) -> None:
-    """Wait for the next look at the noticeboard, which is taken once a second."""
-    deadline = time.monotonic() + 10
-    while noticeboard.is_away("mtn") != away:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_company_that_a_worker_found_away_takes_no_orders_anywhere(settings: Settings) -> None:
     # Nobody listens at this port, so every call to the company fails before it leaves.
     nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"))
@@ -82,13 +74,13 @@ def test_a_company_that_a_worker_found_away_takes_no_orders_anywhere(settings: S
         while company.available:
             company.balance_cents(Direction.COLLECTION, 5.0)
         Worker(other_process)._keep_house()
-        wait_until(house.noticeboard, away=True)
+        eventually(lambda: house.noticeboard.is_away("mtn"))
         reply = program.collect("r1", MTN)
         assert (reply.status_code, reply.json["error"]) == (502, "TRANSACTION_FAILED")
         assert int(reply.headers["Retry-After"]) > 0
         assert program.get("/api/transactions").json["data"]["items"] == []
         # The worker died: its notice fades.
-        wait_until(house.noticeboard, away=False)
+        eventually(lambda: not house.noticeboard.is_away("mtn"))
         assert program.collect("r1", MTN).status_code == 201, "the same reference may be sent again"
     finally:
         for each in (house, other_process):

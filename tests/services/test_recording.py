@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 
 import psycopg
 import pytest
 
 from tests.conftest import MovableClock
-from tests.journeys.service import eventually
+from tests.eventually import eventually
 from tests.services.books import check_everything
 from tests.services.crowd import at_once, refusals
 from tests.services.money import a_client, balances, deposit, operator, wish, work
@@ -20,7 +21,9 @@ from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import Recorded, TransactionType
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection, unit_of_work
 from ussd_server.models.ledger import Account
+from ussd_server.models.recording import Batch, write_batch
 from ussd_server.models.transactions import Transaction
+from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.fees import set_fee
 from ussd_server.settings import Settings
@@ -53,7 +56,7 @@ def test_one_who_cannot_pay_or_reuses_a_name_harms_nobody_at_the_same_time(house
             case _:
                 return house.transactions.create(wish(reference=f"{number}", shillings=number), call)
 
-    answers = at_once([lambda number=number: order(number) for number in range(80)])  # type: ignore[misc]
+    answers = at_once([partial(order, number) for number in range(80)])
     assert Counter(refusals(answers)) == {
         "Insufficient balance to complete the transaction": 20,
         "The reference or idempotency key was used for a different request": 20,
@@ -75,7 +78,7 @@ def test_accounts_that_several_name_for_the_first_time_are_opened_once(house: Se
         payee = f"+25677000007{number % 3}"
         return house.transactions.create(wish("transfer", PAYER, 1, to_phone_number=payee, reference=f"{number}"), call)
 
-    answers = at_once([lambda number=number: transfer(number) for number in range(24)])  # type: ignore[misc]
+    answers = at_once([partial(transfer, number) for number in range(24)])
     assert {answer.transaction.status for answer in answers} == {"succeeded"}
     assert balances(call.client_id) == {
         PAYER: (500_000 - 24 * 110, 0), "fees": (240, 0), "provider:sandbox": (-500_000, 0),
@@ -84,23 +87,30 @@ def test_accounts_that_several_name_for_the_first_time_are_opened_once(house: Se
     assert check_everything() == []
 
 
+@pytest.fixture
+def woken_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The threads that ring the bell of a house which is built from now on."""
+    threads: list[int] = []
+    monkeypatch.setattr(Bell, "ring", lambda _: threads.append(threading.get_ident()))
+    return threads
+
+
 def test_the_worker_is_woken_by_whoever_wrote_for_what_needs_a_company(
-    house: Services, monkeypatch: pytest.MonkeyPatch
+    woken_by: list[int], house: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = a_client()
-    woken_by: list[int] = []
-    recorder = house.transactions._recorder
-    monkeypatch.setattr(recorder, "_wake_worker", lambda: woken_by.append(threading.get_ident()))
     deposit(house, call, 100)
     assert woken_by == [], "what needs no company is over already"
-    written = []
-    commit = recorder._together.commit
-    monkeypatch.setattr(recorder._together, "commit", lambda batch: written.append(commit(batch)) or written[-1])
-    at_once(
-        [lambda number=number: house.transactions.create(wish(reference=f"{number}"), call) for number in range(40)]
-    )  # type: ignore[misc]
-    assert sum(map(len, written)) == 40, "everything was written by one of those who brought it"
-    assert len(woken_by) == sum(map(bool, written))
+    written_by: dict[int, list[int]] = defaultdict(list)
+
+    def write(batch: Batch) -> None:
+        write_batch(batch)
+        written_by[threading.get_ident()].append(len(batch.transactions))
+
+    monkeypatch.setattr("ussd_server.services.recording.write_batch", write)
+    at_once([partial(house.transactions.create, wish(reference=f"{number}"), call) for number in range(40)])
+    assert sum(map(sum, written_by.values())) == 40
+    assert Counter(woken_by) == {who: len(groups) for who, groups in written_by.items()}
 
 
 @pytest.mark.parametrize("reference", ["no_overdraft", "another_fee_was_agreed"])
@@ -202,7 +212,7 @@ def test_a_connection_that_is_cut_loses_nothing_that_was_answered(house: Service
 
     cutter = threading.Thread(target=cut)
     cutter.start()
-    at_once([lambda name=name: order(name) for name in range(12)])  # type: ignore[misc]
+    at_once([partial(order, name) for name in range(12)])
     over.set()
     cutter.join()
     close_connections()
