@@ -30,7 +30,7 @@ _PARTS = {"calls": calls, "profile": profile, "ledger": ledger, "pages": pages, 
 @click.option("--rounds", type=click.IntRange(min=1), help="Rounds of each part, instead of its own number.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures to this file, part by part.")
 def everything(only: tuple[str, ...], rounds: int | None, file: Path | None) -> None:
-    """Run calls, profile, ledger, pages, growth and ussd in twenty minutes, and end with 1 when a figure is not met."""
+    """Run calls, profile, ledger, pages, growth and ussd, about 20 minutes, and end with 1 when a figure is not met."""
     result: dict[str, Any] = {"processors": os.cpu_count(), "load_average": os.getloadavg()[0]}
     with TemporaryDirectory(prefix="bench-") as folder:
         for name in only or _PARTS:
