@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import psycopg
 import pytest
+from peewee import Table
 
 from tests.eventually import eventually
 from tests.postgres_server import PostgresServer, create_database, drop_database
@@ -18,7 +19,8 @@ from ussd_server.messages.balances import GetBalance
 from ussd_server.messages.transactions import GetTransaction, ListTransactions, Recorded
 from ussd_server.messages.webhooks import ListEvents
 from ussd_server.models import replica as replicas
-from ussd_server.models.base import close_connections, open_database
+from ussd_server.models.base import close_connections, database, open_database
+from ussd_server.models.replica import rows_that_may_lag
 from ussd_server.models.schema import migrate
 from ussd_server.rpc.context import CallContext
 from ussd_server.settings import Settings
@@ -131,6 +133,19 @@ def test_a_replica_that_is_too_far_behind_is_not_asked(desk: Desk, pair: Pair) -
         assert examine_replica(str(desk.house.settings.replica_url), 0).mend is not None
     finally:
         pair.replay("resume")
+
+
+def test_while_the_replica_has_not_heard_of_a_migration_the_primary_answers(desk: Desk, pair: Pair) -> None:
+    pair.replay("pause")
+    try:
+        database.execute_sql("CREATE TABLE made_later (id integer)")
+        database.execute_sql("INSERT INTO made_later VALUES (7)")
+        later = Table("made_later", ["id"], _database=database)
+        assert rows_that_may_lag(later.select(later.id)) == [{"id": 7}]
+        assert in_use().is_away
+    finally:
+        pair.replay("resume")
+    eventually(lambda: "known" in desk.listed() and not in_use().is_away)
 
 
 def test_while_the_replica_is_away_the_primary_answers(

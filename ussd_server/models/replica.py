@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from peewee import ProgrammingError
+
 from ussd_server.models.base import DATABASE_TROUBLE, postgres_at
 
 _LOOK_AGAIN_SECONDS = 1.0
@@ -42,7 +44,8 @@ class Replica:
             return None
         try:
             return list(query.clone().bind(self._database))
-        except DATABASE_TROUBLE:
+        except (*DATABASE_TROUBLE, ProgrammingError):
+            # After a migration it may not know the table or the column yet.
             self._note(away=True)
             self.close()
             return None
