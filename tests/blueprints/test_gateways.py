@@ -16,7 +16,7 @@ from ussd_server.app import create_app
 from ussd_server.house import Services, build_services
 from ussd_server.messages.channels import AssignCode, CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
-from ussd_server.models.base import release_connection
+from ussd_server.models.base import close_connections, open_database, release_connection
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
@@ -213,6 +213,29 @@ def test_a_channel_that_is_closed_answers_like_nobodys_from_the_next_step_on(
     assert (reply.status_code, reply.json["error"]) == (404, "NOT_FOUND")
     house.channels.set_active(shop.channel.channel_id, True, OPERATOR)
     assert at("1").startswith("CON Enter amount")
+
+
+@pytest.mark.parametrize("limit", [12_000, 60])
+def test_a_channel_that_is_closed_answers_like_nobodys_whatever_comes_by_it(
+    shop: Shop, house: Services, settings: Settings, limit: int
+) -> None:
+    path = shop.channel.gateway_path
+    remembers, other = (build_services(replace(settings, channel_limit_per_minute=limit)) for _ in range(2))
+    web = create_app(remembers).test_client()
+    assert {web.post(path, data={}).status_code for _ in range(61)} == {200}
+    house.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    replies = [web.post(path, data={}), create_app(other).test_client().post(path, data={})]
+    assert [(reply.status_code, reply.json["error"]) for reply in replies] == [(404, "NOT_FOUND")] * 2
+    for each in (remembers, other):
+        each.limiter.close()
+
+
+def test_a_step_that_cannot_be_read_gets_a_screen_while_the_database_is_away(shop: Shop, web: FlaskClient) -> None:
+    assert web.post(shop.channel.gateway_path, data={}).status_code == 200
+    close_connections()
+    open_database("postgresql://nobody@127.0.0.1:1/none", 1)
+    reply = web.post(shop.channel.gateway_path, data={})
+    assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
 
 
 def test_a_wrong_method_is_a_405_in_the_general_envelope(shop: Shop, web: FlaskClient) -> None:

@@ -105,7 +105,7 @@ class GatewayService:
         gateway = ADAPTERS[channel.adapter]
         if not self._allowance.take(channel.channel_id):
             log.warning("a channel is over its limit", channel_id=channel.channel_id)
-            return gateway.trouble(phrase("trouble", "en"))
+            return self._turn_away(adapter, secret)
         try:
             step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
             if not step.service_code and not channel.codes:
@@ -113,7 +113,7 @@ class GatewayService:
                 step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
         except Unreadable as why:
             log.warning("a step cannot be read", why=str(why), channel_id=channel.channel_id)
-            return gateway.trouble(phrase("trouble", "en"))
+            return self._turn_away(adapter, secret)
         except DATABASE_TROUBLE as error:
             _log_failure(error)
             return gateway.trouble(phrase("trouble", "en"))
@@ -140,6 +140,14 @@ class GatewayService:
             self._note(reporter.read_event(request), channel)
         except Unreadable as why:
             log.warning("a report cannot be read", why=str(why), channel_id=channel.channel_id)
+
+    def _turn_away(self, adapter: str, secret: str) -> GatewayReply:
+        """The screen for a call that is not looked into. NOT_FOUND when its channel, told from memory, is closed."""
+        try:
+            self._channels.identify(adapter, secret)
+        except DATABASE_TROUBLE as error:
+            _log_failure(error)
+        return ADAPTERS[adapter].trouble(phrase("trouble", "en"))
 
     def _take(self, phone_call: PhoneCall) -> Screen:
         """Tell what a step is, and do it or repeat it; a step that somebody else is working on is waited for."""
