@@ -1,8 +1,8 @@
 -- Divides the two tables that grow most by rows, `events` and `transaction_events`, by months: psql -f partitions.sql
 --
 -- What is there stays one partition until the first of next month; from then on every month has its own. Ids begin with
--- their time, so a range of ids is a range of time. Run it once, in a quiet hour; afterwards, before every year ends:
---     CALL add_partitions('events', '2028-01-01');  CALL add_partitions('transaction_events', '2028-01-01');
+-- their time, so a range of ids is a range of time. Run it once, in a quiet hour, as the service's own user, who then owns
+-- the new tables; the worker adds the months to come.
 -- Given up: that two events of one object in two months may not have the same number is no longer refused by the
 -- database; within a month it is. Services need no restart.
 

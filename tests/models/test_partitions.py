@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
+from contextlib import suppress
+from threading import Thread
 
 import psycopg
 import pytest
+from peewee import OperationalError
 
 from tests.conftest import MovableClock
-from tests.postgres_server import binaries
+from tests.models.divided import divide, drop_months
 from tests.services.books import check_everything
 from tests.services.money import a_client, deposit, wish, work
 from tests.services.receivers import Receiver, deliver, subscribe
@@ -18,22 +19,24 @@ from ussd_server.house import Services
 from ussd_server.messages.transactions import GetTransaction, ListTransactions
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.messages.webhooks import ListEvents, NameEvent
-from ussd_server.models.base import database
+from ussd_server.models.base import close_connections, database
 from ussd_server.models.events import Event
+from ussd_server.models.partitions import ends_of_partitions
 from ussd_server.settings import Settings
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 
-_FILE = Path(__file__).parents[2] / "deploy" / "partitions.sql"
 _DAY_SECONDS = 86_400
+_SOMEBODY_WAITS = """
+SELECT 1 FROM pg_locks JOIN pg_database ON pg_database.oid = database
+WHERE datname = current_database() AND relation = 'transactions'::regclass AND NOT granted
+"""
 
 
-def divide(url: str) -> None:
-    """What an operator does."""
-    subprocess.run(
-        [binaries() / "psql", url, "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--file", _FILE],
-        check=True, stdout=subprocess.DEVNULL, env={"PGOPTIONS": "-c client_min_messages=warning"},
-    )  # fmt: skip
+def months_ahead(clock: MovableClock) -> int:
+    """How many whole months from the next on every divided table has room for; -1 where even this one has none."""
+    now = clock.now()
+    return min(12 * (end.year - now.year) + end.month - now.month for end in ends_of_partitions().values()) - 1
 
 
 def rows_of(table: str) -> dict[str, int]:
@@ -115,3 +118,59 @@ def test_a_period_is_looked_for_in_its_own_partitions_alone(
     begin, end = "01a50000-0000-7000-8000-000000000000", "01a50fff-0000-7000-8000-000000000000"
     plan = database.execute_sql(f"EXPLAIN SELECT * FROM events WHERE id >= '{begin}' AND id < '{end}'").fetchall()
     assert str(plan).count(" on events_") == 1
+
+
+@pytest.mark.parametrize("days", [0, 500])
+def test_the_worker_makes_the_months_to_come(
+    house: Services, clock: MovableClock, settings: Settings, days: int
+) -> None:
+    call = a_client()
+    divide(settings.database_url)
+    drop_months(settings.database_url)
+    clock.advance(days * _DAY_SECONDS)
+    house.retention.clean()
+    assert months_ahead(clock) >= 3
+    for _ in range(12):
+        clock.advance(31 * _DAY_SECONDS)
+        house.transactions.create(wish(reference=str(clock.now())), call)
+        house.retention.clean()
+        assert months_ahead(clock) >= 3
+    assert len(rows_of("events")) == len(rows_of("transaction_events")) == 12
+    assert check_everything() == []
+
+
+def test_a_payment_that_is_under_way_goes_on_while_a_month_is_added(house: Services, settings: Settings) -> None:
+    divide(settings.database_url)
+    drop_months(settings.database_url)
+
+    def clean() -> None:
+        with suppress(OperationalError):
+            house.retention.clean()
+        close_connections()
+
+    with psycopg.connect(settings.database_url) as payment, psycopg.connect(settings.database_url) as onlooker:
+        payment.execute("LOCK TABLE transactions IN ROW EXCLUSIVE MODE")
+        worker = Thread(target=clean)
+        worker.start()
+        while worker.is_alive() and not onlooker.execute(_SOMEBODY_WAITS).fetchone():
+            continue
+        payment.execute("LOCK TABLE transaction_events, events IN ROW EXCLUSIVE MODE NOWAIT")
+    worker.join()
+
+
+def test_the_worker_gives_way_to_whoever_holds_a_table_and_tries_again_later(
+    house: Services, clock: MovableClock, settings: Settings
+) -> None:
+    call = a_client()
+    divide(settings.database_url)
+    drop_months(settings.database_url)
+    with psycopg.connect(settings.database_url) as backup:
+        backup.execute("LOCK TABLE events, transaction_events IN ACCESS SHARE MODE")
+        with pytest.raises(OperationalError):
+            house.retention.clean()
+        assert house.retention.clean() == 0
+        house.transactions.create(wish(), call)
+    assert months_ahead(clock) == 0
+    clock.advance(3600)
+    house.retention.clean()
+    assert months_ahead(clock) >= 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ from ussd_server.companies import build_companies
 from ussd_server.messages.providers import Direction
 from ussd_server.models.base import close_connections, database_now, open_database
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.partitions import ends_of_partitions
 from ussd_server.models.replica import Replica
 from ussd_server.models.schema import UnsupportedDatabaseError, check_version, missing_migrations
 from ussd_server.rpc.keyring import Keyring, Ring
@@ -28,6 +29,8 @@ from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_sett
 
 # Tokens and gateways' times are compared with clocks elsewhere; more than this is noticed.
 _WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
+# The worker adds months to divided tables when they end within 120 days; it had a month for that.
+_LEAST_ROOM = timedelta(days=90)
 _REDIS_TIMEOUT_SECONDS = 2.0
 _COMPANY_TIMEOUT_SECONDS = 5.0
 _CONNECTIONS = 2
@@ -133,6 +136,7 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Finding]:
         missing = missing_migrations()
         if keyring is not None and not missing:
             yield _keys(keyring)
+        yield from _partitions()
     except UnsupportedDatabaseError as refusal:
         yield Finding("database", str(refusal), "Move to a newer one: dump there, restore here.")
         return
@@ -155,6 +159,19 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Finding]:
         yield Finding("clock", "agrees with the database's")
     if settings.replica_url:
         yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
+
+
+def _partitions() -> Iterator[Finding]:
+    """Whether the worker gives divided tables their months; nothing where no table is divided."""
+    ends = ends_of_partitions()
+    if not ends:
+        return
+    table, end = min(ends.items(), key=lambda each: each[1])
+    if end - datetime.now(UTC) >= _LEAST_ROOM:
+        yield Finding("partitions", f"divided tables have room until {end:%Y-%m-%d}")
+        return
+    mend = "The worker adds months: see that it runs, that its user owns the table, and what its log says."
+    yield Finding("partitions", f"{table} has room until {end:%Y-%m-%d} only; then no payment can be recorded", mend)
 
 
 def examine_replica(url: str, most_lag_seconds: int) -> Finding:

@@ -1,0 +1,32 @@
+"""The tables that grow most, divided by months as an operator does it, and robbed of the months to come."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import psycopg
+
+from tests.postgres_server import binaries
+
+_FILE = Path(__file__).parents[2] / "deploy" / "partitions.sql"
+_MONTHS = """
+SELECT inhparent::regclass::text, inhrelid::regclass::text FROM pg_inherits JOIN pg_class ON oid = inhparent
+WHERE relkind = 'p' AND inhrelid::regclass::text NOT LIKE '%_first'
+"""
+
+
+def divide(url: str) -> None:
+    """What an operator does."""
+    subprocess.run(
+        [binaries() / "psql", url, "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", "--file", _FILE],
+        check=True, stdout=subprocess.DEVNULL, env={"PGOPTIONS": "-c client_min_messages=warning"},
+    )  # fmt: skip
+
+
+def drop_months(url: str) -> None:
+    """Leave a divided table nothing but what it was before."""
+    with psycopg.connect(url, autocommit=True) as hand:
+        for table, month in hand.execute(_MONTHS).fetchall():
+            hand.execute(f"ALTER TABLE {table} DETACH PARTITION {month}")
+            hand.execute(f"DROP TABLE {month}")
