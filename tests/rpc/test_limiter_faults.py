@@ -103,6 +103,16 @@ def test_a_frozen_server_is_touched_once_and_found_again_when_it_thaws(server: S
     assert worker.changes == [True, False]
 
 
+def test_last_uses_are_not_known_without_redis_and_nothing_is_made_of_it(
+    start_worker: Callable[[str], Worker], tmp_path: Path
+) -> None:
+    worker = start_worker(f"unix://{tmp_path}/nobody.sock")
+    assert worker.limiter.last_hits("data-key", ["key-1", "key-2"]) == [None, None]
+    assert worker.changes == []
+    assert worker.falls_back()
+    assert worker.limiter.last_hits("data-key", ["key-1"]) == [None]
+
+
 def test_threads_do_not_queue_behind_a_frozen_server(server: Server, worker: Worker) -> None:
     threads = 16
     together = threading.Barrier(threads)

@@ -11,7 +11,7 @@ from limits import RateLimitItem
 
 from ussd_server.rpc.logs import logger
 from ussd_server.rpc.observe import count_unshared_limit, note_redis
-from ussd_server.rpc.redis_link import Circuit, RedisAwayError
+from ussd_server.rpc.redis_link import REDIS_TROUBLE, Circuit, RedisAwayError
 from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
 from ussd_server.rpc.verdict import MICROSECONDS, Verdict, tightest
 from ussd_server.rpc.versions import Version, Versions
@@ -88,9 +88,11 @@ class Limiter:
         """When each identity was last accepted, as far as Redis knows: None when it has forgotten, or is away."""
         names = [f"{namespace}/{_digest(identity)}" for identity in identities]
         try:
-            times = self._circuit.call(lambda: self._strategy.storage.last_accepted_at(names))
-        except RedisAwayError:
-            return [None] * len(names)
+            times = [] if self.away else self._strategy.storage.last_accepted_at(names)
+        except REDIS_TROUBLE:
+            # Nothing was decided without Redis: that is for the next call that is counted to find out.
+            times = []
+        times = times or [0] * len(names)
         return [datetime.fromtimestamp(time / MICROSECONDS, UTC) if time else None for time in times]
 
     def peek(self, namespace: str, identity: str) -> Verdict:
