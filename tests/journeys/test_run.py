@@ -78,7 +78,7 @@ def test_a_payment_that_nobody_waits_for_is_concluded_by_the_worker(service: Ser
     status, body = service.call("POST", "/api/transactions", wish, service.key)
     assert (status, body["data"]["status"]) == (201, "created")
     path = f"/api/transactions/{body['data']['transaction_id']}"
-    eventually(lambda: service.call("GET", path, headers=service.key)[1]["data"]["status"] == "succeeded")
+    eventually(lambda: service.call("GET", f"{path}?wait=20", headers=service.key)[1]["data"]["status"] == "succeeded")
 
 
 def test_a_second_run_in_the_same_folder_is_refused_in_one_sentence(service: Service) -> None:
