@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ class Shown(NamedTuple):
 
 
 @dataclass
-class Phone:
+class Phone(ABC):
     """A phone on a channel of its own; `session` is the company's name for the call."""
 
     web: FlaskClient
@@ -47,17 +48,17 @@ class Phone:
         """Let the company send the last step once more."""
         return self._send()
 
+    @abstractmethod
     def hang_up(self) -> None:
         """Break the call off."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self) -> TestResponse:
         """Send the last step as this company does."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, reply: TestResponse) -> Shown:
         """Read an answer as this company does."""
-        raise NotImplementedError
 
     @property
     def _last(self) -> str:
