@@ -14,6 +14,8 @@ from ussd_server.rpc.context import CallContext, Caller, CallerKind, operator_ca
 
 PHONE = "+256770000000"
 CODE = "*384*123#"
+# Typed into the secret entry. No id, digest, time or port holds it by chance, as one of them may hold a few digits.
+VOUCHER = "Kwezi-7391"
 OPERATOR = operator_call()
 
 _DOCUMENT: dict[str, Any] = {
@@ -23,7 +25,11 @@ _DOCUMENT: dict[str, Any] = {
     "default_language": "en",
     "languages": ["en", "lg"],
     "resume": "confirm",
-    "vars": {"amount": {"type": "amount"}, "balance": {"type": "amount"}, "code": {"type": "text", "max_len": 4}},
+    "vars": {
+        "amount": {"type": "amount"},
+        "balance": {"type": "amount"},
+        "code": {"type": "text", "max_len": len(VOUCHER)},
+    },
     "nodes": {
         "root": {
             "type": "menu",

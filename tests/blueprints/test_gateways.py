@@ -11,7 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
-from tests.shop import CODE, OPERATOR, PHONE, Shop, shop_document
+from tests.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.app import create_app
 from ussd_server.house import Services, build_services
 from ussd_server.messages.channels import AssignCode, CreateChannel
@@ -117,10 +117,10 @@ def test_the_last_screen_is_repeated_and_a_new_call_under_the_same_name_begins_a
 def test_a_secret_entry_is_in_no_row(at: Dial) -> None:
     at("")
     at("4")
-    assert at("4*7391").startswith("CON Your voucher was noted.")
-    assert at("4*7391").startswith("CON Your voucher was noted."), "a repeat is known without the secret"
+    assert at(f"4*{VOUCHER}").startswith("CON Your voucher was noted.")
+    assert at(f"4*{VOUCHER}").startswith("CON Your voucher was noted."), "a repeat is known without the secret"
     row = UssdSession.get()
-    assert "7391" not in repr(row.__data__)
+    assert VOUCHER not in repr(row.__data__)
     assert [turn["entry"] for turn in row.turns] == ["", "4", "****"]
 
 
@@ -307,7 +307,7 @@ def test_trouble_inside_is_a_polite_screen_in_the_persons_language(
     at("3*2")
     monkeypatch.setattr(Sessions, "write", _fail)
     assert at("3*2*4") == "END Nsonyiwa, tekisobose. Gezaako nate oluvannyuma."
-    assert "9931" not in caplog.text
+    assert VOUCHER not in caplog.text
     assert "ValueError" in caplog.text
 
 
@@ -421,4 +421,4 @@ def _at_once(act: Callable[[int], str], count: int) -> list[str]:
 
 
 def _fail(*_: Any, **__: Any) -> Any:
-    raise ValueError("the entry was 9931")
+    raise ValueError(f"the entry was {VOUCHER}")

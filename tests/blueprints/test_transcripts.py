@@ -12,7 +12,7 @@ from tests.blueprints.phones import PHONES, Phone, phone_of
 from tests.conftest import MovableClock
 from tests.program import Program
 from tests.services.money import work
-from tests.shop import PHONE, Shop, shop_document
+from tests.shop import PHONE, VOUCHER, Shop, shop_document
 from ussd_server.house import Services
 from ussd_server.models.base import database
 from ussd_server.models.transactions import Transaction
@@ -287,12 +287,12 @@ def test_a_secret_entry_is_in_no_log_no_table_and_no_answer_of_the_api(
     caplog.set_level(logging.DEBUG)
     phone = phone_of(company, shop, web)
     program = Program(house, web, client_id=shop.client_id)
-    held(phone, ["dial", "type 4", "type 7391"])
+    held(phone, ["dial", "type 4", f"type {VOUCHER}"])
     session = program.get(f"/api/ussd/sessions/{UssdSession.get().id}").text
     phone.hang_up()
     assert "****" in session
     for place in (session, caplog.text, _everything_stored()):
-        assert "7391" not in place
+        assert VOUCHER not in place
 
 
 def _everything_stored() -> str:
@@ -302,4 +302,4 @@ def _everything_stored() -> str:
 
 
 def _fail(*_: Any) -> Any:
-    raise ValueError("the entry was 7391")
+    raise ValueError(f"the entry was {VOUCHER}")

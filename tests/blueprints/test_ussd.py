@@ -12,7 +12,7 @@ from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
 from tests.program import Program
-from tests.shop import CODE, PHONE, Shop, shop_document
+from tests.shop import CODE, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.house import Services
 from ussd_server.messages.api_keys import DeleteApiKey
 from ussd_server.models.base import release_connection
@@ -129,7 +129,7 @@ def test_the_same_entry_later_is_a_new_entry(program: Program) -> None:
 def test_a_transcript_tells_everything_but_secrets(program: Program) -> None:
     path = begin(program)
     enter(program, path, "4")
-    enter(program, path, "7391")
+    enter(program, path, VOUCHER)
     record = program.get(path).json["data"]
     assert list(record) == [*RECORD, "transcript"]
     transcript = record["transcript"]
@@ -138,8 +138,8 @@ def test_a_transcript_tells_everything_but_secrets(program: Program) -> None:
     ]  # fmt: skip
     assert list(transcript[0]) == ["turn", "entry", "screen", "node", "septets", "took_ms", "at"]
     assert transcript[0]["septets"] == len(transcript[0]["screen"])
-    assert "7391" not in program.get(path).text
-    assert "7391" not in repr(UssdSession.get().__data__)
+    assert VOUCHER not in program.get(path).text
+    assert VOUCHER not in repr(UssdSession.get().__data__)
 
 
 def test_a_session_that_is_over_takes_nothing_more_but_can_be_read(program: Program, clock: MovableClock) -> None:

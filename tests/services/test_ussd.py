@@ -17,7 +17,7 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
 from tests.conftest import MovableClock
-from tests.shop import CODE, PHONE, Shop, shop_document
+from tests.shop import CODE, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.house import Services
 from ussd_server.messages.gateways import GatewayRequest
 from ussd_server.messages.ussd import BeginSession, EnterText, NameSession, SessionView
@@ -82,16 +82,16 @@ def test_the_clients_server_is_asked_once_signed_and_named(house: Services, clie
 
     client_server.expect_request("/voucher").respond_with_handler(answer)
     shop = Shop(house, asking(client_server.url_for("/voucher")))
-    session = dial(shop, "4", "7391")
+    session = dial(shop, "4", VOUCHER)
     assert session.message == "Your balance is UGX 750"
     (request,) = asked
-    assert request.json == {"voucher": "7391"}
+    assert request.json == {"voucher": VOUCHER}
     assert request.headers["Idempotency-Key"] == request.headers["webhook-id"] == f"{session.session_id}-ask-2"
     secret = house.menus.call_secrets(operator_call(shop.client_id))[0]
     signed = f"{request.headers['webhook-id']}.{request.headers['webhook-timestamp']}.".encode() + request.data
     signature = base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
     assert request.headers["webhook-signature"] == f"v1,{signature}"
-    assert "7391" not in repr(UssdSession.get().__data__)
+    assert VOUCHER not in repr(UssdSession.get().__data__)
 
 
 def test_an_answer_that_cannot_be_used_leads_where_the_menu_says(house: Services, client_server: HTTPServer) -> None:
