@@ -9,6 +9,7 @@ import pytest
 from tests.shop import PHONE, Shop
 from ussd_server.house import Services
 from ussd_server.messages.ussd import BeginSession
+from ussd_server.models.base import iso_milliseconds, written_moment
 from ussd_server.models.clients import Client
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.ussd import UssdSession
@@ -25,6 +26,11 @@ _SEE = Prepared(
         UssdSession.id == blank(UssdSession.id), UssdSession.last_seen_at < blank(UssdSession.last_seen_at, "before")
     )
 )
+_NAMES = Prepared(
+    lambda: Client.select(Client.id, Client.name, written_moment(Client.created_at)).where(
+        Client.id == blank(Client.id)
+    )
+)
 
 
 def test_rows_are_those_of_the_query_with_what_was_joined_beside(house: Services) -> None:
@@ -34,6 +40,16 @@ def test_rows_are_those_of_the_query_with_what_was_joined_beside(house: Services
     assert row.__data__ == UssdSession.get_by_id(begun.session_id).__data__
     assert row.client_name == "ACME *384*123#"
     assert _FIND.first(UssdSession, phone_number="+256770000009") is None
+
+
+@pytest.mark.parametrize("milliseconds", [0, 7, 120, 999])
+def test_tuples_are_what_the_database_says_with_ids_and_written_moments_as_text(
+    house: Services, milliseconds: int
+) -> None:
+    client_id = Shop(house).client_id
+    moment = datetime(2026, 11, 20, 23, 59, 59, 1000 * milliseconds, UTC)
+    Client.update(created_at=moment).where(Client.id == client_id).execute()
+    assert _NAMES.tuples(id=client_id) == [(client_id, "ACME *384*123#", iso_milliseconds(moment))]
 
 
 def test_values_are_converted_as_their_fields_convert_them(house: Services) -> None:

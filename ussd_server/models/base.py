@@ -24,8 +24,10 @@ from peewee import (
     PostgresqlDatabase,
     Psycopg3Adapter,
     TextField,
+    fn,
 )
 from playhouse.pool import MaxConnectionsExceeded, PooledPostgresqlDatabase, PooledSqliteDatabase
+from psycopg.types.string import TextLoader
 
 database = DatabaseProxy()
 
@@ -74,10 +76,13 @@ class _Adapter(Psycopg3Adapter):
         if time.monotonic() < self._rests_until:
             raise psycopg.OperationalError("the server did not answer a moment ago")
         try:
-            return _Connection.connect(db.database, **params)
+            connection = _Connection.connect(db.database, **params)
         except psycopg.errors.ConnectionTimeout:
             self._rests_until = time.monotonic() + _REST_SECONDS
             raise
+        # Ids are text on the inside: a UUID object would only be made to be written out again.
+        connection.adapters.register_loader("uuid", TextLoader)
+        return connection
 
 
 class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
@@ -288,3 +293,10 @@ def iso_milliseconds(moment: datetime) -> str:
     """`2026-11-20T08:15:30.123Z`: the one form in which moments are written (wire contract 1)."""
     in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return f"{in_utc.isoformat(timespec='milliseconds')[:-6]}Z"
+
+
+def written_moment(column: MomentField) -> Any:
+    """A column of moments as `iso_milliseconds` writes them: a query is given text, and no datetime is made of it."""
+    if is_postgres():
+        return fn.to_char(fn.timezone("UTC", column), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+    return column

@@ -53,8 +53,7 @@ class Prepared:
 
     def rows(self, model: Any, **values: Any) -> list[Any]:
         """Run a SELECT; give rows of `model`, with whatever else was selected as attributes of its name."""
-        written = self._words()
-        found = database.execute_sql(written.sql, _filled(written, values))
+        written, found = self._ask(values)
         if not written.columns:
             fields = model._meta.fields
             names = [column[0] for column in found.description]
@@ -65,11 +64,20 @@ class Prepared:
         """Run a SELECT; give its first row as `rows` does, or None."""
         return next(iter(self.rows(model, **values)), None)
 
+    def tuples(self, **values: Any) -> list[Any]:
+        """Run a SELECT; give plain tuples of what the database says, which no field has converted."""
+        _, found = self._ask(values)
+        return list(found.fetchall())
+
     def run(self, **values: Any) -> int:
         """Run an INSERT or UPDATE; give the number of rows that it touched."""
-        written = self._words()
-        touched: int = database.rows_affected(database.execute_sql(written.sql, _filled(written, values)))
+        _, done = self._ask(values)
+        touched: int = database.rows_affected(done)
         return touched
+
+    def _ask(self, values: dict[str, Any]) -> tuple[_Written, Any]:
+        written = self._words()
+        return written, database.execute_sql(written.sql, _filled(written, values))
 
     def _words(self) -> _Written:
         kind = type(database.obj)

@@ -8,10 +8,13 @@ from typing import Any
 from ussd_server.messages.clients import AuditEventPage, AuditEventView, ListAuditEvents
 from ussd_server.models.base import new_id
 from ussd_server.models.clients import AuditEvent, User
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.rpc.context import CallContext, CallerKind
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.services.pages import page_of
+
+_WRITE = Prepared(lambda: AuditEvent.insert({field: blank(field) for field in AuditEvent._meta.sorted_fields}))
 
 
 def write_audit_event(
@@ -28,7 +31,7 @@ def write_audit_event(
     `user_id` names the person where the call does not. `client_id` is None only for a login under an e-mail address
     that nobody has.
     """
-    AuditEvent.insert(
+    _WRITE.run(
         id=new_id(now),
         client_id=client_id,
         user_id=user_id or call.caller.user_id,
@@ -38,7 +41,7 @@ def write_audit_event(
         address=call.address,
         request_id=call.request_id,
         created_at=now,
-    ).execute()
+    )
 
 
 class AuditService:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ussd_server.models.clients import Client, Login, User
+from ussd_server.models.prepared import Prepared, blank
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import Caller, CallerKind
 from ussd_server.rpc.limiter import Limiter
@@ -29,6 +30,21 @@ PERMISSIONS: dict[str, frozenset[str]] = {
     "viewer": frozenset({"service_identifier:read"}),
 }
 """What each role may do (wire contract 2)."""
+
+_SIGNED_IN = Prepared(
+    lambda: (
+        Login.select(User.id, User.role, User.client_id)
+        .join(User, on=(User.id == Login.user_id))
+        .join(Client, on=(Client.id == User.client_id))
+        .where(
+            Login.id == blank(Login.id, "login_id"),
+            Login.ended_at.is_null(),
+            Login.expires_at > blank(Login.expires_at, "now"),
+            User.is_active,
+            Client.is_active,
+        )
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +96,18 @@ class AuthService:
 
     def identify_token(self, token: str) -> Caller:
         """The person whose access token this is. INVALID_CREDENTIALS (401) "Invalid JWT token" for every cause."""
-        claims = self._tokens.read_access(token, self._clock.now())
-        row = (
-            claims
-            and Login.select(Login.id, User.id, User.role, Client.id)
-            .join(User, on=(User.id == Login.user_id), attr="user")
-            .join(Client, on=(Client.id == User.client_id), attr="client")
-            .where(
-                Login.id == claims.login_id,
-                Login.ended_at.is_null(),
-                Login.expires_at > self._clock.now(),
-                User.is_active,
-                Client.is_active,
-            )
-            .first()
-        )
-        if not row:
+        now = self._clock.now()
+        claims = self._tokens.read_access(token, now)
+        found = claims and _SIGNED_IN.tuples(login_id=claims.login_id, now=now)
+        if not claims or not found:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid JWT token")
+        ((user_id, role, client_id),) = found
         return Caller(
             CallerKind.TOKEN,
-            client_id=row.user.client.id,
-            user_id=row.user.id,
-            login_id=row.id,
-            grants=PERMISSIONS[row.user.role],
+            client_id=client_id,
+            user_id=user_id,
+            login_id=claims.login_id,
+            grants=PERMISSIONS[role],
         )
 
     def _count_if_present(self, record: KeyRecord, fault: Code | None, address: str) -> Verdict | None:
