@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
+from dataclasses import fields
+from datetime import UTC, datetime
 
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from schemas.clients import ApiKeyRecord, RotatedApiKeyRecord
+from schemas.fields import timestamp
 from tests.companies import PASSWORD, Browser, Company, answer
 from tests.conftest import MovableClock
 from ussd_server.house import Services
+from ussd_server.messages.api_keys import ApiKeyView, RotatedApiKeyView
+from ussd_server.models.keys import ApiKey
 
 KEYS = "api-keys"
 RECORD = [
@@ -65,6 +72,39 @@ def test_a_deletion_is_answered_as_the_document_has_it(owner: Browser) -> None:
     assert MOMENT.fullmatch(reply.json["data"]["deleted_at"])
     assert answer(owner.ask("DELETE", f"{KEYS}/{key_id}")) == (404, "API Key not found")
     assert owner.ask("GET", KEYS).json["data"] == []
+
+
+@pytest.mark.parametrize(("record", "view"), [(ApiKeyRecord, ApiKeyView), (RotatedApiKeyRecord, RotatedApiKeyView)])
+def test_a_view_of_a_key_has_the_fields_of_its_record_in_their_order(
+    record: type[ApiKeyRecord], view: type[ApiKeyView]
+) -> None:
+    assert [field.name for field in fields(view)] == list(record().dump_fields)
+
+
+def test_a_list_is_written_as_its_rows_stand_byte_for_byte(owner: Browser, company: Company) -> None:
+    secrets = [owner.ask("POST", KEYS).json["data"]["apisecret"] for _ in range(3)]
+    rows = list(ApiKey.select().order_by(ApiKey.id))
+    for number, row in enumerate(rows):
+        row.created_at = datetime(2025, 3, 1, 0, 0, number, 1000 * number, UTC)
+        row.expires_at = datetime(2099, 12, 31, 23, 59, 59, 999000, UTC) if number else None
+        row.last_used_at = row.created_at if number == 1 else None
+        row.scopes = "balance:read" if number else None
+        row.is_active = number != 1
+        row.save()
+    written = [
+        {
+            "id": row.id, "client_id": company.id, "apikey": row.apikey, "apisecret": secret, "scopes": row.scopes,
+            "is_active": int(row.is_active),
+            **{
+                name: moment and timestamp(moment)
+                for name in ("created_at", "updated_at", "expires_at", "last_used_at")
+                for moment in [getattr(row, name)]
+            },
+        }
+        for row, secret in zip(rows, secrets, strict=True)
+    ]  # fmt: skip
+    envelope = {"status": 200, "message": "API keys list", "data": written}
+    assert owner.ask("GET", KEYS).text == json.dumps(envelope, separators=(",", ":"))
 
 
 def test_rotating_gives_a_new_secret_and_says_until_when_the_old_one_is_good(

@@ -63,9 +63,12 @@ class ImportApiKey:
     expires_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ApiKeyView:
-    """The API key record: the ten fields of the API document, in its order."""
+    """The API key record: the ten fields of the API document in its order, moments as they are written.
+
+    Neither frozen nor slotted: a list makes a thousand of them, and orjson writes them as they are.
+    """
 
     id: str
     client_id: str
@@ -73,17 +76,17 @@ class ApiKeyView:
     apisecret: str = field(repr=False)
     scopes: str | None
     is_active: int  # 1 or 0
-    created_at: datetime
-    updated_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
+    created_at: str
+    updated_at: str
+    expires_at: str | None
+    last_used_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RotatedApiKeyView(ApiKeyView):
     """A key with its new secret, and until when the old one is good."""
 
-    previous_secret_expires_at: datetime
+    previous_secret_expires_at: str
 
 
 @dataclass(frozen=True, slots=True)

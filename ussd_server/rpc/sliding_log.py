@@ -89,7 +89,11 @@ for _, window in ipairs(windows) do
 end
 return reading
 """
-_HEADS = "local heads = {} for i, log in ipairs(KEYS) do heads[i] = redis.call('LINDEX', log, 0) or '' end return heads"
+_HEADS = """
+local heads, call = {}, redis.call
+for i = 1, #KEYS do heads[i] = call('LINDEX', KEYS[i], '0') end
+return heads
+"""
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 

@@ -22,7 +22,7 @@ from ussd_server.messages.api_keys import (
     RotatedApiKeyView,
     joined_scopes,
 )
-from ussd_server.models.base import for_update, is_id, iso_milliseconds, new_id, unit_of_work
+from ussd_server.models.base import for_update, is_id, iso_milliseconds, new_id, unit_of_work, written_moment
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.models.prepared import Prepared, blank
@@ -45,8 +45,8 @@ _NOT_FOUND = "API Key not found"
 _OF_CLIENT = Prepared(
     lambda: (
         ApiKey.select(
-            ApiKey.id, ApiKey.client_id, ApiKey.apikey, ApiKey.secret_sealed, ApiKey.scopes, ApiKey.is_active,
-            ApiKey.created_at, ApiKey.updated_at, ApiKey.expires_at, ApiKey.last_used_at,
+            ApiKey.id, ApiKey.apikey, ApiKey.secret_sealed, ApiKey.scopes, ApiKey.is_active,
+            *map(written_moment, (ApiKey.created_at, ApiKey.updated_at, ApiKey.expires_at, ApiKey.last_used_at)),
         )
         .where(ApiKey.client_id == blank(ApiKey.client_id))
         .order_by(ApiKey.id)
@@ -67,11 +67,13 @@ class ApiKeyService:
         """All keys of the client with their secrets, oldest first."""
         call.require("api_keys:list", _MAY_NOT)
         write_audit_event("api_key.listed", call, self._clock.now(), client_id=call.client_id)
-        rows = _OF_CLIENT.rows(ApiKey, client_id=call.client_id)
-        for row, last_hit in zip(rows, self._limiter.last_hits("api-key", [row.id for row in rows]), strict=True):
-            # The row is true to the minute.
-            row.last_used_at = max(filter(None, (row.last_used_at, last_hit)), default=None)
-        return tuple(self._view(row) for row in rows)
+        keys = self._views(_OF_CLIENT.tuples(client_id=call.client_id), call.client_id)
+        last_hits = self._limiter.last_hits("api-key", [key.id for key in keys])
+        for key, last_hit in zip(keys, last_hits, strict=True):
+            if last_hit is not None:
+                # The row is true to the minute.
+                key.last_used_at = max(key.last_used_at or "", iso_milliseconds(last_hit))
+        return keys
 
     def create(self, wish: CreateApiKey, call: CallContext) -> ApiKeyView:
         """Make a key with a fresh secret. INVALID_REQUEST for bad scopes, a past expiry, or a client with 50 keys."""
@@ -99,7 +101,9 @@ class ApiKeyService:
             row = ApiKey.get_or_none(ApiKey.id == wish.api_key_id, ApiKey.client_id == call.client_id)
             if row is None:
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
-            previous_secret = self._open(row) if wish.grace_period_seconds else None
+            previous_secret = (
+                self._vault.open(row.secret_sealed, row.client_id, row.id) if wish.grace_period_seconds else None
+            )
             ApiKey.update(
                 **self._vault.keep(new_apisecret(), previous_secret, row.client_id, row.id),
                 previous_secret_expires_at=grace_ends_at if previous_secret else None,
@@ -107,7 +111,7 @@ class ApiKeyService:
             ).where(ApiKey.id == row.id).execute()
             write_audit_event("api_key.rotated", call, now, client_id=row.client_id, object_id=row.id)
             row = ApiKey.get_by_id(row.id)
-        return RotatedApiKeyView(**self._record(row), previous_secret_expires_at=grace_ends_at)
+        return RotatedApiKeyView(**vars(self._view(row)), previous_secret_expires_at=iso_milliseconds(grace_ends_at))
 
     def delete(self, wish: DeleteApiKey, call: CallContext) -> DeletionResult:
         """Remove a key for ever; its open USSD sessions end, its transactions stay.
@@ -233,24 +237,22 @@ class ApiKeyService:
         )
 
     def _view(self, row: ApiKey) -> ApiKeyView:
-        return ApiKeyView(**self._record(row))
+        moments = (row.created_at, row.updated_at, row.expires_at, row.last_used_at)
+        written = (moment and iso_milliseconds(moment) for moment in moments)
+        (view,) = self._views(
+            [(row.id, row.apikey, row.secret_sealed, row.scopes, row.is_active, *written)], row.client_id
+        )
+        return view
 
-    def _record(self, row: ApiKey) -> dict[str, Any]:
-        return {
-            "id": row.id,
-            "client_id": row.client_id,
-            "apikey": row.apikey,
-            "apisecret": self._open(row),
-            "scopes": row.scopes,
-            "is_active": int(row.is_active),
-            "created_at": row.created_at,
-            "updated_at": row.updated_at,
-            "expires_at": row.expires_at,
-            "last_used_at": row.last_used_at,
-        }
-
-    def _open(self, row: ApiKey) -> str:
-        return self._vault.open(row.secret_sealed, row.client_id, row.id)
+    def _views(self, rows: Sequence[Any], client_id: str) -> tuple[ApiKeyView, ...]:
+        """Keys of a client from tuples as `_OF_CLIENT` finds them."""
+        secrets = self._vault.open_all([(row[0], row[2]) for row in rows], client_id)
+        return tuple(
+            ApiKeyView(key_id, client_id, apikey, secret, scopes, int(is_active), created, updated, expires, used)
+            for (key_id, apikey, _, scopes, is_active, created, updated, expires, used), secret in zip(
+                rows, secrets, strict=True
+            )
+        )
 
 
 def _client_of(chosen: Any) -> str:

@@ -9,6 +9,7 @@ import re
 import secrets
 import string
 import zlib
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -122,17 +123,28 @@ class Vault:
 
     def open(self, sealed: bytes, client_id: str, key_id: str) -> str:
         """Decrypt a sealed secret. Raises SealBrokenError when it was altered or moved here, or its key is gone."""
-        name, _, rest = bytes(sealed).partition(b":")
+        (secret,) = self.open_all([(key_id, sealed)], client_id)
+        return secret
+
+    def open_all(self, sealed_of_keys: Iterable[tuple[str, bytes]], client_id: str) -> list[str]:
+        """Decrypt the sealed secrets of one client's keys, each beside its key's id; raises what `open` raises."""
+        ciphers: dict[bytes, AESGCM] = {}
+        secrets_of_keys = []
+        for key_id, sealed in sealed_of_keys:
+            name, _, rest = bytes(sealed).partition(b":")
+            cipher = ciphers.get(name) or ciphers.setdefault(name, self._cipher_named(name))
+            try:
+                opened = cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(client_id, key_id))
+            except (InvalidTag, ValueError):
+                raise SealBrokenError from None
+            secrets_of_keys.append(opened.decode())
+        return secrets_of_keys
+
+    def _cipher_named(self, name: bytes) -> AESGCM:
         house_key = self._keyring.find(Ring.SEALING, name.decode("ascii", "replace"))
         if house_key is None:
             raise SealBrokenError
-        try:
-            opened = _cipher(house_key.material).decrypt(
-                rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(client_id, key_id)
-            )
-        except (InvalidTag, ValueError):
-            raise SealBrokenError from None
-        return opened.decode()
+        return _cipher(house_key.material)
 
 
 class SealBrokenError(Exception):
