@@ -1,12 +1,17 @@
-"""A company and its owner, for the tests of doors."""
+"""A company and its owner, a shop and who dials it, for the tests of doors."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 from flask.testing import FlaskClient
 
 from tests.companies import Browser, Company
+from tests.shop import CODE, PHONE, Shop
 from ussd_server.house import Services
+
+Dial = Callable[..., str]
 
 
 @pytest.fixture
@@ -17,3 +22,22 @@ def company(house: Services) -> Company:
 @pytest.fixture
 def owner(company: Company, web: FlaskClient) -> Browser:
     return company.browser(web)
+
+
+@pytest.fixture
+def shop(house: Services) -> Shop:
+    """A client whose menu answers."""
+    return Shop(house)
+
+
+@pytest.fixture
+def at(shop: Shop, web: FlaskClient) -> Dial:
+    """Post as Africa's Talking does; gives the body of the answer."""
+
+    def post(text: str, session: str = "ATUid_1", phone: str = PHONE, **changes: str) -> str:
+        form = {"sessionId": session, "phoneNumber": phone, "networkCode": "64110", "serviceCode": CODE, "text": text}
+        reply = web.post(shop.channel.gateway_path, data=form | changes)
+        assert (reply.status_code, reply.mimetype) == (200, "text/plain")
+        return reply.text
+
+    return post

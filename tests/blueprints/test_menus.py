@@ -16,11 +16,6 @@ PATH = "/api/ussd/menus"
 
 
 @pytest.fixture
-def shop(house: Services) -> Shop:
-    return Shop(house)
-
-
-@pytest.fixture
 def program(house: Services, web: FlaskClient, shop: Shop) -> Program:
     return Program(house, web, client_id=shop.client_id)
 

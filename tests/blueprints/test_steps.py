@@ -73,11 +73,6 @@ class Process:
 
 
 @pytest.fixture
-def shop(house: Services) -> Shop:
-    return Shop(house)
-
-
-@pytest.fixture
 def send(house: Services, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Process:
     """The process that most steps come to."""
     return Process(house, shop.channel.gateway_path, monkeypatch)

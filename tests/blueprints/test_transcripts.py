@@ -168,12 +168,6 @@ Enter amount (UGX)
 every_company = pytest.mark.parametrize("company", PHONES)
 
 
-@pytest.fixture
-def shop(house: Services) -> Shop:
-    """A client whose menu answers."""
-    return Shop(house)
-
-
 def held(phone: Phone, acts: list[str]) -> str:
     """Do what a person does and write down what is seen."""
     written = [""]

@@ -30,11 +30,6 @@ DIAL = {"phone_number": PHONE, "service_code": CODE}
 
 
 @pytest.fixture
-def shop(house: Services) -> Shop:
-    return Shop(house)
-
-
-@pytest.fixture
 def program(house: Services, web: FlaskClient, shop: Shop) -> Program:
     return Program(house, web, client_id=shop.client_id)
 

@@ -1,0 +1,138 @@
+"""The door of phone companies when it is the wrong one, is closed, or something fails: what the phone is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from tests.blueprints.conftest import Dial
+from tests.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop
+from ussd_server.app import create_app
+from ussd_server.house import Services, build_services
+from ussd_server.models.base import close_connections, open_database
+from ussd_server.models.clients import Client
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.sessions import Sessions
+from ussd_server.settings import Settings
+
+
+def test_a_path_that_is_nobodys_is_a_404_in_the_general_envelope(shop: Shop, web: FlaskClient) -> None:
+    path = shop.channel.gateway_path
+    for wrong in (path[:-1], path.replace("africastalking", "hubtel"), "/ussd/nobody/x", "/ussd/json/%ED%A0%80"):
+        reply = web.post(wrong, data={"sessionId": "x"})
+        assert (reply.status_code, reply.json["error"]) == (404, "NOT_FOUND")
+    assert web.post(f"{path[:-1]}/events").status_code == 404
+
+
+def test_a_channel_that_is_closed_answers_like_nobodys_from_the_next_step_on(
+    at: Dial, shop: Shop, house: Services, web: FlaskClient
+) -> None:
+    assert at("").startswith("CON Welcome")
+    house.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    reply = web.post(shop.channel.gateway_path, data={"sessionId": "ATUid_1", "phoneNumber": PHONE, "text": "1"})
+    assert (reply.status_code, reply.json["error"]) == (404, "NOT_FOUND")
+    house.channels.set_active(shop.channel.channel_id, True, OPERATOR)
+    assert at("1").startswith("CON Enter amount")
+
+
+@pytest.mark.parametrize("limit", [12_000, 60])
+def test_a_channel_that_is_closed_answers_like_nobodys_whatever_comes_by_it(
+    shop: Shop, house: Services, settings: Settings, limit: int
+) -> None:
+    path = shop.channel.gateway_path
+    remembers, other = (build_services(replace(settings, channel_limit_per_minute=limit)) for _ in range(2))
+    web = create_app(remembers).test_client()
+    assert {web.post(path, data={}).status_code for _ in range(61)} == {200}
+    house.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    replies = [web.post(path, data={}), create_app(other).test_client().post(path, data={})]
+    assert [(reply.status_code, reply.json["error"]) for reply in replies] == [(404, "NOT_FOUND")] * 2
+    for each in (remembers, other):
+        each.limiter.close()
+
+
+def test_a_step_that_cannot_be_read_gets_a_screen_while_the_database_is_away(shop: Shop, web: FlaskClient) -> None:
+    assert web.post(shop.channel.gateway_path, data={}).status_code == 200
+    close_connections()
+    open_database("postgresql://nobody@127.0.0.1:1/none", 1)
+    reply = web.post(shop.channel.gateway_path, data={})
+    assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
+
+
+def test_a_wrong_method_is_a_405_in_the_general_envelope(shop: Shop, web: FlaskClient) -> None:
+    reply = web.put(shop.channel.gateway_path)
+    assert (reply.status_code, reply.json["error"]) == (405, "METHOD_NOT_ALLOWED")
+    assert "POST" in reply.headers["Allow"]
+    assert web.get(f"{shop.channel.gateway_path}/events").status_code == 405
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{}, {"sessionId": "x"}, {"sessionId": "x", "phoneNumber": "0"}, {"sessionId": "\n", "phoneNumber": PHONE},
+     {"sessionId": "x", "phoneNumber": PHONE, "serviceCode": "*999#"},
+     {"sessionId": "x", "phoneNumber": PHONE, "text": "1" * 2000}],
+)  # fmt: skip
+def test_whatever_is_sent_the_phone_gets_a_polite_last_screen(
+    form: dict[str, str], shop: Shop, web: FlaskClient
+) -> None:
+    reply = web.post(shop.channel.gateway_path, data=form)
+    assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
+
+
+def test_a_body_that_is_too_large_still_gets_a_screen_on_a_path_that_is_somebodys(shop: Shop, web: FlaskClient) -> None:
+    path = shop.channel.gateway_path
+    reply = web.post(path, data=b"x" * 70_000)
+    assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
+    assert web.post(path[:-1], data=b"x" * 70_000).status_code == 404
+
+
+def test_a_disabled_client_answers_no_phone(at: Dial, shop: Shop) -> None:
+    at("")
+    Client.update(is_active=False).where(Client.id == shop.client_id).execute()
+    assert at("1").startswith("END Sorry")
+    assert at("", session="ATUid_2").startswith("END Sorry")
+
+
+def test_trouble_inside_is_a_polite_screen_in_the_persons_language(
+    at: Dial, shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    at("")
+    at("3")
+    at("3*2")
+    monkeypatch.setattr(Sessions, "write", _fail)
+    assert at("3*2*4") == "END Nsonyiwa, tekisobose. Gezaako nate oluvannyuma."
+    assert VOUCHER not in caplog.text
+    assert "ValueError" in caplog.text
+
+
+def test_trouble_after_a_payment_was_recorded_never_says_that_it_failed(
+    at: Dial, house: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in ("", "1", "1*5000"):
+        at(text)
+    with monkeypatch.context() as broken:
+        broken.setattr("ussd_server.services.sessions.Sessions.write", _fail)
+        assert at("1*5000*1") == "END Your payment is being processed."
+    assert Transaction.select().count() == 1
+    assert at("", session="ATUid_2").startswith("CON Your payment is being processed.")
+
+
+def test_a_channel_over_its_limit_still_answers_with_a_screen(settings: Settings, shop: Shop) -> None:
+    narrow = build_services(replace(settings, channel_limit_per_minute=60))
+    web = create_app(narrow).test_client()
+    screens = [web.post(shop.channel.gateway_path, data={"sessionId": "x"}).text for _ in range(60)]
+    form = {"sessionId": "ATUid_1", "phoneNumber": PHONE, "serviceCode": CODE, "text": ""}
+    assert (
+        web.post(shop.channel.gateway_path, data=form).text
+        == screens[0]
+        == "END Sorry, this did not work. Please try again later."
+    )
+    narrow.limiter.clear("channel", shop.channel.channel_id)
+    assert web.post(shop.channel.gateway_path, data=form).text.startswith("CON Welcome")
+    narrow.limiter.close()
+
+
+def _fail(*_: Any, **__: Any) -> Any:
+    raise ValueError(f"the entry was {VOUCHER}")
