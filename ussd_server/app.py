@@ -27,6 +27,7 @@ from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.house import Services
+from ussd_server.loop import elsewhere
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.rpc.logs import logger, trace_of
 from ussd_server.rpc.status import Code, ServiceError
@@ -76,7 +77,7 @@ class _Application(Flask):
         exchange = Exchange(self._house, environ)
         way, values = self._find_way(environ)
         if way is None:
-            return super().wsgi_app(environ, start_response)
+            return elsewhere(super().wsgi_app, environ, start_response)
         try:
             given = way.answer(exchange, **dict(zip(way.variables, values, strict=True)))
         except Exception as error:

@@ -29,6 +29,8 @@ backlog = 2048
 
 # A request may wait 25 s for its payment; a stop lets it finish.
 graceful_timeout = 30
+# Answers are collected before they are sent.
+sendfile = False
 # This bounds a worker that hangs as a whole, never a single request.
 timeout = 60
 # Longer than a proxy keeps its side open, so that it is never this side that closes under a request.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from functools import wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Headers = Iterable[tuple[str, str]]
 
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
-_present = threading.local()
+_present: ContextVar[Exchange] = ContextVar("exchange")
 
 
 class Answer(NamedTuple):
@@ -52,7 +52,7 @@ class Exchange:
     __slots__ = ("_began", "client_id", "code", "headers", "house", "request", "request_id")
 
     def __init__(self, house: Services, environ: dict[str, Any]) -> None:
-        """Begin the exchange of this thread's next call."""
+        """Begin the exchange of the next call of this thread, or greenlet."""
         self._began = time.perf_counter()
         self.house = house
         self.request = Request(environ)
@@ -61,7 +61,7 @@ class Exchange:
         self.client_id: str | None = None
         self.code = "OK"
         now_about(request_id=self.request_id)
-        _present.exchange = self
+        _present.set(self)
 
     @property
     def address(self) -> str:
@@ -97,9 +97,8 @@ def on_exchange(answer: Callable[..., Answer]) -> Callable[..., Response]:
 
 
 def present_exchange() -> Exchange:
-    """The exchange of the call that this thread answers."""
-    exchange: Exchange = _present.exchange
-    return exchange
+    """The exchange of the call that is answered here."""
+    return _present.get()
 
 
 def services() -> Services:

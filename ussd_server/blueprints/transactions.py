@@ -31,7 +31,8 @@ transactions = Doorway("transactions", by_key)
 @transactions.call(
     "POST", "/api/transactions", needs="transactions:write", idempotent=True,
     takes=CreateTransactionBody, query=WaitQuery, makes=CreateTransaction, gives=TransactionRecord(),
-    refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED), status=201, message="Transaction accepted",
+    refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED), status=201,
+    message="Transaction accepted", waits=False,
 )  # fmt: skip
 def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""

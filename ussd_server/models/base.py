@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import psycopg
 import uuid_utils
+from greenlet import getcurrent
 from peewee import (
     BigIntegerField,
     DatabaseProxy,
@@ -24,10 +25,15 @@ from peewee import (
     PostgresqlDatabase,
     Psycopg3Adapter,
     TextField,
+    _ConnectionState,
     fn,
 )
 from playhouse.pool import MaxConnectionsExceeded, PooledPostgresqlDatabase, PooledSqliteDatabase
 from psycopg.types.string import TextLoader
+
+from ussd_server.loop import Loop, elsewhere, present_loop
+
+Result = TypeVar("Result")
 
 database = DatabaseProxy()
 
@@ -54,13 +60,29 @@ class _Connection(psycopg.Connection[Any]):
     answer_seconds: float | None = _ANSWER_SECONDS
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        seconds = self.answer_seconds if timeout is None else timeout
+        loop = present_loop()
         try:
-            return super().wait(gen, interval, self.answer_seconds if timeout is None else timeout)
+            if loop is None or seconds is None:
+                return super().wait(gen, interval, seconds)
+            return _wait_on(loop, gen, self.fileno(), seconds)
         except psycopg.OperationalError as error:
             # What the server says carries a state. Without one nobody knows how far the statement came.
             if error.sqlstate is None:
                 self.close()
             raise
+
+
+def _wait_on(loop: Loop, gen: Any, fileno: int, seconds: float) -> Any:
+    """Do what psycopg's own wait does, without holding up other calls."""
+    ends_at = time.monotonic() + seconds
+    try:
+        awaited = next(gen)
+        while loop.wait_for_file(fileno, awaited, ends_at - time.monotonic()):
+            awaited = gen.send(awaited)
+    except StopIteration as end:
+        return end.value
+    raise psycopg.OperationalError("the server did not answer in time")
 
 
 class _Adapter(Psycopg3Adapter):
@@ -89,6 +111,28 @@ class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
     """PostgreSQL through psycopg 3, without the query that Peewee's pool sends at every check-out."""
 
     psycopg3_adapter = _Adapter
+
+    @cached_property
+    def _state_name(self) -> str:
+        return f"connection to {id(self)}"
+
+    @property
+    def _state(self) -> Any:
+        """The connection of the present thread or, on a loop, of the present call."""
+        states = getcurrent().__dict__
+        state = states.get(self._state_name)
+        if state is None:
+            state = states[self._state_name] = _ConnectionState()
+        return state
+
+    @_state.setter
+    def _state(self, _: Any) -> None:
+        """Peewee's own state is that of the thread."""
+
+    @property
+    def has_idle_connection(self) -> bool:
+        """Whether a connection can be taken without making one."""
+        return bool(self._connections)
 
     def _is_closed(self, conn: Any) -> bool:
         # A connection that died unnoticed fails its next statement once; the call answers 503 and the pool is emptied.
@@ -160,8 +204,25 @@ def unhurried() -> Iterator[None]:
 
 def release_connection() -> None:
     """Give this thread's connection back to the pool, if it took one."""
-    if not database.is_closed():
+    if database.obj is not None and not database.is_closed():
         database.close()
+
+
+def asking(work: Callable[..., Result], *given: Any, **named: Any) -> Result:
+    """Do work that asks the database, without holding up other calls.
+
+    On a loop the call waits for PostgreSQL by itself, on a connection that is there. A thread makes new ones, and asks
+    SQLite, which is waited for by computing.
+    """
+    loop = present_loop()
+    if loop is None:
+        return work(*given, **named)
+    if not (is_postgres() and database.has_idle_connection):
+        return elsewhere(work, *given, **named)
+    try:
+        return work(*given, **named)
+    finally:
+        release_connection()
 
 
 def close_connections() -> None:

@@ -6,7 +6,7 @@ import re
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -20,8 +20,11 @@ from redis.exceptions import RedisClusterException, ResponseError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
+from ussd_server.loop import together
+
 RedisClient = Redis | RedisCluster
 Answer = TypeVar("Answer")
+Command = tuple[str | int, ...]
 
 # The process, and its history of writes: every promotion begins a new one.
 _IDENTITIES = (
@@ -126,27 +129,48 @@ class Line(threading.local):
     def ask(self, *command: str | int, within_run: str | None = None) -> Any:
         """Send one command and give its answer; None, and nothing is sent, in another than the server run asked for.
 
-        Raises one of `REDIS_TROUBLE`.
+        Calls of one loop that ask at the same time share a trip. Raises one of `REDIS_TROUBLE`.
         """
+        return together(self._ask_all, (command, within_run))
+
+    def _ask_all(self, asked: Sequence[tuple[Command, str | None]]) -> list[Any]:
+        """The answers to commands in their order: what was raised where an answer is missing."""
         client = self._client()
         if isinstance(client, RedisCluster):
-            return None if within_run else client.execute_command(*command)  # type: ignore[no-untyped-call]
+            return [None if run else _ask_cluster(client, command) for command, run in asked]
+        answers: list[Any] = []
+        is_fresh = False
+        try:
+            while len(answers) < len(asked):
+                is_fresh = self._stand(client)
+                self._ask_the_rest(asked[len(answers) :], answers, is_fresh)
+        except REDIS_TROUBLE as trouble:
+            answers += [trouble] * (len(asked) - len(answers))
+        return answers
+
+    def _ask_the_rest(self, asked: Sequence[tuple[Command, str | None]], answers: list[Any], is_fresh: bool) -> None:
+        """One trip. It ends early, without an error, when the connection turns out to have been closed while idle."""
+        is_sent = [run is None or run == self._server_run for _, run in asked]
         # The library's own way through its packer takes as long as the server.
-        packed = pack_command(command)  # type: ignore[arg-type]
-        while True:
-            is_fresh = self._stand(client)
-            if within_run is not None and within_run != self._server_run:
-                if not is_fresh:
-                    # A server begins a new history without closing connections, too: let it be asked again.
-                    self._connection.disconnect()
-                return None
-            try:
-                self._connection.send_packed_command([packed], check_health=False)
-                return self._connection.read_response()
-            except ConnectionLostError as lost:
-                # The server closes connections that lie idle; one that is silent must not be asked twice.
-                if is_fresh or isinstance(lost.__context__, BlockingIOError):
-                    raise
+        packed = [pack_command(command) for (command, _), sent in zip(asked, is_sent, strict=True) if sent]  # type: ignore[arg-type]
+        try:
+            if packed:
+                self._connection.send_packed_command([b"".join(packed)], check_health=False)
+            answers.extend(self._read_answer() if sent else None for sent in is_sent)
+        except ConnectionLostError as lost:
+            # The server closes connections that lie idle; one that is silent must not be asked twice.
+            if is_fresh or isinstance(lost.__context__, BlockingIOError):
+                raise
+            return
+        if not (all(is_sent) or is_fresh):
+            # A server begins a new history without closing connections, too: let it be asked again.
+            self._connection.disconnect()
+
+    def _read_answer(self) -> Any:
+        try:
+            return self._connection.read_response()
+        except ResponseError as refusal:
+            return refusal
 
     def server_run(self) -> str:
         """What tells this run of the server, and this reign of it as a master, from every other.
@@ -185,6 +209,13 @@ class Line(threading.local):
                 return ""
             found += identity.findall(told if isinstance(told, bytes) else told.encode())
         return b"/".join(found).decode() if len(found) == len(_IDENTITIES) else ""
+
+
+def _ask_cluster(client: RedisCluster, command: Command) -> Any:
+    try:
+        return client.execute_command(*command)  # type: ignore[no-untyped-call]
+    except REDIS_TROUBLE as trouble:
+        return trouble
 
 
 def _let_the_kernel_wait(connection: Any) -> None:

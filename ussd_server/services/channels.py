@@ -7,7 +7,7 @@ import secrets
 
 from ussd_server.adapters.gateways import ADAPTERS
 from ussd_server.messages.channels import AssignCode, ChannelOfCall, ChannelView, CodeView, CreateChannel
-from ussd_server.models.base import is_id, new_id
+from ussd_server.models.base import asking, is_id, new_id
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, Menu, ServiceCode
 from ussd_server.rpc.clock import Clock
@@ -75,7 +75,7 @@ class ChannelService:
         """
         path = (adapter, self._vault.path_digests(secret)[-1])
         if path not in self._identified:
-            self._identified[path] = self.identify(adapter, secret)
+            self._identified[path] = asking(self.identify, adapter, secret)
         return self._identified[path]
 
     def identify(self, adapter: str, secret: str) -> ChannelOfCall:

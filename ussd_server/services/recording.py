@@ -13,8 +13,8 @@ from peewee import IntegrityError, Query
 
 from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import Recorded, Source, TransactionStatus, TransactionType
-from ussd_server.models.base import database, is_postgres, new_id, unit_of_work, values_of
-from ussd_server.models.group_commit import GroupCommit
+from ussd_server.models.base import asking, database, is_postgres, new_id, unit_of_work, values_of
+from ussd_server.models.gathering import Gathering
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.recording import AnotherFeeError, Batch, OverdraftError, merged, write_batch
 from ussd_server.models.transactions import Transaction
@@ -60,7 +60,7 @@ class Recorder:
         self._wake_worker = wake_worker
         self._fees = FeeBook()
         # While one group waits for the disk another can be worked on; SQLite has one writer.
-        self._together = GroupCommit(_write_together, at_once=2 if is_postgres() else 1)
+        self._together = Gathering(_write_together, at_once=2 if is_postgres() else 1)
 
     def once(self, names: Names, digest: str, record: Callable[[], Transaction]) -> Recorded:
         """What `record` records, or what was recorded under one of the names before.
@@ -74,7 +74,7 @@ class Recorder:
             except AnotherFeeError:
                 continue
             except (ServiceError, IntegrityError) as refusal:
-                if (known := _recorded_under(names, digest)) is not None:
+                if (known := asking(_recorded_under, names, digest)) is not None:
                     return known
                 if isinstance(refusal, IntegrityError):
                     raise AssertionError("a constraint refused a transaction that has no twin") from refusal
@@ -113,11 +113,9 @@ class Recorder:
         written: Sequence[Batch] = [batch_of(draft, legs, source)]
         try:
             if guard is None:
-                written = self._together.commit(written[0])
+                written = self._together.do(written[0])
             else:
-                with unit_of_work():
-                    guard()
-                    write_batch(written[0])
+                asking(_write_guarded, written[0], guard)
         except OverdraftError:
             raise ServiceError(Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction") from None
         except AnotherFeeError:
@@ -127,6 +125,12 @@ class Recorder:
         if any("provider" in row for batch in written for row in batch.transactions):
             self._wake_worker()
         return draft.row
+
+
+def _write_guarded(batch: Batch, guard: Callable[[], None]) -> None:
+    with unit_of_work():
+        guard()
+        write_batch(batch)
 
 
 def hold_of(row: Transaction) -> list[Leg]:

@@ -15,7 +15,7 @@ from ussd_server.menus.turns import AnsweredText, Digest
 from ussd_server.messages.gateways import Action
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.base import for_update, is_postgres, iso_milliseconds, new_id, unit_of_work
-from ussd_server.models.group_commit import GroupCommit
+from ussd_server.models.gathering import Gathering
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.stepping import Proof, StepWrite, write_steps
 from ussd_server.models.ussd import UssdSession
@@ -72,7 +72,7 @@ class Sessions:
         self._idle = timedelta(seconds=idle_seconds)
         self._life = timedelta(seconds=life_seconds)
         # While one group waits for the disk another can be worked on; SQLite has one writer.
-        self._together = GroupCommit(write_steps, at_once=2 if is_postgres() else 1)
+        self._together = Gathering(write_steps, at_once=2 if is_postgres() else 1)
 
     def is_over(self, row: UssdSession) -> bool:
         """Whether a session has ended or its time is up."""
@@ -132,7 +132,7 @@ class Sessions:
         step = StepWrite(row, proof, row.turn, row.working_token, language=turn.language_chosen)
         self._take(row, turn, arrived, transaction_id)
         step.event = _end_of(row)
-        self._together.commit(step)
+        self._together.do(step)
         return step.is_written
 
     def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
@@ -183,7 +183,7 @@ class Sessions:
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
         step = StepWrite(row, Proof.NEW, event=_end_of(row), language=language_chosen)
         if row.key_id is None:
-            self._together.commit(step)
+            self._together.do(step)
             return step.is_written
         with unit_of_work():
             # The key may have been deleted after the door had let the call through, and its sessions have been ended.

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from threading import BoundedSemaphore
 
 from ussd_server.adapters.addresses import AddressGuard
+from ussd_server.loop import elsewhere
 from ussd_server.messages.transactions import (
     MAIN_ACCOUNT,
     CreateDeposit,
@@ -76,7 +77,9 @@ class TransactionService:
         recorded = self._recorder.once(names, digest, lambda: self._record(wish, call, digest))
         if not wish.wait:
             return recorded
-        row = self._watch(recorded.transaction.transaction_id, wish.wait, lambda row: row.completed_at is not None)
+        row = elsewhere(
+            self._watch, recorded.transaction.transaction_id, wish.wait, lambda row: row.completed_at is not None
+        )
         failure = failure_of(row)
         if failure is not None and not recorded.replayed:
             raise ServiceError(
@@ -147,7 +150,7 @@ class TransactionService:
 
     def _record(self, wish: CreateTransaction, call: CallContext, digest: str) -> Transaction:
         if wish.callback_url is not None:
-            require_callable(self._guard, "callback_url", wish.callback_url)
+            elsewhere(require_callable, self._guard, "callback_url", wish.callback_url)
         is_transfer = wish.type is TransactionType.TRANSFER
         provider = None
         if not is_transfer:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from peewee import IntegrityError, OperationalError
 
 from tests.eventually import eventually
-from ussd_server.models.group_commit import GroupCommit
+from ussd_server.models.gathering import Gathering
 
 PATIENCE_SECONDS = 30
 
@@ -77,15 +77,15 @@ def deadlocks(group: Sequence[str]) -> BaseException | None:
 Outcomes = dict[str, Future[Sequence[str]]]
 
 
-def queue_up(book: Book, together: GroupCommit[str], first: str, others: Sequence[str]) -> Outcomes:
+def queue_up(book: Book, together: Gathering[str], first: str, others: Sequence[str]) -> Outcomes:
     """`first` writes, and is held up until all the others stand in line behind it."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(len(others) + 1))
         stack.enter_context(book.held_up())
-        outcomes = {first: pool.submit(together.commit, first)}
+        outcomes = {first: pool.submit(together.do, first)}
         assert book.entered.acquire(timeout=PATIENCE_SECONDS)
         for number, item in enumerate(others, 1):
-            outcomes[item] = pool.submit(together.commit, item)
+            outcomes[item] = pool.submit(together.do, item)
             eventually(lambda number=number: len(together._line) == number)
     return outcomes
 
@@ -95,13 +95,13 @@ def outcome(future: Future[Sequence[str]]) -> BaseException | None:
 
 
 def test_one_who_finds_nobody_writing_writes_at_once(book: Book) -> None:
-    together = GroupCommit(book.write)
-    assert [together.commit(item) for item in "ab"] == [["a"], ["b"]]
+    together = Gathering(book.write)
+    assert [together.do(item) for item in "ab"] == [["a"], ["b"]]
     assert book.groups == [["a"], ["b"]]
 
 
 def test_those_who_come_while_another_writes_are_written_together(book: Book) -> None:
-    outcomes = queue_up(book, GroupCommit(book.write), "first", ["a", "b", "c"])
+    outcomes = queue_up(book, Gathering(book.write), "first", ["a", "b", "c"])
     assert [outcome(each) for each in outcomes.values()] == [None] * 4
     assert book.groups == [["first"], ["a", "b", "c"]]
     wrote = [list(each.result()) for each in outcomes.values()]
@@ -109,14 +109,14 @@ def test_those_who_come_while_another_writes_are_written_together(book: Book) ->
 
 
 def test_as_many_groups_are_under_way_as_may_be(book: Book) -> None:
-    together = GroupCommit(book.write, at_once=2)
+    together = Gathering(book.write, at_once=2)
     with ThreadPoolExecutor(4) as pool:
         with book.held_up():
-            outcomes = [pool.submit(together.commit, item) for item in "ab"]
+            outcomes = [pool.submit(together.do, item) for item in "ab"]
             for _ in outcomes:
                 assert book.entered.acquire(timeout=PATIENCE_SECONDS)
             for number, item in enumerate("cd", 1):
-                outcomes.append(pool.submit(together.commit, item))
+                outcomes.append(pool.submit(together.do, item))
                 while len(together._line) < number:
                     pass
         assert [outcome(each) for each in outcomes] == [None] * 4
@@ -126,14 +126,14 @@ def test_as_many_groups_are_under_way_as_may_be(book: Book) -> None:
 
 
 def test_a_group_is_never_larger_than_it_may_be(book: Book) -> None:
-    outcomes = queue_up(book, GroupCommit(book.write, most=2), "first", ["a", "b", "c", "d", "e"])
+    outcomes = queue_up(book, Gathering(book.write, most=2), "first", ["a", "b", "c", "d", "e"])
     assert {outcome(each) for each in outcomes.values()} == {None}
     assert book.groups == [["first"], ["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_what_is_wrong_with_one_harms_no_other_and_is_told_to_nobody_else(book: Book) -> None:
     book.trouble = refuses("bad", "worse")
-    outcomes = queue_up(book, GroupCommit(book.write), "first", ["a", "bad", "b", "worse"])
+    outcomes = queue_up(book, Gathering(book.write), "first", ["a", "bad", "b", "worse"])
     told = {item: outcome(each) for item, each in outcomes.items()}
     assert {item for item, trouble in told.items() if trouble is None} == {"first", "a", "b"}
     assert [(type(told[item]), told[item].args) for item in ("bad", "worse")] == [
@@ -144,24 +144,24 @@ def test_what_is_wrong_with_one_harms_no_other_and_is_told_to_nobody_else(book: 
 
 def test_a_group_that_the_database_rolled_back_is_written_one_by_one(book: Book) -> None:
     book.trouble = deadlocks
-    outcomes = queue_up(book, GroupCommit(book.write), "first", ["a", "b"])
+    outcomes = queue_up(book, Gathering(book.write), "first", ["a", "b"])
     assert {outcome(each) for each in outcomes.values()} == {None}
     assert sorted(book.written) == ["a", "b", "first"]
 
 
 def test_a_database_that_goes_away_is_told_to_all_who_wait_for_it_and_to_nobody_after_them(book: Book) -> None:
-    together = GroupCommit(book.write)
+    together = Gathering(book.write)
     book.trouble = lambda group: OperationalError("the connection is lost")
     outcomes = queue_up(book, together, "first", ["a", "b"])
     assert [type(outcome(each)) for each in outcomes.values()] == [OperationalError] * 3
     assert book.tried == [["first"]], "those in line would only wait for the same"
     book.trouble = lambda group: None
-    together.commit("later")
+    together.do("later")
     assert book.written == ["later"]
 
 
 def test_a_group_lost_on_its_way_is_called_neither_committed_nor_refused(book: Book) -> None:
-    together = GroupCommit(book.write)
+    together = Gathering(book.write)
     book.trouble = lambda group: OperationalError("the connection is lost") if "a" in group else None
     outcomes = queue_up(book, together, "first", ["a", "b"])
     assert outcome(outcomes["first"]) is None
@@ -170,14 +170,14 @@ def test_a_group_lost_on_its_way_is_called_neither_committed_nor_refused(book: B
 
 
 def test_a_leader_that_is_ended_leaves_nobody_waiting(book: Book) -> None:
-    together = GroupCommit(book.write)
+    together = Gathering(book.write)
     book.trouble = lambda group: EndOfProcessError() if "a" in group else None
     outcomes = queue_up(book, together, "first", ["a", "b", "c"])
     assert outcome(outcomes["first"]) is None
     assert [type(outcome(outcomes[item])) for item in "abc"] == [
         EndOfProcessError, OperationalError, OperationalError,
     ]  # fmt: skip
-    together.commit("later")
+    together.do("later")
     assert book.written == ["first", "later"]
 
 
@@ -197,10 +197,10 @@ def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
         return refuses(*(item for item in group if item.endswith("refused")))(group)
 
     book.trouble = trouble
-    together = GroupCommit(book.write, most, at_once)
+    together = Gathering(book.write, most, at_once)
     items = [f"{number} {fate}" for number, fate in enumerate(each)]
     with ThreadPoolExecutor(threads) as pool:
-        outcomes = {item: pool.submit(together.commit, item) for item in items}
+        outcomes = {item: pool.submit(together.do, item) for item in items}
     for item, future in outcomes.items():
         told, times = outcome(future), book.written.count(item)
         if told is None:
