@@ -33,11 +33,13 @@ class Program(NamedTuple):
 
 
 _HOME = "benchmarks.peers"
+# What waits for databases needs gunicorn's own threads.
+_THREADS = "gthread"
 PEERS = {
-    "flask": Program(f"{_HOME}.flask_peer", "app:app"),
-    "flask minute": Program(f"{_HOME}.flask_peer", "app:app", settings={"PEER_NOTE_SECONDS": "60"}),
+    "flask": Program(f"{_HOME}.flask_peer", "app:app", _THREADS),
+    "flask minute": Program(f"{_HOME}.flask_peer", "app:app", _THREADS, {"PEER_NOTE_SECONDS": "60"}),
     "fastapi": Program(f"{_HOME}.fastapi_peer", "app:app", "uvicorn_worker.UvicornWorker"),
-    "django": Program(f"{_HOME}.django_peer", "app:application"),
+    "django": Program(f"{_HOME}.django_peer", "app:application", _THREADS),
 }
 
 
