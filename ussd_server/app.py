@@ -27,7 +27,7 @@ from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.house import Services
-from ussd_server.loop import elsewhere
+from ussd_server.loop import elsewhere, present_loop
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.rpc.logs import logger, trace_of
 from ussd_server.rpc.status import Code, ServiceError
@@ -83,7 +83,8 @@ class _Application(Flask):
         except Exception as error:
             given = refusal(_refusal_of(error), exchange)
         finally:
-            release_connection()
+            if present_loop() is None:  # on a loop, whoever took a connection gave it back
+                release_connection()
         headers = [("Content-Type", given.content_type), ("Content-Length", str(len(given.body)))]
         start_response(given.status_line, [*headers, *given.headers, *exchange.end(way.endpoint, given.status)])
         return [given.body]

@@ -12,6 +12,7 @@ from typing import Any
 from marshmallow import Schema, ValidationError
 from werkzeug.wrappers import Request
 
+from ussd_server.blueprints.exchange import Exchange
 from ussd_server.rpc.status import Code, ServiceError
 
 MAX_BODY_BYTES = 64 * 1024
@@ -27,8 +28,6 @@ def read_body(request: Request) -> bytes:
 
     The stream is read here and not by Flask's own limit, which cuts a chunked body silently behind gunicorn.
     """
-    if request.environ.get("CONTENT_LENGTH", "") in ("", "0") and "HTTP_TRANSFER_ENCODING" not in request.environ:
-        return b""
     if request.content_length is not None and request.content_length > MAX_BODY_BYTES:
         raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
     try:
@@ -76,10 +75,11 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
     return document
 
 
-def load_query(schema: Schema, request: Request) -> dict[str, Any]:
+def load_query(schema: Schema, exchange: Exchange) -> dict[str, Any]:
     """The checked query; INVALID_REQUEST for a parameter that stands twice."""
-    if not request.query_string:
+    if not exchange.environ.get("QUERY_STRING"):
         return dict(_loaded_from_nothing(schema))
+    request = exchange.request
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:
         raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Stands twice.")
@@ -100,9 +100,9 @@ def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
     return loaded
 
 
-def read_idempotency_key(request: Request) -> str | None:
+def read_idempotency_key(exchange: Exchange) -> str | None:
     """The `Idempotency-Key` header, if there is one; INVALID_REQUEST unless it is 1 to 255 printable characters."""
-    given: str | None = request.environ.get("HTTP_IDEMPOTENCY_KEY")
+    given: str | None = exchange.environ.get("HTTP_IDEMPOTENCY_KEY")
     if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
         raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
     return given

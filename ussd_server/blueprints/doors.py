@@ -7,8 +7,7 @@ document is made from the same statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -137,7 +136,7 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
 
 def by_key(exchange: Exchange) -> Caller:
     """The door of client programs: `x-api-key` and `x-api-secret`."""
-    given = exchange.request.environ.get
+    given = exchange.environ.get
     admission = exchange.house.auth.admit_key(given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), exchange.address)
     _obey(admission.verdict, exchange, _RATE_LIMITED)
     return admission.caller
@@ -158,7 +157,7 @@ def by_anybody(_: Exchange) -> Caller:
 
 def answer(route: Route, exchange: Exchange, variables: Mapping[str, str]) -> Answer:
     """Let a call through the checks to its view. Raises ServiceError where one refuses it."""
-    body = read_body(exchange.request)
+    body = read_body(exchange.request) if exchange.has_body else b""
     caller = route.door(exchange)
     exchange.client_id = caller.client_id
     call = CallContext(caller, exchange.request_id, exchange.address)
@@ -190,25 +189,20 @@ def refusal(error: ServiceError, exchange: Exchange) -> Answer:
 def _message(route: Route, exchange: Exchange, body: bytes, variables: Mapping[str, str]) -> Any:
     """The message that a call stands for, None for a route that takes nothing."""
     parts: dict[str, Any] = dict(variables)
-    with _one_sentence("Invalid query parameters", exchange):
-        parts |= load_query(route.query, exchange.request)
-    if route.takes is not None:
-        with _one_sentence("Invalid request body", exchange):
-            parts |= load(route.takes, parse_object(exchange.request, body))
-    if route.idempotent:
-        parts["idempotency_key"] = read_idempotency_key(exchange.request)
-    return None if route.makes is None else route.makes(**parts)
-
-
-@contextmanager
-def _one_sentence(sentence: str, exchange: Exchange) -> Iterator[None]:
-    """Management paths have one sentence for everything that can be wrong with a body or a query (wire contract 2)."""
+    part = "query parameters"
     try:
-        yield
+        parts |= load_query(route.query, exchange)
+        part = "request body"
+        if route.takes is not None:
+            parts |= load(route.takes, parse_object(exchange.request, body))
     except ServiceError as error:
+        # Management paths have one sentence for everything that can be wrong with a body or a query (wire contract 2).
         if exchange.is_management and error.code.http_status == 400:
-            raise ServiceError(Code.INVALID_REQUEST, sentence) from None
+            raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}") from None
         raise
+    if route.idempotent:
+        parts["idempotency_key"] = read_idempotency_key(exchange)
+    return None if route.makes is None else route.makes(**parts)
 
 
 def _obey(verdict: Verdict, exchange: Exchange, sentence: str) -> None:

@@ -49,13 +49,18 @@ class Answer(NamedTuple):
 class Exchange:
     """One call. Doors and refusals leave here what its answer and its log line need."""
 
-    __slots__ = ("_began", "client_id", "code", "headers", "house", "request", "request_id")
+    __slots__ = (
+        "_began", "_request", "client_id", "code", "environ", "headers", "house", "is_management", "request_id",
+    )  # fmt: skip
 
     def __init__(self, house: Services, environ: dict[str, Any]) -> None:
         """Begin the exchange of the next call of this thread, or greenlet."""
         self._began = time.perf_counter()
         self.house = house
-        self.request = Request(environ)
+        self.environ = environ
+        self._request: Request | None = None
+        # Whether the call is one of the key-management endpoints.
+        self.is_management = is_management("/" + environ["PATH_INFO"].lstrip("/"))
         self.request_id = request_id_from(environ.get("HTTP_X_REQUEST_ID"))
         self.headers: dict[str, str] = {}
         self.client_id: str | None = None
@@ -66,12 +71,20 @@ class Exchange:
     @property
     def address(self) -> str:
         """Where the call comes from, empty when nobody knows."""
-        return self.request.remote_addr or ""
+        return self.environ.get("REMOTE_ADDR") or ""
 
     @property
-    def is_management(self) -> bool:
-        """Whether the call is one of the key-management endpoints."""
-        return is_management(self.request.path)
+    def has_body(self) -> bool:
+        """Whether something comes with the call."""
+        announced = self.environ.get("CONTENT_LENGTH", "")
+        return announced not in ("", "0") or "HTTP_TRANSFER_ENCODING" in self.environ
+
+    @property
+    def request(self) -> Request:
+        """The call as werkzeug reads it; half of the calls need no such reading."""
+        if self._request is None:
+            self._request = Request(self.environ)
+        return self._request
 
     def end(self, endpoint: str, status: int) -> Headers:
         """Log and count the call; gives the headers that every answer carries. `endpoint` is the route's name."""

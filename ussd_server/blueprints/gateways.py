@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flask import Blueprint
-from werkzeug.wrappers import Request
 
 from ussd_server.blueprints.bodies import read_body
 from ussd_server.blueprints.doors import speaks
@@ -20,7 +19,7 @@ gateways = Blueprint("gateways", __name__)
 @on_exchange
 def take_step(exchange: Exchange, adapter: str, channel_secret: str) -> Answer:
     """One step of a phone conversation; 404 for a path that is nobody's, else 200 with a screen."""
-    reply = exchange.house.gateways.answer(adapter, channel_secret, _foreign(exchange.request), exchange.request_id)
+    reply = exchange.house.gateways.answer(adapter, channel_secret, _foreign(exchange), exchange.request_id)
     return Answer(200, reply.body, reply.headers.items(), reply.content_type)
 
 
@@ -29,14 +28,15 @@ def take_step(exchange: Exchange, adapter: str, channel_secret: str) -> Answer:
 @on_exchange
 def take_report(exchange: Exchange, adapter: str, channel_secret: str) -> Answer:
     """A phone company's report on a session that ended."""
-    elsewhere(exchange.house.gateways.hear, adapter, channel_secret, _foreign(exchange.request))
+    elsewhere(exchange.house.gateways.hear, adapter, channel_secret, _foreign(exchange))
     return Answer(200, b"", content_type="text/plain; charset=utf-8")
 
 
-def _foreign(request: Request) -> GatewayRequest:
+def _foreign(exchange: Exchange) -> GatewayRequest:
     """What the company sent; a body that is too large or breaks off counts as empty, because a phone needs a screen."""
     try:
-        body = read_body(request)
+        body = read_body(exchange.request) if exchange.has_body else b""
     except ServiceError:
         body = b""
-    return GatewayRequest(request.method, request.query_string, body)
+    environ = exchange.environ
+    return GatewayRequest(environ["REQUEST_METHOD"], environ.get("QUERY_STRING", "").encode("latin1"), body)

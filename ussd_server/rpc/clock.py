@@ -17,14 +17,13 @@ class Clock:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._anchor = (datetime.now(UTC), monotonic())
+        self.anchor(datetime.now(UTC))
 
     def anchor(self, moment: datetime) -> None:
         """Take `moment` as the time of now."""
-        self._anchor = (moment, self._monotonic())
+        self._anchor = (moment.replace(microsecond=moment.microsecond // 1000 * 1000), self._monotonic())
 
     def now(self) -> datetime:
         """The present moment in UTC, whole milliseconds, as rows keep it."""
         base, taken = self._anchor
-        moment = base + timedelta(seconds=self._monotonic() - taken)
-        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+        return base + timedelta(milliseconds=int((self._monotonic() - taken) * 1000))

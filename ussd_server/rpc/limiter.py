@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 
 from limits import RateLimitItem
 
@@ -13,7 +14,7 @@ from ussd_server.rpc.logs import logger
 from ussd_server.rpc.observe import count_unshared_limit, note_redis
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, Circuit, RedisAwayError
 from ussd_server.rpc.sliding_log import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
-from ussd_server.rpc.verdict import MICROSECONDS, Verdict, tightest
+from ussd_server.rpc.verdict import MICROSECONDS, Verdict, frames_of, tightest
 from ussd_server.rpc.versions import Version, Versions
 
 log = logger(__name__)
@@ -128,6 +129,11 @@ def _digest(identity: str) -> str:
     return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+@cache
+def _policy_header(items: tuple[RateLimitItem, ...]) -> str:
+    return ", ".join([f'"{name}";q={limit};w={seconds}' for name, limit, seconds in frames_of(items)])
+
+
 def rate_limit_headers(verdict: Verdict) -> dict[str, str]:
     """The headers that tell a caller where it stands.
 
@@ -137,7 +143,7 @@ def rate_limit_headers(verdict: Verdict) -> dict[str, str]:
     windows = verdict.windows
     tighter = tightest(windows)
     return {
-        "RateLimit-Policy": ", ".join([f'"{each.name}";q={each.limit};w={each.window_seconds}' for each in windows]),
+        "RateLimit-Policy": _policy_header(verdict.items),
         "RateLimit": ", ".join([f'"{each.name}";r={each.remaining};t={each.reset_seconds}' for each in windows]),
         "X-RateLimit-Limit": str(tighter.limit),
         "X-RateLimit-Remaining": str(tighter.remaining),

@@ -9,8 +9,10 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, TextIO
 
 import orjson
@@ -25,13 +27,16 @@ _FIELDS = frozenset({
 })  # fmt: skip
 
 
+_about: ContextVar[Mapping[str, str | None]] = ContextVar("about", default=MappingProxyType({}))
+
+
 def _keep_allowed(_logger: Any, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     return {name: value for name, value in line.items() if name in _FIELDS}
 
 
 structlog.configure(
     processors=[
-        structlog.contextvars.merge_contextvars,
+        lambda _logger, _method, line: {**_about.get(), **line},
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
@@ -131,6 +136,8 @@ class GatheredLines(logging.StreamHandler[TextIO]):
 
 def configure_logs(level: str) -> None:
     """Send our lines from `level` on, and warnings of libraries, to standard error."""
+    # No line of ours says which thread or process it came from.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = GatheredLines()
     # A child would write once more what its parent has not written yet.
     os.register_at_fork(before=handler.flush)
@@ -148,8 +155,7 @@ def log_fatal_errors() -> None:
 
 def now_about(**ids: str | None) -> None:
     """Put ids, and no earlier ones, on every line that this thread logs until the next call of this function."""
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(**ids)
+    _about.set(ids)
 
 
 def trace_of(error: BaseException) -> str:

@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from hiredis import pack_command
@@ -136,13 +136,13 @@ class Line(threading.local):
     def _ask_all(self, asked: Sequence[tuple[Command, str | None]]) -> list[Any]:
         """The answers to commands in their order: what was raised where an answer is missing."""
         client = self._client()
-        if isinstance(client, RedisCluster):
+        if type(client) is RedisCluster:  # a look at the protocols that it keeps would take longer
             return [None if run else _ask_cluster(client, command) for command, run in asked]
         answers: list[Any] = []
         is_fresh = False
         try:
             while len(answers) < len(asked):
-                is_fresh = self._stand(client)
+                is_fresh = self._stand(cast(Redis, client))
                 self._ask_the_rest(asked[len(answers) :], answers, is_fresh)
         except REDIS_TROUBLE as trouble:
             answers += [trouble] * (len(asked) - len(answers))
@@ -179,8 +179,8 @@ class Line(threading.local):
         older than what was written last: it was restored, or promoted.
         """
         client = self._client()
-        if not isinstance(client, RedisCluster):
-            self._stand(client)
+        if type(client) is not RedisCluster:
+            self._stand(cast(Redis, client))
         return self._server_run
 
     def _stand(self, client: Redis) -> bool:

@@ -210,18 +210,18 @@ class SlidingLogRateLimiter(RateLimiter):
 
     def hit_all(self, items: Sequence[RateLimitItem], *identifiers: str, cost: int = 1) -> Verdict:
         """Count `cost` calls against all `items` of the identity, or against none of them."""
-        return Verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items), cost))
+        return Verdict(tuple(items), self.storage.acquire("/".join(identifiers), windows_of(items), cost))
 
     def count_all_under(
         self, version: Version, items: Sequence[RateLimitItem], *identifiers: str, consume: bool
     ) -> Verdict | None:
         """As `hit_all` or `test_all`, in the same trip that proves `version` to be present; None when it is not."""
         reading = self.storage.acquire("/".join(identifiers), windows_of(items), consume=consume, version=version)
-        return Verdict(items, reading) if reading else None
+        return Verdict(tuple(items), reading) if reading else None
 
     def test_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> Verdict:
         """Tell what `hit_all` would answer, and count nothing."""
-        return Verdict(items, self.storage.acquire("/".join(identifiers), windows_of(items), consume=False))
+        return Verdict(tuple(items), self.storage.acquire("/".join(identifiers), windows_of(items), consume=False))
 
     def clear_all(self, *identifiers: str) -> None:
         """Forget the identity's calls that `hit_all` counted."""

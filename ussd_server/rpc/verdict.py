@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from limits import RateLimitItem
@@ -32,7 +33,7 @@ class Verdict:
     Whole seconds are rounded up, so that nobody is told to come back too early.
     """
 
-    items: Sequence[RateLimitItem]
+    items: tuple[RateLimitItem, ...]
     reading: Reading
     fallback: bool = False  # decided by this process alone, by its share of the limits
 
@@ -49,11 +50,14 @@ class Verdict:
     @property
     def windows(self) -> tuple[WindowState, ...]:
         """The windows, in the order of their limits."""
-        left = self.reading[3:]
-        return tuple(
-            WindowState(_window_name(item), item.amount, item.get_expiry(), remaining, _whole_seconds(reset))
-            for item, remaining, reset in zip(self.items, left[::2], left[1::2], strict=True)
-        )
+        left = iter(self.reading[3:])
+        return tuple([WindowState(*frame, next(left), _whole_seconds(next(left))) for frame in frames_of(self.items)])
+
+
+@cache
+def frames_of(items: tuple[RateLimitItem, ...]) -> tuple[tuple[str, int, int], ...]:
+    """What is always the same about the windows of a policy: name, limit and length in seconds."""
+    return tuple((_window_name(item), item.amount, item.get_expiry()) for item in items)
 
 
 def tightest(windows: Iterable[WindowState]) -> WindowState:
