@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import socket
@@ -69,6 +70,10 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]
 
         self._loop = Loop(self.tpool, self.poller, self.method_queue.defer, release_connection)
         self._brought: deque[TConn] = deque()
+        # What is there now stays, and a call makes hundreds of objects: the collector need not look so often.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(10_000, 20, 50)
         super().run()
 
     def enqueue_req(self, conn: TConn) -> None:
