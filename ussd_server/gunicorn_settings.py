@@ -31,7 +31,7 @@ backlog = 2048
 graceful_timeout = 30
 # Answers are collected before they are sent.
 sendfile = False
-# This bounds a worker that hangs as a whole, never a single request.
+# This bounds a worker that hangs as a whole, be it by one call that holds up its loop; never a call that a thread does.
 timeout = 60
 # Longer than a proxy keeps its side open, so that it is never this side that closes under a request.
 keepalive = 75

@@ -43,7 +43,7 @@ def serve(
 ) -> Iterator[Web]:
     """Serve an application under the service's own gunicorn settings until the block ends.
 
-    `worker_class` replaces the service's own for an application that is not WSGI.
+    `worker_class` replaces the service's own for an application that is not WSGI or waits for databases by itself.
     """
     port = free_port()
     options = [] if worker_class is None else ["-k", worker_class]
