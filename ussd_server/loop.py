@@ -33,23 +33,28 @@ class Loop:
     def __init__(
         self,
         threads: Executor,
+        reserve: Executor,
         selector: BaseSelector,
         call_soon: Callable[[Callable[[], object]], object],
         after_work: Callable[[], None],
     ) -> None:
-        """`threads` do what would hold up the loop, and call `after_work`, which must not raise, when it is done.
+        """`threads` do what would hold up the loop, and may all be waiting for one of its calls.
+
+        `reserve` does what waits for no call, so that it is done even then. Both call `after_work`, which must not
+        raise, when something is done.
 
         Whoever runs the turns calls the data of what is ready in `selector`, with the file as its argument, and what
         `call_soon`, from any thread, was given.
         """
         self._threads = threads
+        self._reserve = reserve
         self._selector = selector
         self._call_soon = call_soon
         self._after_work = after_work
         self._root = getcurrent()
         self._asked: dict[Ask[Any], list[tuple[greenlet, Any]]] = {}
         self._last: list[greenlet] = []
-        self._work: list[tuple[greenlet, Context, Callable[[], Any]]] = []
+        self._work: list[tuple[Executor, greenlet, Context, Callable[[], Any]]] = []
         self._told: deque[tuple[greenlet, Future[Any]]] = deque()
         self._is_called = False
         self._patience: dict[int, float] = {}
@@ -74,8 +79,8 @@ class Loop:
                     caller.switch()
         # Only now: threads that begin earlier would take the interpreter from those who are still in the middle.
         work, self._work = self._work, []
-        for caller, context, each in work:
-            future = self._threads.submit(context.run, self._do, each)
+        for threads, caller, context, each in work:
+            future = threads.submit(context.run, self._do, each)
             future.add_done_callback(partial(self._go_on_soon, caller))
 
     def wait_for_answer(self, ask: Ask[Question], question: Question) -> Any:
@@ -88,9 +93,10 @@ class Loop:
         self._last.append(getcurrent())
         self._root.switch()
 
-    def wait_for_thread(self, work: Callable[[], Result]) -> Result:
-        """Let the present call wait while a thread does `work`."""
-        self._work.append((getcurrent(), copy_context(), work))
+    def wait_for_thread(self, work: Callable[[], Result], *, waits_for_nobody: bool = False) -> Result:
+        """Let the present call wait while a thread does `work`, one of the reserve if that `waits_for_nobody`."""
+        threads = self._reserve if waits_for_nobody else self._threads
+        self._work.append((threads, getcurrent(), copy_context(), work))
         future: Future[Result] = self._root.switch()
         return future.result()
 
@@ -102,8 +108,8 @@ class Loop:
 
     def wait_for_file(self, fileno: int, events: int, seconds: float) -> bool:
         """Let the present call wait until a file can be read (1), written (2) or either (3); False after `seconds`."""
-        self._patience[fileno] = time.monotonic() + seconds
         self._selector.register(fileno, events, partial(self._end_wait, getcurrent(), True))
+        self._patience[fileno] = time.monotonic() + seconds
         is_ready: bool = self._root.switch()
         return is_ready
 

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import partial
@@ -33,6 +34,7 @@ from ussd_server.rpc.status import Code
 _OURS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
 
+_RESERVE_THREADS = 4
 _READ_BYTES = 16 * 1024
 # No call of ours is larger, with its headers; whoever sends more is refused while they send.
 _MOST_BYTES = 128 * 1024
@@ -68,7 +70,8 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]
         from ussd_server.loop import Loop
         from ussd_server.models.base import release_connection
 
-        self._loop = Loop(self.tpool, self.poller, self.method_queue.defer, release_connection)
+        reserve = ThreadPoolExecutor(_RESERVE_THREADS)
+        self._loop = Loop(self.tpool, reserve, self.poller, self.method_queue.defer, release_connection)
         self._brought: deque[TConn] = deque()
         # What is there now stays, and a call makes hundreds of objects: the collector need not look so often.
         gc.collect()

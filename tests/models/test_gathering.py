@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,6 +16,9 @@ from hypothesis import strategies as st
 from peewee import IntegrityError, OperationalError
 
 from tests.eventually import eventually
+from tests.turns import taking_turns
+from ussd_server.loop import elsewhere
+from ussd_server.models.base import open_database
 from ussd_server.models.gathering import Gathering
 
 PATIENCE_SECONDS = 30
@@ -213,3 +218,21 @@ def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
     if "lost" not in each:
         assert sorted(book.written) == sorted(item for item in items if item.endswith("good"))
     assert (together._leaders, len(together._line)) == (0, 0)
+
+
+@pytest.mark.timeout(60)
+def test_a_leader_on_a_loop_is_not_stopped_by_threads_that_all_wait_for_it(book: Book, tmp_path: Path) -> None:
+    open_database(f"sqlite:///{tmp_path / 'any.db'}", 4)
+    together = Gathering(book.write)
+    with taking_turns(threads=2) as turns:
+        with book.held_up():
+            first = turns.begin(lambda: together.do("first"))
+            turns.loop.end_turn()
+            assert book.entered.acquire(timeout=PATIENCE_SECONDS)
+            leader = turns.begin(lambda: together.do("leader"))
+            followers = [turns.begin(partial(elsewhere, together.do, item)) for item in "ab"]
+            turns.run_until(lambda: len(together._line) == 3)
+        together._most = 1
+        turns.run_until(lambda: turns.outcomes.keys() >= {first, leader, *followers})
+    assert book.groups[:2] == [["first"], ["leader"]]
+    assert sorted(book.written) == ["a", "b", "first", "leader"]

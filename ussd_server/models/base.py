@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache, partial
+from heapq import heappop
+from itertools import count
+from threading import Lock
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -28,10 +31,17 @@ from peewee import (
     _ConnectionState,
     fn,
 )
-from playhouse.pool import MaxConnectionsExceeded, PooledPostgresqlDatabase, PooledSqliteDatabase
+from playhouse.pool import (
+    MaxConnectionsExceeded,
+    PoolConnection,
+    PooledDatabase,
+    PooledPostgresqlDatabase,
+    PooledSqliteDatabase,
+)
+from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
-from ussd_server.loop import Loop, elsewhere, present_loop
+from ussd_server.loop import Loop, present_loop
 
 Result = TypeVar("Result")
 
@@ -52,6 +62,9 @@ _CONNECT_TIMEOUT_SECONDS = 2
 # A server that froze keeps none of these promises, and the machine it stands on still takes what is sent to it.
 _ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
 _REST_SECONDS = 1
+
+# By which databases that a process opens are told apart.
+_numbers = count()
 
 
 class _Connection(psycopg.Connection[Any]):
@@ -88,7 +101,7 @@ def _wait_on(loop: Loop, gen: Any, fileno: int, seconds: float) -> Any:
 class _Adapter(Psycopg3Adapter):
     """Peewee's way to psycopg 3, with connections of ours.
 
-    The pool connects for one thread at a time. After a server did not answer, those behind are refused at once instead
+    One thread at a time connects. After a server did not answer, those behind are refused at once instead
     of waiting for it one after another.
     """
 
@@ -108,13 +121,18 @@ class _Adapter(Psycopg3Adapter):
 
 
 class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
-    """PostgreSQL through psycopg 3, without the query that Peewee's pool sends at every check-out."""
+    """PostgreSQL through psycopg 3, without the query that Peewee's pool sends at every check-out.
+
+    Nobody who takes a connection that is there, or gives one back, waits for one that is being made.
+    """
 
     psycopg3_adapter = _Adapter
 
-    @cached_property
-    def _state_name(self) -> str:
-        return f"connection to {id(self)}"
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._state_name = f"connection {next(_numbers)}"
+        self._making = Lock()
+        # What Peewee would lock is the state, and each thread and call has its own.
+        super().__init__(*given, thread_safe=False, **named)
 
     @property
     def _state(self) -> Any:
@@ -129,14 +147,40 @@ class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
     def _state(self, _: Any) -> None:
         """Peewee's own state is that of the thread."""
 
-    @property
-    def has_idle_connection(self) -> bool:
-        """Whether a connection can be taken without making one."""
-        return bool(self._connections)
+    def borrow_idle(self) -> bool:
+        """Take a connection that is there; False when there is none."""
+        connection = self._take_idle()
+        if connection is not None:
+            self._state.set_connection(connection)
+        return connection is not None
 
-    def _is_closed(self, conn: Any) -> bool:
-        # A connection that died unnoticed fails its next statement once; the call answers 503 and the pool is emptied.
-        return bool(conn.closed)
+    def _connect(self) -> Any:
+        if (idle := self._take_idle()) is not None:
+            return idle
+        with self._making:
+            with self._pool_lock:
+                if (idle := self._take_idle()) is not None:
+                    return idle
+                if len(self._in_use) >= self._max_connections:
+                    raise MaxConnectionsExceeded("all connections are in use")
+            connection = super(PooledDatabase, self)._connect()
+            with self._pool_lock:
+                self._in_use[id(connection)] = PoolConnection(time.time(), connection, time.time())
+        return connection
+
+    def _take_idle(self) -> Any:
+        with self._pool_lock:
+            while self._connections:
+                made_at, _, connection = heappop(self._connections)
+                # One that died unnoticed fails its next statement once; the call answers 503 and the pool is emptied.
+                if not connection.closed:
+                    self._in_use[id(connection)] = PoolConnection(made_at, connection, time.time())
+                    return connection
+        return None
+
+    def _can_reuse(self, conn: Any) -> bool:
+        # To end what is still under way in a connection would take a trip, and everybody behind would wait for it.
+        return bool(conn.info.transaction_status == TransactionStatus.IDLE)
 
 
 class _Sqlite(PooledSqliteDatabase):  # type: ignore[misc]
@@ -212,13 +256,13 @@ def asking(work: Callable[..., Result], *given: Any, **named: Any) -> Result:
     """Do work that asks the database, without holding up other calls.
 
     On a loop the call waits for PostgreSQL by itself, on a connection that is there. A thread makes new ones, and asks
-    SQLite, which is waited for by computing.
+    SQLite, which is waited for by computing. The work must not wait for another call.
     """
     loop = present_loop()
     if loop is None:
         return work(*given, **named)
-    if not (is_postgres() and database.has_idle_connection):
-        return elsewhere(work, *given, **named)
+    if not (is_postgres() and database.borrow_idle()):
+        return loop.wait_for_thread(partial(work, *given, **named), waits_for_nobody=True)
     try:
         return work(*given, **named)
     finally:
