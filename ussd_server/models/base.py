@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from heapq import heappop
 from itertools import count
 from threading import Lock
@@ -389,8 +389,19 @@ class Table(Model):
 
 def values_of(row: Table) -> dict[str, Any]:
     """The columns of a row that are not null, as the database takes them."""
-    fields = row._meta.fields
-    return {name: fields[name].db_value(value) for name, value in row.__data__.items() if value is not None}
+    converters = _converters(type(row))
+    return {
+        name: converters[name](value) if name in converters else value
+        for name, value in row.__data__.items()
+        if value is not None
+    }
+
+
+@cache
+def _converters(table: type[Table]) -> dict[str, Callable[[Any], Any]]:
+    """How values become what the database takes, for the columns that do not take them as they are."""
+    fields = table._meta.fields.items()
+    return {name: field.db_value for name, field in fields if isinstance(field, MomentField | CentsField | JsonField)}
 
 
 @lru_cache(maxsize=256)

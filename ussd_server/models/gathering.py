@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from peewee import OperationalError
 
-from ussd_server.loop import after_others, result_of
+from ussd_server.loop import after_others, present_loop, result_of
 from ussd_server.models.base import DATABASE_TROUBLE, asking, was_rolled_back
 
 Item = TypeVar("Item")
@@ -46,7 +46,7 @@ class Gathering(Generic[Item]):
     def __init__(self, ask: Callable[[Sequence[Item]], None], most: int = 64, at_once: int = 1) -> None:
         """`ask` does all of the items, or none, and leaves its answers in them; it gets at most `most` at a time.
 
-        `at_once` groups may be under way at the same time.
+        `at_once` groups of threads may be under way at the same time; calls of a loop make one larger group instead.
         """
         self._ask = ask
         self._most = most
@@ -63,8 +63,9 @@ class Gathering(Generic[Item]):
         what was wrong with another's. When the database is in trouble, all who wait for it hear of that, as
         OperationalError: what they brought may have been committed or not, as with every lost answer.
         """
+        at_once = self._at_once if present_loop() is None else 1
         with self._lock:
-            place = _Place(item) if self._is_open or self._leaders == self._at_once else None
+            place = _Place(item) if self._is_open or self._leaders >= at_once else None
             if place is None:
                 self._leaders += 1
                 self._is_open = True

@@ -9,16 +9,13 @@ from ussd_server.models.ledger import Account, Holding, read_holdings
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 
-# While one answer is under way another can be worked on.
-_AT_ONCE = 2
-
 
 class BalanceService:
     """Reads balances."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._together = Gathering(read_holdings, at_once=_AT_ONCE)
+        self._together = Gathering(read_holdings)
 
     def get(self, wish: GetBalance, call: CallContext) -> Balance:
         """The balance of the main account or of a subscriber's; one that was never used shows zeros."""

@@ -86,7 +86,8 @@ class Recorder:
         """A new transaction with its fee; `more` are further columns."""
         now = self._clock.now()
         terms = Fee(client_id, kind, 0, 0) if kind is TransactionType.DEPOSIT else self._fees.find(client_id, kind)
-        row = Transaction(
+        row = Transaction(__no_default__=True)
+        row.__data__ |= dict(
             id=new_id(now), client_id=client_id, type=kind, status=TransactionStatus.CREATED, currency="UGX",
             amount_cents=amount_cents, fee_cents=fee_cents(terms, amount_cents), reference=reference,
             request_digest=digest, late=False, ask_attempts=0, checks=0, created_at=now, updated_at=now, due_at=now,

@@ -69,29 +69,30 @@ def announce(row: Transaction, event_type: str, now: datetime) -> None:
 
 def view_of(row: Transaction, *, with_story: bool = False) -> TransactionView:
     """A transaction as its client sees it."""
+    kept = row.__data__.get  # a column through the model takes ten times as long, and there are twenty
     return TransactionView(
-        transaction_id=row.id,
-        reference=row.reference,
-        type=TransactionType(row.type),
-        phone_number=row.phone_number,
-        to_phone_number=row.to_phone_number,
-        amount_cents=row.amount_cents,
-        fee_cents=row.fee_cents,
-        currency=row.currency,
-        account=row.account,
-        provider=row.provider,
-        provider_reference=row.provider_reference,
-        provider_transaction_id=row.provider_transaction_id,
-        status=TransactionStatus(row.status),
+        transaction_id=kept("id"),
+        reference=kept("reference"),
+        type=TransactionType(kept("type")),
+        phone_number=kept("phone_number"),
+        to_phone_number=kept("to_phone_number"),
+        amount_cents=kept("amount_cents"),
+        fee_cents=kept("fee_cents"),
+        currency=kept("currency"),
+        account=kept("account"),
+        provider=kept("provider"),
+        provider_reference=kept("provider_reference"),
+        provider_transaction_id=kept("provider_transaction_id"),
+        status=TransactionStatus(kept("status")),
         failure=failure_of(row),
-        late=row.late,
-        session_id=row.session_id,
-        description=row.description,
-        metadata=row.metadata,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        completed_at=row.completed_at,
-        next_check_at=row.due_at,
+        late=kept("late"),
+        session_id=kept("session_id"),
+        description=kept("description"),
+        metadata=kept("metadata"),
+        created_at=kept("created_at"),
+        updated_at=kept("updated_at"),
+        completed_at=kept("completed_at"),
+        next_check_at=kept("due_at"),
         events=_story_of(row) if with_story else (),
     )
 
@@ -107,31 +108,36 @@ def failure_of(row: Transaction) -> Failure | None:
 def snapshot(row: Transaction) -> dict[str, Any]:
     """A transaction as an event keeps it: word for word the record that clients see (wire contract 3.1)."""
     failure = failure_of(row)
+    kept = row.__data__.get
     return {
-        "transaction_id": row.id,
-        "reference": row.reference,
-        "type": row.type,
-        "phone_number": row.phone_number,
-        "to_phone_number": row.to_phone_number,
-        "amount": _shillings(row.amount_cents),
-        "fee": _shillings(row.fee_cents),
-        "currency": row.currency,
-        "account": row.account,
-        "provider": row.provider,
-        "provider_reference": row.provider_reference,
-        "provider_transaction_id": row.provider_transaction_id,
-        "status": str(row.status),
+        "transaction_id": kept("id"),
+        "reference": kept("reference"),
+        "type": kept("type"),
+        "phone_number": kept("phone_number"),
+        "to_phone_number": kept("to_phone_number"),
+        "amount": _shillings(kept("amount_cents")),
+        "fee": _shillings(kept("fee_cents")),
+        "currency": kept("currency"),
+        "account": kept("account"),
+        "provider": kept("provider"),
+        "provider_reference": kept("provider_reference"),
+        "provider_transaction_id": kept("provider_transaction_id"),
+        "status": str(kept("status")),
         "failure": failure
         and {"code": failure.code, "message": failure.message, "fault": failure.fault, "retry": failure.retry},
-        "late": row.late,
-        "session_id": row.session_id,
-        "description": row.description,
-        "metadata": row.metadata,
-        "created_at": iso_milliseconds(row.created_at),
-        "updated_at": iso_milliseconds(row.updated_at),
-        "completed_at": row.completed_at and iso_milliseconds(row.completed_at),
-        "next_check_at": row.due_at and iso_milliseconds(row.due_at),
+        "late": kept("late"),
+        "session_id": kept("session_id"),
+        "description": kept("description"),
+        "metadata": kept("metadata"),
+        "created_at": iso_milliseconds(kept("created_at")),
+        "updated_at": iso_milliseconds(kept("updated_at")),
+        "completed_at": _written(kept("completed_at")),
+        "next_check_at": _written(kept("due_at")),
     }
+
+
+def _written(moment: datetime | None) -> str | None:
+    return None if moment is None else iso_milliseconds(moment)
 
 
 def _shillings(cents: int) -> int | float:
