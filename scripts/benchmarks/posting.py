@@ -1,4 +1,7 @@
-"""The service's own posting, as its web processes do it: several processes, several threads in each."""
+"""The service's own posting, from the draft of a transfer to its commit: several processes, several threads in each.
+
+What a call adds before and after, the checks of a wish and the view of what became of it, is measured with the calls.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from benchmarks.database import CLIENT_ID
-from ussd_server.house import Services, build_services
-from ussd_server.messages.transactions import CreateTransaction, TransactionType
+from ussd_server.house import build_services
+from ussd_server.messages.transactions import TransactionType
 from ussd_server.models.base import close_connections, release_connection
-from ussd_server.rpc.context import CallContext, Caller, CallerKind
+from ussd_server.services.ledger import legs_of
+from ussd_server.services.recording import Recorder
 from ussd_server.settings import read_settings
 
 ACCOUNTS = 1000
@@ -87,27 +91,28 @@ def _serve(url: str, pipe: Connection) -> None:
         os.environ |= {"USSD_DATABASE_URL": url, "USSD_DATA_DIR": folder}
         house = build_services(read_settings())
         with ThreadPoolExecutor(16) as pool:
+            recorder = Recorder(house.clock, house.bell.ring)
             while (load := pipe.recv()) is not None:
                 began = time.perf_counter()
-                count = sum(pool.map(partial(_post, house, load, began), range(load.threads)))
+                count = sum(pool.map(partial(_post, recorder, load, began), range(load.threads)))
                 pipe.send(Posted(count, count / (time.perf_counter() - began)))
         house.limiter.close()
         close_connections()
 
 
-def _post(house: Services, load: Load, began: float, place: int) -> int:
-    """Make transfers as one thread of a web process does, giving the connection back every time; how many."""
-    call = CallContext(Caller(CallerKind.KEY, client_id=CLIENT_ID, grants=None))
+def _post(recorder: Recorder, load: Load, began: float, place: int) -> int:
+    """Make transfers by one thread, giving the connection back every time; how many."""
     done = 0
     while time.perf_counter() - began < load.seconds:
         debit = random.randrange(ACCOUNTS)
         credit = HOT_ACCOUNT if load.is_hot else (debit + random.randrange(1, ACCOUNTS)) % ACCOUNTS
-        wish = CreateTransaction(
-            TransactionType.TRANSFER, account_name(debit), 1, f"{load.name} {place} {done}",
-            to_phone_number=account_name(credit),
+        payer, payee = account_name(debit), account_name(credit)
+        draft = recorder.draft(
+            CLIENT_ID, TransactionType.TRANSFER, 1, f"{load.name} {place} {done}", "0" * 64,
+            phone_number=payer, account=payer, to_phone_number=payee, request_id="0" * 32,
         )  # fmt: skip
         try:
-            house.transactions.create(wish, call)
+            recorder.record(draft, legs_of(draft.row, "move", payer, payee, fee_from=payer))
         finally:
             release_connection()
         done += 1
