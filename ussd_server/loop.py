@@ -8,6 +8,7 @@ Off the loop, in every other thread and program, the functions below simply do w
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
@@ -56,6 +57,7 @@ class Loop:
         self._last: list[greenlet] = []
         self._work: list[tuple[Executor, greenlet, Context, Callable[[], Any]]] = []
         self._told: deque[tuple[greenlet, Future[Any]]] = deque()
+        self._put_off: list[Callable[[], object]] = []
         self._is_called = False
         self._patience: dict[int, float] = {}
         _present.loop = self
@@ -77,11 +79,16 @@ class Loop:
                 last, self._last = self._last, []
                 for caller in last:
                     caller.switch()
+        self._clear_up()
         # Only now: threads that begin earlier would take the interpreter from those who are still in the middle.
         work, self._work = self._work, []
         for threads, caller, context, each in work:
             future = threads.submit(context.run, self._do, each)
             future.add_done_callback(partial(self._go_on_soon, caller))
+
+    def put_off(self, work: Callable[[], object]) -> None:
+        """Do `work` at the end of the turn, with that of other calls: the same few things cost half in a row."""
+        self._put_off.append(work)
 
     def wait_for_answer(self, ask: Ask[Question], question: Question) -> Any:
         """Let the present call wait for what is asked together at the end of the turn."""
@@ -128,6 +135,15 @@ class Loop:
         for fileno in [fileno for fileno, ends_at in self._patience.items() if ends_at < now]:
             end_wait = self._selector.get_key(fileno).data
             self._end_wait(end_wait.args[0], False, fileno)
+
+    def _clear_up(self) -> None:
+        work, self._put_off = self._put_off, []
+        for each in work:
+            try:
+                each()
+            except Exception:
+                # Nobody is there to hear of it but whoever hears of what ends a thread.
+                sys.excepthook(*sys.exc_info())
 
     def _do(self, work: Callable[[], Result]) -> Result:
         try:
@@ -180,6 +196,15 @@ def after_others() -> None:
     loop = present_loop()
     if loop is not None:
         loop.wait_for_others()
+
+
+def afterwards(work: Callable[..., object], **named: Any) -> None:
+    """Do what nobody waits for, when the calls of this turn are answered."""
+    loop = present_loop()
+    if loop is None:
+        work(**named)
+    else:
+        loop.put_off(partial(work, **named))
 
 
 def together(ask: Ask[Question], question: Question) -> Any:

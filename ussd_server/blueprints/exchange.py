@@ -13,6 +13,7 @@ from flask import Response
 from werkzeug.wrappers import Request
 
 from schemas.envelopes import is_management
+from ussd_server.loop import afterwards
 from ussd_server.rpc.context import request_id_from
 from ussd_server.rpc.logs import now_about
 from ussd_server.rpc.observe import end_call
@@ -88,9 +89,9 @@ class Exchange:
 
     def end(self, endpoint: str, status: int) -> Headers:
         """Log and count the call; gives the headers that every answer carries. `endpoint` is the route's name."""
-        end_call(
-            endpoint=endpoint, status=status, code=self.code, client_id=self.client_id, request_id=self.request_id,
-            took_ms=(time.perf_counter() - self._began) * 1000,
+        afterwards(
+            end_call, endpoint=endpoint, status=status, code=self.code, client_id=self.client_id,
+            request_id=self.request_id, took_ms=(time.perf_counter() - self._began) * 1000,
         )  # fmt: skip
         headers = [("X-Request-Id", self.request_id), *self.headers.items()]
         if self.is_management:
