@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import orjson
@@ -12,8 +13,10 @@ from flask import Flask, Response, request
 from flask.json.provider import JSONProvider
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.middleware.proxy_fix import ProxyFix
+from werkzeug.wrappers import Request
 
 from ussd_server.blueprints.balances import balances
+from ussd_server.blueprints.bodies import read_body
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
@@ -76,9 +79,12 @@ class _Application(Flask):
         """Answer one call."""
         exchange = Exchange(self._house, environ)
         way, values = self._find_way(environ)
-        if way is None:
-            return elsewhere(super().wsgi_app, environ, start_response)
+        endpoint = "unknown" if way is None else way.endpoint
         try:
+            if way is None:
+                # A thread must not wait for whoever sends slowly.
+                environ["wsgi.input"] = BytesIO(read_body(Request(environ)))
+                return elsewhere(super().wsgi_app, environ, start_response)
             given = way.answer(exchange, **dict(zip(way.variables, values, strict=True)))
         except Exception as error:
             given = refusal(_refusal_of(error), exchange)
@@ -86,7 +92,7 @@ class _Application(Flask):
             if present_loop() is None:  # on a loop, whoever took a connection gave it back
                 release_connection()
         headers = [("Content-Type", given.content_type), ("Content-Length", str(len(given.body)))]
-        start_response(given.status_line, [*headers, *given.headers, *exchange.end(way.endpoint, given.status)])
+        start_response(given.status_line, [*headers, *given.headers, *exchange.end(endpoint, given.status)])
         return [given.body]
 
     def _find_way(self, environ: dict[str, Any]) -> tuple[_ShortWay | None, list[str]]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import gc
-import os
-import re
 import socket
+import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
-from enum import Enum, auto
 from functools import partial
-from io import BytesIO
-from typing import Any, NamedTuple
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from gunicorn.glogging import Logger
@@ -24,23 +24,24 @@ from gunicorn.http.errors import (
     LimitRequestLine,
     ParseException,
 )
-from gunicorn.workers.gthread import _DEFER, TConn, ThreadWorker
+from gunicorn.workers.gthread import _DEFER, STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
 
 from schemas.envelopes import error_envelope
 from ussd_server.rpc.context import new_request_id
 from ussd_server.rpc.logs import logger, trace_of
 from ussd_server.rpc.status import Code
 
+if TYPE_CHECKING:
+    from ussd_server.loop import Loop
+
 _OURS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}
 
 _RESERVE_THREADS = 4
-_READ_BYTES = 16 * 1024
-# No call of ours is larger, with its headers; whoever sends more is refused while they send.
-_MOST_BYTES = 128 * 1024
-_HAS_BODY = re.compile(
-    rb"\n(?:content-length:[ \t]*([0-9]{1,9})[ \t]*\r|content-length|transfer-encoding|expect)", re.IGNORECASE
-)
+# So long a caller may take to send a call, and to take its answer: as long as a stop waits.
+_CALLER_SECONDS = 30.0
+# Whoever still sends when the connection ends is heard for so long, and so much: else they might not read the answer.
+_LINGER_SECONDS, _LINGER_BYTES = 2.0, 64 * 1024
 
 log = logger(__name__)
 
@@ -57,8 +58,8 @@ class WebLog(Logger):  # type: ignore[misc]
 class WebWorker(ThreadWorker):  # type: ignore[misc]
     """gunicorn's threaded worker, which answers all calls on one thread (`ussd_server.loop`).
 
-    Its threads do what a call would hold up others with, and nobody is waited for who sends or reads slowly. Its own
-    refusals are JSON, and its log repeats nothing that a stranger sent.
+    Its threads do what a call would hold up others with. Whoever sends or reads slowly is waited for by their own call
+    alone, and by no thread. Its own refusals are JSON, and its log repeats nothing that a stranger sent.
 
     When it stops it takes in whoever has knocked already and closes the door behind them. gunicorn would keep it open
     until the last call is done: whoever knocks meanwhile would be cut off then, instead of trying another machine.
@@ -98,48 +99,43 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]
             outcome = False
         if outcome:
             self.finish_request(conn, _Finished(outcome))
-        else:
+            return
+        try:
+            _Caller(self._loop, conn.sock, _LINGER_SECONDS).take_leave()
+        finally:
             self.nr_conns -= 1
-            # It lingers, so that whoever still sends can read the answer.
-            self.tpool.submit(conn.close, graceful=True)
+            conn.close()
 
     def _answer(self, conn: TConn) -> Any:
-        """Answer the request that a connection brought. Tells whether the connection is kept, or comes with more."""
+        """Answer the next request of a connection. Tells whether the connection is kept."""
+        stream, is_new = conn.sock, not conn.initialized
         try:
-            came = _take_in(conn)
+            conn.init()
+            if is_new and not _has_brought(stream):
+                return _DEFER
+            conn.sock = conn.parser.unreader.sock = caller = _Caller(self._loop, stream, _CALLER_SECONDS)
+            outcome = self.handle(conn)
+            caller.send_answer()
         except OSError:
             return False
-        if came is _Came.NOTHING:
-            return False
-        if came is _Came.PART:
-            return _DEFER
-        if came is _Came.STREAM:
-            conn.parser.unreader.sock = conn.sock
-            return self._loop.wait_for_thread(partial(self.handle, conn))
-        conn.parser.unreader.sock = _END
-        stream, outbox = conn.sock, _Outbox()
-        conn.sock = outbox
-        try:
-            outcome = self.handle(conn)
         finally:
             conn.sock = stream
-        return self._send(stream, outbox.getvalue()) and outcome
+        return outcome
 
-    def _send(self, stream: socket.socket, answer: bytes) -> bool:
-        """Send an answer; a caller who is slow to read it is left to a thread. False when the caller is gone."""
-        try:
-            sent = stream.send(answer, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            return False
-        return sent == len(answer) or self._loop.wait_for_thread(partial(_send_slowly, stream, answer[sent:]))
+    def _keepalive_after(self, conn: TConn, keepalive: bool) -> bool:
+        """Whether the connection is kept. The answer is sent before the rest of a body is waited for."""
+        conn.sock.send_answer()
+        return bool(super()._keepalive_after(conn, keepalive))
 
     def set_accept_enabled(self, enabled: bool) -> None:
         """Begin or cease to accept connections; for good, when the worker stops."""
         super().set_accept_enabled(enabled)
         if enabled or self.alive:
             return
+        # gunicorn would wait as long as it may for those who have said nothing yet.
+        ends_at = time.monotonic() + STOP_KEEPALIVE_LINGER
+        for conn in self.pending_conns:
+            conn.timeout = min(conn.timeout, ends_at)
         for listener in self.sockets:
             taken = None
             while taken != self.nr_conns:
@@ -173,70 +169,72 @@ class _Finished(NamedTuple):
         return self.outcome
 
 
-class _Outbox(BytesIO):
-    """Stands in for the socket of a request: an answer is sent whole, when it is complete."""
+class _Caller:
+    """Stands in for the socket of a request: the call alone waits for whoever sends or reads slowly.
 
-    sendall = BytesIO.write
+    OSError when the caller is gone, or is not done after some seconds. An answer is sent in one piece.
+    """
+
+    def __init__(self, loop: Loop, stream: socket.socket, seconds: float) -> None:
+        self._loop = loop
+        self._stream = stream
+        self._seconds = seconds
+        self._ends_at = time.monotonic() + seconds
+        self._answer: list[bytes] = []
+
+    def recv(self, size: int) -> bytes:
+        """Read what there is, and wait for it where there is nothing. The end, too, is a caller who went away."""
+        while True:
+            try:
+                more = self._stream.recv(size, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                self._wait_until(EVENT_READ)
+                continue
+            if not more:
+                # gunicorn would take half of a body for the whole.
+                raise ConnectionResetError(errno.ECONNRESET, "the caller sends no more")
+            return more
+
+    def send(self, interim: bytes) -> None:
+        """Tell at once that the body of a request is awaited."""
+        self._stream.send(interim, socket.MSG_DONTWAIT)
+
+    def sendall(self, part: bytes) -> None:
+        """Keep a part of the answer until that is complete."""
+        self._answer.append(part)
+
+    def send_answer(self) -> None:
+        """Send what was kept."""
+        self._ends_at = time.monotonic() + self._seconds
+        rest, self._answer = memoryview(b"".join(self._answer)), []
+        while rest:
+            try:
+                rest = rest[self._stream.send(rest, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                self._wait_until(EVENT_WRITE)
+
+    def take_leave(self) -> None:
+        """Say that nothing more is sent, and hear what the caller sends until it has heard that."""
+        heard = 0
+        with suppress(OSError):
+            self._stream.shutdown(socket.SHUT_WR)
+            while heard < _LINGER_BYTES:
+                heard += len(self.recv(_LINGER_BYTES))
 
     def setblocking(self, _: bool) -> None:
         """Nothing here blocks."""
 
-
-class _End:
-    """Stands in for the socket of a request that has come whole: whoever reads on, finds the end and never waits."""
-
-    def recv(self, _: int) -> bytes:
-        return b""
+    def _wait_until(self, event: int) -> None:
+        if not self._loop.wait_for_file(self._stream.fileno(), event, self._ends_at - time.monotonic()):
+            # gunicorn takes this for a caller who went away, and makes no word of it.
+            raise ConnectionResetError(errno.ECONNRESET, "the caller took too long")
 
 
-_END = _End()
-
-
-class _Came(Enum):
-    """What has come of a request."""
-
-    NOTHING = auto()
-    PART = auto()
-    WHOLE = auto()
-    STREAM = auto()  # to be read as it comes: it has no announced length, or is larger than any call of ours
-
-
-def _take_in(conn: TConn) -> _Came:
-    """Read what a connection brought, as far as it can be had without waiting."""
-    conn.init()
-    unreader = conn.parser.unreader
-    taken = unreader.buf.getvalue()
-    came = _what_came(taken)
-    if came is _Came.PART:
-        try:
-            more = conn.sock.recv(_READ_BYTES, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return _Came.PART
-        if not more:
-            return _Came.NOTHING
-        unreader.buf.seek(0, os.SEEK_END)
-        unreader.buf.write(more)
-        came = _what_came(taken + more)
-    return came
-
-
-def _what_came(taken: bytes) -> _Came:
-    # An empty line before a request is to be overlooked.
-    end = taken.find(b"\r\n\r\n", 2 if taken.startswith(b"\r\n") else 0)
-    if end < 0:
-        return _Came.PART if len(taken) < _MOST_BYTES else _Came.STREAM
-    if (match := _HAS_BODY.search(taken, 0, end + 2)) is None:
-        return _Came.WHOLE
-    if match[1] is None or int(match[1]) > _MOST_BYTES:
-        return _Came.STREAM
-    return _Came.WHOLE if len(taken) >= end + 4 + int(match[1]) else _Came.PART
-
-
-def _send_slowly(stream: socket.socket, answer: bytes) -> bool:
+def _has_brought(stream: socket.socket) -> bool:
+    """Whether there is anything to be read, if only the end."""
     try:
-        stream.setblocking(True)
-        stream.sendall(answer)
-    except OSError:
+        stream.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK)
+    except BlockingIOError:
         return False
     return True
 
