@@ -27,6 +27,7 @@ from gunicorn.http.errors import (
 from gunicorn.workers.gthread import _DEFER, STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
 
 from schemas.envelopes import error_envelope
+from ussd_server.connection_shares import SHARES
 from ussd_server.rpc.context import new_request_id
 from ussd_server.rpc.logs import logger, trace_of
 from ussd_server.rpc.status import Code
@@ -42,6 +43,9 @@ _RESERVE_THREADS = 4
 _CALLER_SECONDS = 30.0
 # Whoever still sends when the connection ends is heard for so long, and so much: else they might not read the answer.
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 64 * 1024
+
+# How long a process leaves a connection to others that hold fewer. One that is stuck does not take it.
+_LEAVE_SECONDS = 0.002
 
 log = logger(__name__)
 
@@ -71,6 +75,8 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]
         from ussd_server.loop import Loop
         from ussd_server.models.base import release_connection
 
+        self._left_since: float | None = None
+        SHARES.tell(self.age, self.nr_conns)
         reserve = ThreadPoolExecutor(_RESERVE_THREADS)
         self._loop = Loop(self.tpool, reserve, self.poller, self.method_queue.defer, release_connection)
         self._brought: deque[TConn] = deque()
@@ -79,6 +85,17 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
         super().run()
+
+    def accept(self, listener: socket.socket) -> None:
+        """Accept a connection, unless another process holds fewer and takes it within a moment."""
+        if self.alive and self.nr_conns > SHARES.fewest():
+            now = time.monotonic()
+            self._left_since = self._left_since or now
+            if now - self._left_since < _LEAVE_SECONDS:
+                os.sched_yield()
+                return
+        self._left_since = None
+        super().accept(listener)
 
     def enqueue_req(self, conn: TConn) -> None:
         """Answer a connection that has brought something, when its turn comes."""
@@ -90,6 +107,8 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]
         for _ in range(len(self._brought)):
             self._loop.begin(partial(self._serve, self._brought.popleft()))
         self._loop.end_turn()
+        if self.alive:
+            SHARES.tell(self.age, self.nr_conns)
 
     def _serve(self, conn: TConn) -> None:
         try:
@@ -136,6 +155,7 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]
         ends_at = time.monotonic() + STOP_KEEPALIVE_LINGER
         for conn in self.pending_conns:
             conn.timeout = min(conn.timeout, ends_at)
+        SHARES.leave(self.age)
         for listener in self.sockets:
             taken = None
             while taken != self.nr_conns:
