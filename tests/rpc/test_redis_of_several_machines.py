@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,6 +16,7 @@ from redis.retry import Retry
 
 from tests.eventually import eventually
 from tests.rpc.redis_server import Server, free_port
+from tests.turns import taking_turns
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.limiter import Limiter, Policy
 from ussd_server.rpc.noticeboard import Noticeboard
@@ -160,3 +162,30 @@ def test_it_is_told_whether_a_master_takes_writes_alone(start_server: Start) -> 
     assert not takes_writes_alone(client)
     server.stop()
     assert not takes_writes_alone(client)
+
+
+@pytest.mark.timeout(60)
+def test_calls_of_a_loop_do_not_wait_for_a_silent_machine_of_a_cluster_that_others_ask(
+    start_server: Start, tmp_path: Path
+) -> None:
+    nodes: list[Server] = []
+
+    def start(*options: str, port: int) -> Server:
+        nodes.append(start_server(*options, port=port))
+        return nodes[-1]
+
+    client = connect(cluster(start, tmp_path), timeout_seconds=PATIENCE_SECONDS)
+    line = Line(lambda: client)
+    by_node = {client.get_node_from_key(f"key-{number}").port: f"key-{number}" for number in range(50)}
+    heard, silent = by_node[nodes[0].port], by_node[nodes[2].port]
+    with taking_turns(threads=4) as turns:
+        turns.run(partial(line.ask, "INCR", heard), partial(line.ask, "INCR", silent))
+        nodes[2].freeze()
+        try:
+            waiting = [turns.begin(partial(line.ask, "INCR", silent)) for _ in range(3)]
+            assert turns.run(partial(line.ask, "INCR", heard)) == [2]
+            assert not turns.outcomes.keys() & set(waiting)
+        finally:
+            nodes[2].thaw()
+        turns.run_until(lambda: turns.outcomes.keys() >= set(waiting))
+        assert sorted(turns.outcomes[number] for number in waiting) == [2, 3, 4]

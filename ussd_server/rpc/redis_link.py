@@ -20,7 +20,7 @@ from redis.exceptions import RedisClusterException, ResponseError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from ussd_server.loop import together
+from ussd_server.loop import elsewhere, together
 
 RedisClient = Redis | RedisCluster
 Answer = TypeVar("Answer")
@@ -131,13 +131,15 @@ class Line(threading.local):
 
         Calls of one loop that ask at the same time share a trip. Raises one of `REDIS_TROUBLE`.
         """
+        client = self._client()
+        if type(client) is RedisCluster:  # a look at the protocols that it keeps would take longer
+            # Its machines are asked one by one, and one that is silent must not hold up those who ask the others.
+            return None if within_run else elsewhere(client.execute_command, *command)
         return together(self._ask_all, (command, within_run))
 
     def _ask_all(self, asked: Sequence[tuple[Command, str | None]]) -> list[Any]:
         """The answers to commands in their order: what was raised where an answer is missing."""
-        client = self._client()
-        if type(client) is RedisCluster:  # a look at the protocols that it keeps would take longer
-            return [None if run else _ask_cluster(client, command) for command, run in asked]
+        client: Any = self._client()
         answers: list[Any] = []
         is_fresh = False
         try:
@@ -209,13 +211,6 @@ class Line(threading.local):
                 return ""
             found += identity.findall(told if isinstance(told, bytes) else told.encode())
         return b"/".join(found).decode() if len(found) == len(_IDENTITIES) else ""
-
-
-def _ask_cluster(client: RedisCluster, command: Command) -> Any:
-    try:
-        return client.execute_command(*command)  # type: ignore[no-untyped-call]
-    except REDIS_TROUBLE as trouble:
-        return trouble
 
 
 def _let_the_kernel_wait(connection: Any) -> None:
