@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -12,12 +14,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.eventually import eventually
-from tests.journeys.service import answers, environment
+from tests.journeys.service import answers, descendants, environment
+from tests.postgres_server import PostgresServer
 from tests.rpc.redis_server import free_port
+from ussd_server.models.base import close_connections, open_database
+from ussd_server.models.schema import migrate
+from ussd_server.services.credentials import new_apikey
 
 _REPOSITORY = Path(__file__).parents[1]
 # Few enough to be taken up by a handful of callers.
@@ -47,8 +54,10 @@ HALVES = {
 
 
 @contextmanager
-def serving(folder: Path, database_url: str, redis_url: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """One web process, until the block ends: its port and the process of its server."""
+def serving(
+    folder: Path, database_url: str, redis_url: str, *, is_quiet: bool = True
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """One web process, until the block ends: its port and its server. Unless `is_quiet` it may complain."""
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.gunicorn_settings"],
@@ -65,7 +74,7 @@ def serving(folder: Path, database_url: str, redis_url: str) -> Iterator[tuple[i
     finally:
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
-    assert said == b"", "whatever callers do is no trouble of ours"
+    assert said == b"" or not is_quiet, "whatever callers do is no trouble of ours"
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +120,10 @@ class Caller:
             self._take()
         body, self._taken = self._taken[:size], self._taken[size:]
         return int(head.split()[1]), body
+
+    def has_answer(self) -> bool:
+        """Whether there is something to be read."""
+        return bool(select.select([self._socket], [], [], 0)[0])
 
     def is_left(self) -> bool:
         """Whether the service says no more."""
@@ -282,6 +295,49 @@ def test_a_stop_answers_who_has_called_and_waits_quietly_for_who_is_still_sendin
             caller.send(rest)
         assert [caller.answer()[0] for caller in halves] == [200, 200, 401]
         assert process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.mark.timeout(120)
+def test_while_the_database_is_frozen_calls_that_need_none_are_answered(redis_url: str, tmp_path: Path) -> None:
+    with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
+        server = PostgresServer(Path(folder))
+        open_database(server.url, 1)
+        migrate()
+        close_connections()
+        with serving(tmp_path, server.url, redis_url, is_quiet=False) as (port, _), ExitStack() as stack:
+            assert ask_balance(stack.enter_context(Caller(port)), new_apikey()).answer()[0] == 401
+            key = new_apikey()
+            mistyped = key[:-1] + ("b" if key.endswith("a") else "a")
+            with frozen(server):
+                waiting = [ask_balance(stack.enter_context(Caller(port)), new_apikey()) for _ in range(30)]
+                for _ in range(20):
+                    with Caller(port) as caller:
+                        caller.send(LIVE)
+                        assert caller.answer()[0] == 200
+                    with Caller(port) as caller:
+                        assert ask_balance(caller, mistyped).answer()[0] == 401
+                assert not any(caller.has_answer() for caller in waiting)
+                assert {caller.answer()[0] for caller in waiting} == {503}
+            eventually(lambda: ask_balance(stack.enter_context(Caller(port)), new_apikey()).answer()[0] == 401)
+        server.stop()
+
+
+def ask_balance(caller: Caller, apikey: str) -> Caller:
+    caller.send(f"GET /api/balance HTTP/1.1\r\nHost: x\r\nx-api-key: {apikey}\r\nx-api-secret: s\r\n\r\n".encode())
+    return caller
+
+
+@contextmanager
+def frozen(server: PostgresServer) -> Iterator[None]:
+    """A database whose machine hangs: it takes what is sent, and answers nothing."""
+    pids = [server.process.pid, *descendants(server.process.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 def _seconds_computed(pid: str) -> float:

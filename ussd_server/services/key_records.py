@@ -81,15 +81,15 @@ class KeyRecords:
 
     def recall(self, apikey: str) -> KeyRecord | None:
         """What is remembered of a key, to be used only together with its version; None when that has no worth."""
-        if not self._looks_often_enough():
-            return None
         record = self._records.get(apikey)
-        if record is None or record.version is None or record.unseen_changes != self._unseen_changes:
+        # Last, because this may ask the database, which a mistyped key must not do.
+        if record is None or record.version is None or not self._looks_often_enough():
             return None
-        return record
+        return record if record.unseen_changes == self._unseen_changes else None
 
     def read(self, apikey: str) -> KeyRecord | None:
         """What the database has of a key now; None for a key that it does not have."""
+        self._looks_often_enough()
         known, unseen_changes = self._records.get(apikey), self._unseen_changes
         # A key never changes its client. At the first sight of a key its client is unknown, and so is the version,
         # which must be read before the row.
