@@ -145,6 +145,19 @@ def test_a_call_of_a_loop_waits_by_itself_on_a_connection_that_is_there_and_a_th
     assert [turns.outcomes[number] for number in waiting] == [None, None]
 
 
+def test_what_asks_within_a_unit_of_work_is_a_part_of_it(turns: Turns) -> None:
+    def outer() -> tuple[bool, bool]:
+        with database.atomic() as unit:
+            database.execute_sql("CREATE TEMPORARY TABLE of_the_unit (id int)")
+            asking(database.execute_sql, "INSERT INTO of_the_unit VALUES (1)")
+            is_open = not database.is_closed()
+            unit.rollback()
+        return is_open, database.in_transaction()
+
+    assert turns.run(partial(asking, outer)) == [(True, False)]
+    assert turns.run(database.is_closed) == [True]
+
+
 @pytest.mark.timeout(60)
 def test_a_loop_does_not_wait_for_a_connection_that_a_thread_is_making(
     turns: Turns, server: PostgresServer, monkeypatch: pytest.MonkeyPatch

@@ -256,10 +256,10 @@ def asking(work: Callable[..., Result], *given: Any, **named: Any) -> Result:
     """Do work that asks the database, without holding up other calls.
 
     On a loop the call waits for PostgreSQL by itself, on a connection that is there. A thread makes new ones, and asks
-    SQLite, which is waited for by computing. The work must not wait for another call.
+    SQLite, which is waited for by computing. The work must not wait for another call. Within it this is a part of it.
     """
     loop = present_loop()
-    if loop is None:
+    if loop is None or not database.is_closed():
         return work(*given, **named)
     if not (is_postgres() and database.borrow_idle()):
         return loop.wait_for_thread(partial(work, *given, **named), waits_for_nobody=True)
