@@ -23,7 +23,6 @@ from playhouse.pool import MaxConnectionsExceeded
 from tests.postgres_server import PostgresServer
 from tests.turns import Turns, taking_turns
 from ussd_server.models.base import (
-    _Adapter,
     asking,
     close_connections,
     database,
@@ -31,6 +30,7 @@ from ussd_server.models.base import (
     open_database,
     unhurried,
 )
+from ussd_server.models.connections import _Adapter
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def turns(server_url: str) -> Iterator[Turns]:
 def backend(server_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The process of PostgreSQL that serves this thread's connection, on which an answer is awaited for 0.3 s."""
     open_database(server_url, 2)
-    monkeypatch.setattr("ussd_server.models.base._Connection.answer_seconds", 0.3)
+    monkeypatch.setattr("ussd_server.models.connections.Connection.answer_seconds", 0.3)
     yield database.execute_sql("SELECT pg_backend_pid()").fetchone()[0]
     close_connections()
 
@@ -192,7 +192,7 @@ def test_a_loop_does_not_wait_for_a_connection_that_a_thread_is_making(
 def test_a_server_that_freezes_is_given_up_by_the_call_that_waits_for_it_while_others_go_on(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ussd_server.models.base._Connection.answer_seconds", 0.3)
+    monkeypatch.setattr("ussd_server.models.connections.Connection.answer_seconds", 0.3)
     ((backend, _),) = turns.run(partial(asking, backend_and_thread))
     with frozen(backend):
         # The connection that lay idle longest is taken first.

@@ -1,23 +1,17 @@
-"""The database: how it is opened, how a unit of work begins, and the column types every table shares."""
+"""The database: how a unit of work begins and ends, and the column types every table shares."""
 
 from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import cache, lru_cache, partial
-from heapq import heappop
-from itertools import count
-from threading import Lock
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import psycopg
 import uuid_utils
-from greenlet import getcurrent
 from peewee import (
     BigIntegerField,
     DatabaseProxy,
@@ -26,22 +20,15 @@ from peewee import (
     Model,
     OperationalError,
     PostgresqlDatabase,
-    Psycopg3Adapter,
     TextField,
-    _ConnectionState,
     fn,
 )
 from playhouse.pool import (
     MaxConnectionsExceeded,
-    PoolConnection,
-    PooledDatabase,
-    PooledPostgresqlDatabase,
-    PooledSqliteDatabase,
 )
-from psycopg.pq import TransactionStatus
-from psycopg.types.string import TextLoader
 
-from ussd_server.loop import Loop, present_loop
+from ussd_server.loop import present_loop
+from ussd_server.models.connections import Connection, database_at
 
 Result = TypeVar("Result")
 
@@ -55,170 +42,13 @@ _ROLLED_BACK = ("40P01", "40001", "55P03", "57014")
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-# A statement of ours takes milliseconds; one that waits longer than this waits for something that is stuck.
-_STATEMENT_TIMEOUT_MS = 5000
-_LOCK_TIMEOUT_MS = 3000
-_CONNECT_TIMEOUT_SECONDS = 2
-# A server that froze keeps none of these promises, and the machine it stands on still takes what is sent to it.
-_ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
-_REST_SECONDS = 1
-
-# By which databases that a process opens are told apart.
-_numbers = count()
-
-
-class _Connection(psycopg.Connection[Any]):
-    """A connection to PostgreSQL on which a wait for an answer ends after `answer_seconds`; None waits for ever."""
-
-    answer_seconds: float | None = _ANSWER_SECONDS
-
-    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        seconds = self.answer_seconds if timeout is None else timeout
-        loop = present_loop()
-        try:
-            if loop is None or seconds is None:
-                return super().wait(gen, interval, seconds)
-            return _wait_on(loop, gen, self.fileno(), seconds)
-        except psycopg.OperationalError as error:
-            # What the server says carries a state. Without one nobody knows how far the statement came.
-            if error.sqlstate is None:
-                self.close()
-            raise
-
-
-def _wait_on(loop: Loop, gen: Any, fileno: int, seconds: float) -> Any:
-    """Do what psycopg's own wait does, without holding up other calls."""
-    ends_at = time.monotonic() + seconds
-    try:
-        awaited = next(gen)
-        while loop.wait_for_file(fileno, awaited, ends_at - time.monotonic()):
-            awaited = gen.send(awaited)
-    except StopIteration as end:
-        return end.value
-    raise psycopg.OperationalError("the server did not answer in time")
-
-
-class _Adapter(Psycopg3Adapter):
-    """Peewee's way to psycopg 3, with connections of ours.
-
-    One thread at a time connects. After a server did not answer, those behind are refused at once instead
-    of waiting for it one after another.
-    """
-
-    _rests_until = 0.0  # by the monotonic clock
-
-    def connect(self, db: PostgresqlDatabase, **params: Any) -> _Connection:
-        if time.monotonic() < self._rests_until:
-            raise psycopg.OperationalError("the server did not answer a moment ago")
-        try:
-            connection = _Connection.connect(db.database, **params)
-        except psycopg.errors.ConnectionTimeout:
-            self._rests_until = time.monotonic() + _REST_SECONDS
-            raise
-        # Ids are text on the inside: a UUID object would only be made to be written out again.
-        connection.adapters.register_loader("uuid", TextLoader)
-        return connection
-
-
-class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
-    """PostgreSQL through psycopg 3, without the query that Peewee's pool sends at every check-out.
-
-    Nobody who takes a connection that is there, or gives one back, waits for one that is being made.
-    """
-
-    psycopg3_adapter = _Adapter
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        self._state_name = f"connection {next(_numbers)}"
-        self._making = Lock()
-        # What Peewee would lock is the state, and each thread and call has its own.
-        super().__init__(*given, thread_safe=False, **named)
-
-    @property
-    def _state(self) -> Any:
-        """The connection of the present thread or, on a loop, of the present call."""
-        states = getcurrent().__dict__
-        state = states.get(self._state_name)
-        if state is None:
-            state = states[self._state_name] = _ConnectionState()
-        return state
-
-    @_state.setter
-    def _state(self, _: Any) -> None:
-        """Peewee's own state is that of the thread."""
-
-    def borrow_idle(self) -> bool:
-        """Take a connection that is there; False when there is none."""
-        connection = self._take_idle()
-        if connection is not None:
-            self._state.set_connection(connection)
-        return connection is not None
-
-    def _connect(self) -> Any:
-        if (idle := self._take_idle()) is not None:
-            return idle
-        with self._making:
-            with self._pool_lock:
-                if (idle := self._take_idle()) is not None:
-                    return idle
-                if len(self._in_use) >= self._max_connections:
-                    raise MaxConnectionsExceeded("all connections are in use")
-            connection = super(PooledDatabase, self)._connect()
-            with self._pool_lock:
-                self._in_use[id(connection)] = PoolConnection(time.time(), connection, time.time())
-        return connection
-
-    def _take_idle(self) -> Any:
-        with self._pool_lock:
-            while self._connections:
-                made_at, _, connection = heappop(self._connections)
-                # One that died unnoticed fails its next statement once; the call answers 503 and the pool is emptied.
-                if not connection.closed:
-                    self._in_use[id(connection)] = PoolConnection(made_at, connection, time.time())
-                    return connection
-        return None
-
-    def _can_reuse(self, conn: Any) -> bool:
-        # To end what is still under way in a connection would take a trip, and everybody behind would wait for it.
-        return bool(conn.info.transaction_status == TransactionStatus.IDLE)
-
-
-class _Sqlite(PooledSqliteDatabase):  # type: ignore[misc]
-    """SQLite in WAL mode, where every transaction begins as a writer."""
-
 
 def open_database(url: str, max_connections: int) -> None:
     """Bind all tables to the database at `url` (`sqlite:///...` or `postgresql://...`).
 
     Raises ValueError for any other kind of address. Nothing is connected yet.
     """
-    scheme = urlsplit(url).scheme
-    if scheme == "sqlite":
-        chosen = _Sqlite(
-            url.removeprefix("sqlite:///"),
-            max_connections=max_connections,
-            timeout=_CONNECT_TIMEOUT_SECONDS,
-            check_same_thread=False,
-            lock_type="IMMEDIATE",
-            pragmas={"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": 4000},
-        )
-    elif scheme in ("postgresql", "postgres"):
-        chosen = postgres_at(url, max_connections)
-    else:
-        raise ValueError("the database address must begin with sqlite:/// or postgresql://")
-    database.initialize(chosen)
-
-
-def postgres_at(url: str, max_connections: int) -> Any:
-    """A pool of connections to a PostgreSQL; nothing is connected yet."""
-    return _Postgres(
-        url,
-        max_connections=max_connections,
-        timeout=_CONNECT_TIMEOUT_SECONDS,
-        connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-        options=f"-c statement_timeout={_STATEMENT_TIMEOUT_MS} -c lock_timeout={_LOCK_TIMEOUT_MS} "
-        f"-c idle_in_transaction_session_timeout={2 * _STATEMENT_TIMEOUT_MS} -c timezone=UTC",
-    )
+    database.initialize(database_at(url, max_connections))
 
 
 def is_postgres() -> bool:
@@ -243,7 +73,7 @@ def unhurried() -> Iterator[None]:
     try:
         yield
     finally:
-        connection.answer_seconds = _Connection.answer_seconds
+        connection.answer_seconds = Connection.answer_seconds
 
 
 def release_connection() -> None:

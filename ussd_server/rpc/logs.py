@@ -154,7 +154,7 @@ def log_fatal_errors() -> None:
 
 
 def now_about(**ids: str | None) -> None:
-    """Put ids, and no earlier ones, on every line that this thread logs until the next call of this function."""
+    """Put ids, and no earlier ones, on every line that this thread, or this call of a loop, logs from now on."""
     _about.set(ids)
 
 

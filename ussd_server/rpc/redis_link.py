@@ -141,10 +141,9 @@ class Line(threading.local):
         """The answers to commands in their order: what was raised where an answer is missing."""
         client: Any = self._client()
         answers: list[Any] = []
-        is_fresh = False
         try:
             while len(answers) < len(asked):
-                is_fresh = self._stand(cast(Redis, client))
+                is_fresh = self._stand(client)
                 self._ask_the_rest(asked[len(answers) :], answers, is_fresh)
         except REDIS_TROUBLE as trouble:
             answers += [trouble] * (len(asked) - len(answers))
