@@ -206,7 +206,11 @@ def test_a_server_that_freezes_is_given_up_by_the_call_that_waits_for_it_while_o
 
 
 @pytest.mark.timeout(60)
-def test_there_are_never_more_connections_than_there_may_be(turns: Turns, server_url: str) -> None:
+def test_there_are_never_more_connections_than_there_may_be(
+    turns: Turns, server_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Long before those who wait for the lock give that up.
+    monkeypatch.setattr(database.obj, "_wait_timeout", 0.2)
     with lock_held(server_url):
         calls = [turns.begin(partial(asking, pass_lock)) for _ in range(4)]
         # Three wait for the lock, and one, in a thread, for a connection, which it gives up after a while.
