@@ -43,6 +43,22 @@ def test_a_user_made_twice_is_a_conflict_and_an_unknown_one_has_no_key(mtn: MtnC
     assert mtn.http.post(f"/v1_0/apiuser/{uuid.uuid4()}/apikey", headers=KEY).status_code == 404
 
 
+@pytest.mark.parametrize("body", [b"", b"{}", b"null", b'{"providerCallbackHost": "a.example"}'])
+def test_an_api_key_is_made_with_every_body_that_clients_send(mtn: MtnCaller, body: bytes) -> None:
+    headers = KEY | {"Content-Type": "application/json"}
+    made = mtn.http.post(f"/v1_0/apiuser/{mtn.user}/apikey", headers=headers, content=body)
+    assert made.status_code == 201
+    mtn.key = made.json()["apiKey"]
+    assert mtn.ask_token("collection").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["account/balance", "requesttopay/{reference}"])
+def test_a_question_may_have_the_body_null(mtn: MtnCaller, path: str) -> None:
+    url = f"/collection/v1_0/{path.format(reference=mtn.pay())}"
+    headers = mtn.headers("collection") | {"Content-Type": "application/json"}
+    assert mtn.http.request("GET", url, headers=headers, content=b"null").status_code == 200
+
+
 def test_a_live_environment_has_no_provisioning_but_its_own_user() -> None:
     user = str(uuid.uuid4())
     settings = MtnSettings("mtnuganda", "UGX", api_user=user, api_key="portal-key")
