@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from tests.conftest import MovableClock
 from tests.shop import CODE, PHONE, Shop
 
 _BARE_CODE = CODE.strip("*#")
+_READING_SECONDS = 3
 
 
 class Shown(NamedTuple):
@@ -27,12 +29,10 @@ class Phone(ABC):
 
     web: FlaskClient
     path: str
+    clock: MovableClock
     session: str = "call-1"
     number: str = PHONE
     entries: list[str] = field(default_factory=list)
-
-    repeats_are_told = True
-    """Whether the company's format lets a repeated step be told from the same entry typed twice."""
 
     def dial(self) -> Shown:
         """Begin a call."""
@@ -40,7 +40,8 @@ class Phone(ABC):
         return self._send()
 
     def type(self, entry: str) -> Shown:
-        """Answer the screen."""
+        """Read the screen and answer it."""
+        self.clock.advance(_READING_SECONDS)
         self.entries.append(entry)
         return self._send()
 
@@ -97,8 +98,6 @@ class AfricasTalking(Phone):
 
 
 class Comviva(Phone):
-    repeats_are_told = False
-
     def step(self) -> TestResponse:
         return self._get(MSISDN=self._digits, input=self._last if self.entries else _BARE_CODE)
 
@@ -114,8 +113,6 @@ class Comviva(Phone):
 
 
 class Madapi(Phone):
-    repeats_are_told = False
-
     def step(self) -> TestResponse:
         return self._post("1" if self.entries else "0", self._last if self.entries else CODE)
 
@@ -137,8 +134,6 @@ class Madapi(Phone):
 
 
 class Dmark(Phone):
-    repeats_are_told = False
-
     def step(self) -> TestResponse:
         query = {"transactionId": self.session, "msisdn": self._digits, "ussdServiceCode": "384",
                  "transactionTime": "20261120T08:15:30", "ussdRequestString": self._last if self.entries else CODE,
@@ -206,4 +201,5 @@ PHONES: dict[str, type[Phone]] = {
 
 def phone_of(company: str, shop: Shop, web: FlaskClient) -> Phone:
     """A phone on a fresh channel of that company, which carries the shop's code."""
-    return PHONES[company](web, shop.channel_of(company, codes=(CODE,)))
+    assert isinstance(shop.house.clock, MovableClock)
+    return PHONES[company](web, shop.channel_of(company, codes=(CODE,)), shop.house.clock)

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
 
 from tests.blueprints.conftest import Dial
-from tests.shop import VOUCHER
+from tests.blueprints.phones import PHONES, phone_of
+from tests.conftest import MovableClock
+from tests.shop import CODE, PHONE, VOUCHER, Shop, shop_document
+from ussd_server.house import Services
 from ussd_server.models.base import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.gateways import GatewayService
+
+
+every_company = pytest.mark.parametrize("company", PHONES)
+
+
+def of_one_price(**changes: Any) -> dict[str, Any]:
+    """A shop in which one key opens the confirmation, and the same key confirms."""
+    pay = {"label": {"en": "Pay"}, "set": {"amount": "5000"}, "goto": "sure"}
+    root = {"type": "menu", "text": {"en": "Welcome to ACME"}, "options": [pay]}
+    nodes = shop_document()["nodes"]
+    kept = {name: nodes[name] for name in ("sure", "pay", "bye")}
+    return shop_document(vars={"amount": {"type": "amount"}}) | {"nodes": {"root": root, **kept}} | changes
 
 
 def test_the_table_of_turns_to_the_letter(at: Dial) -> None:
@@ -68,6 +88,84 @@ def test_a_secret_entry_is_in_no_row(at: Dial) -> None:
     row = UssdSession.get()
     assert VOUCHER not in repr(row.__data__)
     assert [turn["entry"] for turn in row.turns] == ["", "4", "****"]
+
+
+@every_company
+def test_a_step_delivered_twice_never_confirms_what_the_first_delivery_opened(
+    company: str, house: Services, clock: MovableClock, web: FlaskClient
+) -> None:
+    phone = phone_of(company, Shop(house, of_one_price()), web)
+    phone.dial()
+    opened = phone.type("1")
+    assert opened.screen.startswith("Pay UGX 5,000?")
+    clock.advance(1.9)
+    assert phone.again() == opened
+    assert Transaction.select().count() == 0
+
+
+@pytest.mark.parametrize("company", ["comviva", "dmark", "madapi"])
+def test_the_same_key_at_the_next_screen_is_a_new_entry_when_the_screen_was_read(
+    company: str, house: Services, web: FlaskClient
+) -> None:
+    phone = phone_of(company, Shop(house, of_one_price()), web)
+    phone.dial()
+    phone.type("1")
+    assert phone.type("1") == ("Approve the prompt on your phone.", True)
+    assert Transaction.select().count() == 1
+
+
+def test_a_step_that_waited_for_the_database_counts_from_when_it_arrived(
+    house: Services, clock: MovableClock, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = phone_of("dmark", Shop(house, of_one_price()), web)
+    phone.dial()
+    opened = phone.type("1")
+    find = GatewayService._find
+
+    def find_slowly(*call: Any) -> Any:
+        clock.advance(3)
+        return find(*call)
+
+    monkeypatch.setattr(GatewayService, "_find", find_slowly)
+    assert phone.again() == opened
+    assert Transaction.select().count() == 0
+
+
+def test_an_entry_that_opens_a_session_by_itself_and_comes_twice_confirms_nothing(
+    house: Services, web: FlaskClient
+) -> None:
+    phone = phone_of("madapi", Shop(house, of_one_price(start="sure", nodes=_confirmed_at_once())), web)
+    opened = phone.type("1")
+    assert opened.screen.startswith("Sure?"), "no session is known under this name, so one begins"
+    assert phone.again() == opened
+    assert Transaction.select().count() == 0
+
+
+@pytest.mark.parametrize("company", ["hubtel", "json"])
+def test_what_is_dialled_is_no_entry_though_its_number_is_the_next(
+    company: str, house: Services, web: FlaskClient
+) -> None:
+    shop = Shop(house, of_one_price())
+    phone = phone_of(company, shop, web)
+    phone.dial()
+    phone.type("1")
+    if company == "hubtel":
+        call = {"Type": "Initiation", "SessionId": "call-1", "Mobile": PHONE[1:], "ServiceCode": CODE.strip("*#"),
+                "Message": f"{CODE[:-1]}*1#", "Operator": "mtn", "Sequence": 3}  # fmt: skip
+    else:
+        call = {"session_id": "call-1", "phone_number": PHONE, "service_code": CODE, "text": "1", "kind": "begin",
+                "sequence": 3}  # fmt: skip
+    assert not phone.read(web.post(phone.path, json=call)).ends
+    assert Transaction.select().count() == 0
+
+
+def _confirmed_at_once() -> dict[str, Any]:
+    nodes = of_one_price()["nodes"]
+    return {
+        "sure": {"type": "confirm", "text": {"en": "Sure?"}, "yes": "pay", "no": "bye"},
+        "pay": nodes["pay"] | {"amount": "5000"},
+        "bye": nodes["bye"],
+    }
 
 
 def _at_once(act: Callable[[int], str], count: int) -> list[str]:

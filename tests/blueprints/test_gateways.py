@@ -159,7 +159,7 @@ def test_hubtel_numbers_its_steps(shop: Shop, web: FlaskClient) -> None:
     assert UssdSession.get().status == "ended_by_user"
 
 
-def test_dmark_sends_one_entry_a_step_without_numbers(shop: Shop, web: FlaskClient) -> None:
+def test_dmark_sends_one_entry_a_step_without_numbers(shop: Shop, clock: MovableClock, web: FlaskClient) -> None:
     path = shop.channel_of("dmark", codes=(CODE,))
 
     def get(text: str, is_new: bool = False) -> dict[str, str]:
@@ -171,6 +171,9 @@ def test_dmark_sends_one_entry_a_step_without_numbers(shop: Shop, web: FlaskClie
     assert get("*384*123#", is_new=True)["responseString"].startswith("Welcome")
     assert UssdSession.select().count() == 1
     assert get("1")["responseString"].startswith("Enter amount")
+    clock.advance(1.9)
+    assert get("1")["responseString"].startswith("Enter amount"), "the same text within two seconds is a repeat"
+    clock.advance(0.2)
     assert get("1")["responseString"].startswith("Enter whole shillings"), "the same text later is a new entry"
     assert get("5000")["responseString"].startswith("Pay UGX 5,000?")
     ended = get("1")

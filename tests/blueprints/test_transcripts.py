@@ -203,7 +203,7 @@ def test_a_person_who_chose_luganda_is_spoken_to_in_luganda(company: str, shop: 
     assert held(phone_of(company, shop, web), acts_of(IN_LUGANDA)) == IN_LUGANDA
 
 
-@pytest.mark.parametrize("company", [name for name, phone in PHONES.items() if phone.repeats_are_told])
+@every_company
 def test_a_step_that_the_company_repeats_repeats_nothing(company: str, shop: Shop, web: FlaskClient) -> None:
     assert held(phone_of(company, shop, web), acts_of(REPEATED)) == REPEATED
     assert (UssdSession.select().count(), Transaction.select().count(), UssdSession.get().turn) == (1, 1, 3)

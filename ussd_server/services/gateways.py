@@ -37,7 +37,7 @@ from ussd_server.services.channels import ChannelService
 from ussd_server.services.conversations import Conversations, Dialled, opening_of, with_opening
 from ussd_server.services.phone_calls import PhoneCall
 from ussd_server.services.recollection import Recollection
-from ussd_server.services.sessions import Arrived, Patience, Sessions
+from ussd_server.services.sessions import Patience, Sessions
 from ussd_server.services.transcripts import screen_of
 
 log = logger(__name__)
@@ -118,7 +118,7 @@ class GatewayService:
         except DATABASE_TROUBLE as error:
             _log_failure(error)
             return gateway.trouble(phrase("trouble", "en"))
-        phone_call = PhoneCall(step, channel, request_id, Arrived(step.text, step.sequence))
+        phone_call = PhoneCall(step, channel, request_id, self._sessions.arrived(step.text, step.sequence))
         try:
             screen = self._recall(phone_call) or elsewhere(self._take, phone_call)
         except NoScreenError:
@@ -168,7 +168,7 @@ class GatewayService:
 
     def _try(self, row: UssdSession | None, known_turn: int | None, phone_call: PhoneCall) -> Screen | None:
         """Answer a step by what the session is now; None when somebody else was faster, so that it is another one."""
-        match classify(row, known_turn, phone_call.step, self._sessions):
+        match classify(row, known_turn, phone_call.step, phone_call.arrived, self._sessions):
             case Repeat(turn=turn) if row is not None:
                 return screen_of(row.turns[turn])
             case Entry(text=text) if row is not None:
@@ -186,7 +186,8 @@ class GatewayService:
     def _recall(self, phone_call: PhoneCall) -> Screen | None:
         """Answer the next entry of a session that this process remembers; None when it has to be looked up.
 
-        Only companies that send the history or number their steps let a new entry be told from a repeat without that.
+        Other gateways than those that send the history or number their steps are left out: a new entry can be told
+        from a repeat only by when the last answer was given, which another process may have done.
         """
         step = phone_call.step
         if step.kind is not StepKind.INPUT or not (step.cumulative or step.sequence is not None):
@@ -194,7 +195,7 @@ class GatewayService:
         row = self._recollection.take(phone_call.channel.channel_id, step.provider_session_id)
         if row is None or self._sessions.is_over(row):
             return None
-        match classify(row, row.turn, step, self._sessions):
+        match classify(row, row.turn, step, phone_call.arrived, self._sessions):
             # What looks like a star that was typed may be a step that another process answered.
             case Entry(text=text) if not (step.cumulative and "*" in text):
                 self._know(row, phone_call)

@@ -30,6 +30,8 @@ LEASE_SECONDS = 7
 _WAIT_SECONDS = 7.5
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 MAX_TURNS = 200
+# A gateway that delivers a step twice does so at once; a person has to read the screen first.
+_REPEAT_WITHIN = timedelta(seconds=2)
 _MOST_POSTPONED = 500
 _BROKEN_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
 _UNDER_WAY = UssdSession.status == SessionStatus.ACTIVE
@@ -37,11 +39,11 @@ _UNDER_WAY = UssdSession.status == SessionStatus.ACTIVE
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A step as it came, to be told again when it is repeated: its text, and its number where steps are numbered."""
+    """A step as it came: when, its text, and its number where the gateway numbers steps."""
 
+    at: datetime
     text: str = field(repr=False)
     sequence: int | None = None
-    began_at: float = field(default_factory=time.perf_counter)
 
 
 class Patience:
@@ -74,6 +76,10 @@ class Sessions:
         # While one group waits for the disk another can be worked on; SQLite has one writer.
         self._together = Gathering(write_steps, at_once=2 if is_postgres() else 1)
 
+    def arrived(self, text: str, sequence: int | None = None) -> Arrived:
+        """A step that arrives now."""
+        return Arrived(self._clock.now(), text, sequence)
+
     def is_over(self, row: UssdSession) -> bool:
         """Whether a session has ended or its time is up."""
         return row.status != SessionStatus.ACTIVE or row.expires_at <= self._clock.now()
@@ -81,6 +87,11 @@ class Sessions:
     def is_worked_on(self, row: UssdSession) -> bool:
         """Whether somebody is working on a step of this session at this moment."""
         return row.working_until is not None and row.working_until > self._clock.now()
+
+    def was_just_answered(self, row: UssdSession, arrived: Arrived) -> bool:
+        """Whether a step arrived less than two seconds after its session's last answer."""
+        passed: timedelta = arrived.at - row.last_seen_at
+        return passed < _REPEAT_WITHIN
 
     def new_row(self, **facts: Any) -> UssdSession:
         """A session that has not answered anything yet; not written."""
@@ -208,7 +219,7 @@ class Sessions:
                 "node": turn.state.node,
                 "action": row.action,
                 "septets": measure(screen.text).units,
-                "took_ms": round((time.perf_counter() - arrived.began_at) * 1000),
+                "took_ms": max(0, round((now - arrived.at) / timedelta(milliseconds=1))),
                 "at": iso_milliseconds(now),
                 "key": key,
                 "length": answered.length,

@@ -49,7 +49,7 @@ class UssdService:
             entries=tuple(wish.text.split("*")) if wish.text.strip("*") else (),
             key_id=call.caller.key_id,
         )
-        row = self._conversations.open(dialled, opening, Arrived(wish.text), call.request_id)
+        row = self._conversations.open(dialled, opening, self._sessions.arrived(wish.text), call.request_id)
         if row is None:
             # Its key was deleted while the first screen was being made.
             raise _not_found()
@@ -64,7 +64,7 @@ class UssdService:
         session takes too long.
         """
         call.require("ussd:write")
-        arrived = Arrived(wish.text)
+        arrived = self._sessions.arrived(wish.text)
         patience = Patience()
         row = self._find(wish.session_id, call)
         if row.channel_id is not None:
