@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
@@ -246,3 +248,36 @@ def test_off_the_loop_everything_is_simply_done(turns: Turns) -> None:
     with pytest.raises(ArithmeticError):
         together(oracle.ask, -1)
     assert oracle.trips == [[1], [1], [-1]]
+
+
+@pytest.mark.parametrize("wait", ["thread", "answer"])
+def test_a_failure_keeps_nothing_alive_that_the_failed_call_used(turns: Turns, wait: str) -> None:
+    class Used:
+        """Something that a call holds."""
+
+    used = Used()
+    gone = weakref.ref(used)
+
+    def raise_refused(_used: Used) -> None:
+        raise LookupError
+
+    def call(used: Used) -> bool:
+        waits: dict[str, Callable[[], object]] = {
+            "thread": lambda: elsewhere(raise_refused, used),
+            "answer": lambda: together(lambda _: [LookupError()], 1),
+        }
+        try:
+            waits[wait]()
+        except LookupError:
+            return True
+        return False
+
+    gc.disable()
+    try:
+        assert turns.run(partial(call, used)) == [True]
+        del used
+        # A thread drops its work after it has told the result.
+        turns.close()
+        assert gone() is None
+    finally:
+        gc.enable()

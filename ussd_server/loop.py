@@ -104,8 +104,10 @@ class Loop:
         """Let the present call wait while a thread does `work`, one of the reserve if that `waits_for_nobody`."""
         threads = self._reserve if waits_for_nobody else self._threads
         self._work.append((threads, getcurrent(), copy_context(), work))
-        future: Future[Result] = self._root.switch()
-        return future.result()
+        # A name for the future here would keep the frames of what failed, and all that they hold, until the garbage
+        # collector runs: the failure would refer to this frame, and this frame to the failure.
+        result: Result = self._root.switch().result()
+        return result
 
     def wait_for_future(self, future: Future[Result]) -> Result:
         """Let the present call wait for what another will have."""
@@ -215,6 +217,9 @@ def together(ask: Ask[Question], question: Question) -> Any:
     """
     loop = present_loop()
     answer = ask([question])[0] if loop is None else loop.wait_for_answer(ask, question)
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+    try:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+    finally:
+        del answer

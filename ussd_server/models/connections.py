@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from heapq import heappop
 from itertools import count
@@ -152,8 +153,26 @@ class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
         return bool(conn.info.transaction_status == TransactionStatus.IDLE)
 
 
+class _SqliteCursor(sqlite3.Cursor):
+    """A cursor that is closed as soon as its statement fails.
+
+    Freeing a failed statement waits for its connection. When the garbage collector frees it on the thread that holds
+    the write lock, while the connection waits for that lock, both wait until one times out.
+    """
+
+    def execute(self, *given: Any) -> _SqliteCursor:
+        try:
+            return super().execute(*given)
+        except sqlite3.Error:
+            self.close()
+            raise
+
+
 class _Sqlite(PooledSqliteDatabase):  # type: ignore[misc]
     """SQLite in WAL mode, where every transaction begins as a writer."""
+
+    def cursor(self, named_cursor: None = None) -> _SqliteCursor:
+        return self.connection().cursor(_SqliteCursor)  # type: ignore[no-any-return]
 
 
 def database_at(url: str, max_connections: int) -> Any:
