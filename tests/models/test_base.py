@@ -51,8 +51,15 @@ def server_url(server: PostgresServer) -> str:
 def turns(server_url: str) -> Iterator[Turns]:
     """A loop whose calls find two connections."""
     open_database(server_url, 3)
+    both = threading.Barrier(2)
+
+    def connect() -> None:
+        database.connection()
+        # A call that ended before the other began would leave its connection to it.
+        both.wait(30)
+
     with taking_turns() as turns:
-        turns.run(*[partial(asking, backend_and_thread)] * 2)
+        assert turns.run(*[partial(asking, connect)] * 2) == [None, None]
         yield turns
     close_connections()
 
@@ -219,6 +226,22 @@ def test_there_are_never_more_connections_than_there_may_be(
             MaxConnectionsExceeded
         ]
     turns.run_until(lambda: turns.outcomes.keys() >= set(calls))
+
+
+@pytest.mark.timeout(60)
+def test_connections_that_broke_while_idle_are_replaced_before_a_call_uses_them(
+    turns: Turns, server: PostgresServer
+) -> None:
+    """After a restart of the server, and after one that ended by itself."""
+    server.stop()
+    server.start()
+    (first,) = turns.run(partial(asking, backend_and_thread))
+    (second,) = turns.run(partial(asking, backend_and_thread))
+    assert first[0] == second[0], "the new connection is used again"
+    with psycopg.connect(server.url) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 10000)", (first[0],))
+    (third,) = turns.run(partial(asking, backend_and_thread))
+    assert third[0] != first[0]
 
 
 def test_a_database_opened_later_never_gets_a_connection_to_another(server_url: str) -> None:

@@ -42,6 +42,15 @@ class Connection(psycopg.Connection[Any]):
 
     answer_seconds: float | None = _ANSWER_SECONDS
 
+    def is_usable(self) -> bool:
+        """Whether the server has kept this connection open while it was idle. Asks the kernel only and never blocks."""
+        try:
+            for _ in range(2):  # the first read may find the server's last message, the next one the end
+                self.pgconn.consume_input()
+        except psycopg.OperationalError:
+            self.close()
+        return not self.closed
+
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         seconds = self.answer_seconds if timeout is None else timeout
         loop = present_loop()
@@ -142,8 +151,7 @@ class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
         with self._pool_lock:
             while self._connections:
                 made_at, _, connection = heappop(self._connections)
-                # One that died unnoticed fails its next statement once; the call answers 503 and the pool is emptied.
-                if not connection.closed:
+                if connection.is_usable():
                     self._in_use[id(connection)] = PoolConnection(made_at, connection, time.time())
                     return connection
         return None
