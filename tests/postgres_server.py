@@ -68,11 +68,11 @@ class PostgresServer:
         self.process.wait()
 
 
-def create_database(server_url: str, template: str = "template1") -> str:
+def create_database(server_url: str, template: str = "template1", options: str = "") -> str:
     """Make a database of a fresh name on the server; give its address."""
     name = f"t{uuid.uuid4().hex}"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} {options}")
     return f"{server_url.rpartition('/')[0]}/{name}"
 
 

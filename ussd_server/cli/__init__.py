@@ -17,7 +17,7 @@ from schemas.fields import timestamp
 from ussd_server.cli.database_trouble import explain
 from ussd_server.house import Services, anchor_clock, build_services
 from ussd_server.models.base import close_connections
-from ussd_server.models.schema import UnsupportedDatabaseError
+from ussd_server.models.connections import UnsupportedDatabaseError
 from ussd_server.rpc.logs import configure_logs
 from ussd_server.rpc.status import ServiceError
 from ussd_server.settings import Settings, SettingsError, read_settings

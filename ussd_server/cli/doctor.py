@@ -18,10 +18,11 @@ from ussd_server.cli.database_trouble import explain
 from ussd_server.companies import build_companies
 from ussd_server.messages.providers import Direction
 from ussd_server.models.base import close_connections, database_now, open_database
+from ussd_server.models.connections import UnsupportedDatabaseError
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.partitions import ends_of_partitions
 from ussd_server.models.replica import Replica
-from ussd_server.models.schema import UnsupportedDatabaseError, check_version, missing_migrations
+from ussd_server.models.schema import check_version, missing_migrations
 from ussd_server.rpc.keyring import Keyring, Ring
 from ussd_server.rpc.logs import configure_logs
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect, hosts_of, takes_writes_alone
@@ -138,7 +139,7 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Finding]:
             yield _keys(keyring)
         yield from _partitions()
     except UnsupportedDatabaseError as refusal:
-        yield Finding("database", str(refusal), "Move to a newer one: dump there, restore here.")
+        yield Finding("database", str(refusal), "Move to one that is supported: dump this one, restore it there.")
         return
     except PeeweeException as error:
         trouble = explain(error)

@@ -37,6 +37,10 @@ _REST_SECONDS = 1
 _numbers = count()
 
 
+class UnsupportedDatabaseError(Exception):
+    """The database cannot be used by this service; the message is a sentence that says why."""
+
+
 class Connection(psycopg.Connection[Any]):
     """A connection to PostgreSQL on which a wait for an answer ends after `answer_seconds`; None waits for ever."""
 
@@ -94,6 +98,12 @@ class _Adapter(Psycopg3Adapter):
         except psycopg.errors.ConnectionTimeout:
             self._rests_until = time.monotonic() + _REST_SECONDS
             raise
+        if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+            connection.close()
+            raise UnsupportedDatabaseError(
+                f"This PostgreSQL database has the encoding {encoding}; UTF8 is needed "
+                "(CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0)."
+            )
         # Ids are text on the inside: a UUID object would only be made to be written out again.
         connection.adapters.register_loader("uuid", TextLoader)
         return connection
@@ -210,6 +220,8 @@ def postgres_at(url: str, max_connections: int) -> Any:
         max_connections=max_connections,
         timeout=_CONNECT_TIMEOUT_SECONDS,
         connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+        # Whatever PGCLIENTENCODING says.
+        client_encoding="UTF8",
         options=f"-c statement_timeout={_STATEMENT_TIMEOUT_MS} -c lock_timeout={_LOCK_TIMEOUT_MS} "
         f"-c idle_in_transaction_session_timeout={2 * _STATEMENT_TIMEOUT_MS} -c timezone=UTC",
     )

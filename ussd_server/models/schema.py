@@ -15,6 +15,7 @@ from peewee import OperationalError
 from playhouse.migrations import Runner
 
 from ussd_server.models.base import database, is_postgres, release_connection, unhurried
+from ussd_server.models.connections import UnsupportedDatabaseError
 
 _DIRECTORY = Path(__file__).parent / "migrations"
 # Any number will do, as long as every process of this service uses the same one.
@@ -37,10 +38,6 @@ _LOOK_AGAIN_SECONDS = 0.1
 # The oldest that the tests run on, and the oldest with strict tables.
 _OLDEST_POSTGRES = 15
 _OLDEST_SQLITE = (3, 37)
-
-
-class UnsupportedDatabaseError(Exception):
-    """The database server is too old; the message is a sentence that says so."""
 
 
 def check_version() -> None:
