@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,6 @@ from ussd_server.models.base import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.gateways import GatewayService
-
 
 every_company = pytest.mark.parametrize("company", PHONES)
 
@@ -139,6 +139,26 @@ def test_an_entry_that_opens_a_session_by_itself_and_comes_twice_confirms_nothin
     assert opened.screen.startswith("Sure?"), "no session is known under this name, so one begins"
     assert phone.again() == opened
     assert Transaction.select().count() == 0
+
+
+@every_company
+def test_another_number_under_the_same_session_id_has_a_session_of_its_own(
+    company: str, shop: Shop, web: FlaskClient
+) -> None:
+    first = phone_of(company, shop, web)
+    second = replace(first, number="+256770000001", entries=[])
+    first.dial()
+    first.type("1")
+    first.type("5000")
+    second.entries = list(first.entries)
+    second.type("1")
+    second.hang_up()
+    assert Transaction.select().count() == 0, "it cannot press the first one's Yes"
+    assert second.dial().screen.startswith("Welcome to ACME"), "nor see where the first one is"
+    assert second.type("1").screen.startswith("Enter amount")
+    assert first.type("1") == ("Approve the prompt on your phone.", True)
+    assert [payment.phone_number for payment in Transaction.select()] == [PHONE]
+    assert second.type("700").screen.startswith("Pay UGX 700?")
 
 
 @pytest.mark.parametrize("company", ["hubtel", "json"])

@@ -143,9 +143,9 @@ def test_a_remembered_session_ends_with_its_client_and_its_channel(
 def test_only_so_many_sessions_are_remembered() -> None:
     remembered = Recollection(most=2)
     for number in range(3):
-        remembered.keep(UssdSession(channel_id="c", provider_session_id=str(number)))
-    assert [remembered.take("c", str(number)) is None for number in range(3)] == [True, False, False]
-    assert remembered.take("c", "2") is None, "what was taken belongs to the taker alone"
+        remembered.keep(UssdSession(channel_id="c", provider_session_id=str(number), phone_number=PHONE))
+    assert [remembered.take("c", str(number), PHONE) is None for number in range(3)] == [True, False, False]
+    assert remembered.take("c", "2", PHONE) is None, "what was taken belongs to the taker alone"
 
 
 def test_a_repeat_is_one_read(send: Process) -> None:

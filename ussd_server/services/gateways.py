@@ -46,7 +46,7 @@ _OVER = {StepKind.END: EndReason.HUNG_UP, StepKind.ABORT: EndReason.HUNG_UP, Ste
 
 
 def _channel_and_session() -> Any:
-    """The last session under a company's name for it, and whether its channel is open and its client active."""
+    """The phone number's last session under a gateway's id, and whether its channel is open and its client active."""
     return (
         ChannelRow.select(
             ChannelRow.is_active.alias("channel_is_open"), Client.is_active.alias("client_is_active"), UssdSession
@@ -55,7 +55,8 @@ def _channel_and_session() -> Any:
             UssdSession,
             JOIN.LEFT_OUTER,
             on=(UssdSession.channel_id == ChannelRow.id)
-            & (UssdSession.provider_session_id == blank(UssdSession.provider_session_id)),
+            & (UssdSession.provider_session_id == blank(UssdSession.provider_session_id))
+            & (UssdSession.phone_number == blank(UssdSession.phone_number)),
         )
         .join(Client, JOIN.LEFT_OUTER, on=(Client.id == UssdSession.client_id))
         .where(ChannelRow.id == blank(ChannelRow.id, "channel_id"))
@@ -192,7 +193,7 @@ class GatewayService:
         step = phone_call.step
         if step.kind is not StepKind.INPUT or not (step.cumulative or step.sequence is not None):
             return None
-        row = self._recollection.take(phone_call.channel.channel_id, step.provider_session_id)
+        row = self._recollection.take(phone_call.channel.channel_id, step.provider_session_id, step.phone_number)
         if row is None or self._sessions.is_over(row):
             return None
         match classify(row, row.turn, step, phone_call.arrived, self._sessions):
@@ -240,15 +241,19 @@ class GatewayService:
         return self._conversations.open(dialled, opening, phone_call.arrived, phone_call.request_id, phone_call.carrier)
 
     def _find(self, phone_call: PhoneCall) -> UssdSession | None:
-        """The last session under the company's name for it. NoScreenError when its client is disabled.
+        """The phone number's last session under the gateway's id. NoScreenError when its client is disabled.
 
         ChannelClosedError when the channel, which was told from memory, is closed by now.
         """
         step, channel = phone_call.step, phone_call.channel
-        named = {"channel_id": channel.channel_id, "provider_session_id": step.provider_session_id}
+        named = {
+            "channel_id": channel.channel_id,
+            "provider_session_id": step.provider_session_id,
+            "phone_number": step.phone_number,
+        }
         if step.kind is StepKind.BEGIN:
             sought = self._conversations.opening_values(phone_call.code, step.phone_number)
-            row = _FIRST_STEP.first(UssdSession, **named, **sought)
+            row = _FIRST_STEP.first(UssdSession, **(named | sought))
         else:
             row = _STEP.first(UssdSession, **named)
         if row is None or not row.channel_is_open:
@@ -269,8 +274,10 @@ class GatewayService:
         return Screen(Action.END, "")
 
     def _note(self, report: SessionEnd, channel: ChannelOfCall) -> None:
-        is_meant = (UssdSession.channel_id == channel.channel_id) & (
-            UssdSession.provider_session_id == report.provider_session_id
+        is_meant = (
+            (UssdSession.channel_id == channel.channel_id)
+            & (UssdSession.provider_session_id == report.provider_session_id)
+            & (UssdSession.phone_number == report.phone_number)
         )
         row = UssdSession.select().where(is_meant).order_by(UssdSession.id.desc()).first()
         if row is None:
