@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -87,6 +89,91 @@ def test_a_running_service_keeps_its_keys_when_the_file_is_gone(path: Path) -> N
     path.unlink()
     assert keyring.newest(Ring.TOKENS) == key
     assert keyring.find(Ring.TOKENS, "unknown") is None
+
+
+def _halve(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:200])
+
+
+def _drop_a_ring(path: Path) -> None:
+    document = json.loads(path.read_text())
+    del document["tokens"]
+    path.write_text(json.dumps(document))
+
+
+def _empty_a_ring(path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tokens": []}))
+
+
+def _shorten_a_key(path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tokens": [{"id": "short", "key": "AAAA"}]}))
+
+
+def _spoil_a_key(path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tokens": [{"id": "spoilt", "key": "é"}]}))
+
+
+def _write_a_list(path: Path) -> None:
+    path.write_text("[1, 2]")
+
+
+def _write_no_text(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe\x00")
+
+
+def _put_a_folder_there(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _halve, _drop_a_ring, _empty_a_ring, _shorten_a_key, _spoil_a_key, _write_a_list, _write_no_text,
+        _put_a_folder_there,
+    ],
+)  # fmt: skip
+def test_a_running_service_keeps_its_keys_while_the_file_is_unreadable_and_logs_that_once(
+    path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    keyring = Keyring.create(path)
+    key, whole = keyring.newest(Ring.TOKENS), path.read_text()
+    damage(path)
+    for _ in range(3):
+        assert keyring.newest(Ring.TOKENS) == key
+        assert keyring.find(Ring.TOKENS, "unknown") is None
+        assert keyring.all_materials(Ring.TOKENS) == [key.material]
+    assert len(caplog.records) == 1
+    assert key.id not in caplog.text
+    if path.is_dir():
+        path.rmdir()
+    path.write_text(whole)
+    Keyring(path).add_keys()
+    assert keyring.newest(Ring.TOKENS) != key
+    damage(path)
+    assert keyring.all_materials(Ring.TOKENS)[0] == key.material
+    assert len(caplog.records) == 2
+
+
+def test_a_service_that_starts_with_an_unreadable_file_does_not_start(path: Path) -> None:
+    Keyring.create(path)
+    _halve(path)
+    with pytest.raises(ValueError, match="secrets"):
+        Keyring(path)
+
+
+def test_keys_that_could_not_be_read_for_lack_of_rights_are_read_when_the_rights_are_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring = Keyring.create(path)
+    old = keyring.newest(Ring.TOKENS)
+    Keyring(path).add_keys()
+    with monkeypatch.context() as without_rights:
+        without_rights.setattr(Path, "read_text", mock.Mock(side_effect=PermissionError))
+        path.chmod(0)
+        assert keyring.newest(Ring.TOKENS) == old
+    path.chmod(0o600)
+    assert keyring.newest(Ring.TOKENS) != old
 
 
 def test_a_key_never_shows_in_a_repr(path: Path) -> None:

@@ -103,7 +103,7 @@ def _privacy(part: str, path: Path, origin: str) -> Finding:
 def _keyring(settings: Settings) -> Keyring | None:
     try:
         return Keyring(settings.secrets_file)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return None
 
 

@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ussd_server.rpc.logs import logger
 from ussd_server.rpc.private_file import write_private
 
+log = logger(__name__)
+
 _KEY_BYTES = 32
+
+# Inode, size, and the times of the last change of content and of rights, in nanoseconds.
+_FileState = tuple[int, int, int, int]
 
 
 class Ring(StrEnum):
@@ -47,10 +53,12 @@ class Keyring:
     """
 
     def __init__(self, path: Path) -> None:
+        """Reads the file. Raises OSError or ValueError when it cannot be read or is no complete key file."""
         self._path = path
         self._lock = threading.Lock()
         self._rings: dict[Ring, dict[str, HouseKey]] = {}
-        self._read_at_mtime_ns = 0
+        self._read_state: _FileState | None = None
+        self._is_unreadable = False
         self._read()
 
     @classmethod
@@ -105,25 +113,51 @@ class Keyring:
         self._read()
 
     def _follow_file(self) -> None:
+        """Read the file again when it has changed. A running service keeps its keys while it cannot be read."""
         try:
-            changed = self._path.stat().st_mtime_ns != self._read_at_mtime_ns
+            if _state_of(self._path) != self._read_state:
+                self._read()
+                self._note(None)
         except FileNotFoundError:
-            # A running service goes on with the keys it has.
             return
-        if changed:
-            self._read()
+        except (OSError, ValueError) as trouble:
+            self._note(trouble)
+
+    def _note(self, trouble: Exception | None) -> None:
+        """Log that the file cannot be read, once until it can be read again."""
+        with self._lock:
+            is_news, self._is_unreadable = trouble is not None and not self._is_unreadable, trouble is not None
+        if is_news:
+            log.error("the secrets file cannot be read: the present keys stay in use", error=type(trouble).__name__)
 
     def _read(self) -> None:
         with self._lock:
-            mtime_ns = self._path.stat().st_mtime_ns
-            document = json.loads(self._path.read_text())
-            self._rings = {
-                ring: {
-                    entry["id"]: HouseKey(entry["id"], base64.b64decode(entry["key"])) for entry in document[ring.value]
-                }
-                for ring in Ring
-            }
-            self._read_at_mtime_ns = mtime_ns
+            # Taken first, also of a file that turns out to be half written: it is read again when it has changed.
+            self._read_state = _state_of(self._path)
+            self._rings = _rings_of(self._path.read_text(encoding="utf-8"))
+
+
+def _state_of(path: Path) -> _FileState:
+    """What changes with the file's content or rights."""
+    state = path.stat()
+    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+
+def _rings_of(text: str) -> dict[Ring, dict[str, HouseKey]]:
+    """The keys of a key file. Raises ValueError unless every ring has keys, and every key has 32 bytes."""
+    try:
+        document = json.loads(text)
+        rings = {
+            ring: {entry["id"]: HouseKey(entry["id"], base64.b64decode(entry["key"])) for entry in document[ring.value]}
+            for ring in Ring
+        }
+    except (ValueError, LookupError, TypeError):
+        raise ValueError("the secrets file is not a complete JSON document") from None
+    if not all(rings.values()):
+        raise ValueError("the secrets file has a ring without keys")
+    if any(len(key.material) != _KEY_BYTES for ring in rings.values() for key in ring.values()):
+        raise ValueError("the secrets file has a key that is not 32 bytes long")
+    return rings
 
 
 def _fresh_key() -> dict[str, str]:
