@@ -292,6 +292,43 @@ def test_a_key_under_change_is_read_from_the_database_at_every_call(
     assert len([sql for sql in asked if "api_keys" in sql]) == 5
 
 
+def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
+    door: Services, office: Services, company: Company, asked: list[str]
+) -> None:
+    key, versions = company.create_key(), office.limiter.versions
+    remember(door, key)
+    first, second = versions.hold(company.id), versions.hold(company.id)
+    assert versions.free(company.id, first)
+    asked.clear()
+    assert [outcome(door, key) for _ in range(3)] == [None] * 3
+    assert len([sql for sql in asked if "api_keys" in sql]) == 3
+    assert versions.free(company.id, second)
+    remember(door, key)
+    asked.clear()
+    assert outcome(door, key) is None
+    assert [sql for sql in asked if "unseen_changes" not in sql] == []
+
+
+def test_a_hold_that_lapsed_ends_what_was_remembered_meanwhile_and_no_other_hold(
+    door: Services, office: Services, company: Company, asked: list[str], redis: Server
+) -> None:
+    key, versions = company.create_key(), office.limiter.versions
+    lapsed = versions.hold(company.id)
+    redis.client.delete(f"version:{company.id}")
+    remember(door, key)
+    versions.free(company.id, lapsed)
+    asked.clear()
+    assert outcome(door, key) is None
+    assert [sql for sql in asked if "api_keys" in sql]
+    held = versions.hold(company.id)
+    versions.free(company.id, lapsed)
+    versions.free(company.id, None)
+    assert versions.read(company.id) is None
+    assert 0 < redis.client.ttl(f"version:{company.id}") <= 60
+    versions.free(company.id, held)
+    assert versions.read(company.id) is not None
+
+
 def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
     door: Services, office: Services, company: Company, asked: list[str]
 ) -> None:

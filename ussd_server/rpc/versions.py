@@ -8,11 +8,25 @@ from typing import NamedTuple
 from ussd_server.rpc.redis_link import Circuit, Line, RedisAwayError
 
 _PREFIX = "version"
-# What is being changed has no version. Longer than any unit of work takes, and short, because whoever dies between
-# leaves it behind.
-_BEING_CHANGED = ""
+# A subject that is being changed has the markers of all processes that change it instead of a version. The time is
+# longer than any unit of work takes, and short, because a process that dies leaves its marker behind.
+_MARK = "!"
 _CHANGE_SECONDS = 60
 _LIFE_SECONDS = 3600
+
+_HOLD = f"""
+local held = redis.call('GET', KEYS[1])
+if not held or string.sub(held, 1, 1) ~= '{_MARK}' then held = '' end
+redis.call('SET', KEYS[1], held .. ARGV[1], 'EX', ARGV[2])
+"""
+_FREE = f"""
+local held = redis.call('GET', KEYS[1])
+if held and string.sub(held, 1, 1) == '{_MARK}' then
+  local others = string.gsub(held, ARGV[1], '', 1)
+  if others ~= '' then return redis.call('SET', KEYS[1], others, 'KEEPTTL') end
+end
+redis.call('DEL', KEYS[1])
+"""
 
 
 class Version(NamedTuple):
@@ -44,13 +58,20 @@ class Versions:
         except RedisAwayError:
             return None
 
-    def hold(self, subject: str) -> bool:
-        """End the present version, and let there be none until `free`; tells whether everybody will notice."""
-        return self._tell("SET", f"{_PREFIX}:{subject}", _BEING_CHANGED, "EX", _CHANGE_SECONDS)
+    def hold(self, subject: str) -> str | None:
+        """End the present version, and let there be none until `free` is called with the marker that this returns.
 
-    def free(self, subject: str) -> bool:
-        """Let there be a new version from now on; tells whether everybody will notice."""
-        return self._tell("DEL", f"{_PREFIX}:{subject}")
+        None when Redis is away: then other processes do not notice.
+        """
+        marker = _MARK + secrets.token_hex(8)
+        return marker if self._tell(_HOLD, subject, marker, _CHANGE_SECONDS) else None
+
+    def free(self, subject: str, marker: str | None) -> bool:
+        """Let there be a new version once no other process holds the subject; tells whether other processes notice.
+
+        Without a `marker`, because `hold` could not reach Redis, this still ends the present version.
+        """
+        return self._tell(_FREE, subject, marker or "")
 
     def _read(self, key: str) -> Version | None:
         server_run = self._line.server_run()
@@ -58,11 +79,11 @@ class Versions:
             return None
         self._line.ask("SET", key, secrets.token_hex(8), "NX", "EX", _LIFE_SECONDS)
         token = (self._line.ask("GET", key) or b"").decode()
-        return Version(key, token, server_run) if token != _BEING_CHANGED else None
+        return None if not token or token.startswith(_MARK) else Version(key, token, server_run)
 
-    def _tell(self, *command: str | int) -> bool:
+    def _tell(self, script: str, subject: str, *arguments: str | int) -> bool:
         try:
-            self._circuit.call(lambda: self._line.ask(*command))
+            self._circuit.call(lambda: self._line.ask("EVAL", script, 1, f"{_PREFIX}:{subject}", *arguments))
         except RedisAwayError:
             return False
         return True

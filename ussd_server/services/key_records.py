@@ -108,19 +108,19 @@ class KeyRecords:
     @contextmanager
     def changing(self, client_id: str) -> Iterator[None]:
         """A unit of work that changes who may enter for a client; after it no process lets in whom it shut out."""
-        is_told = self._versions.hold(client_id)
+        marker = self._versions.hold(client_id)
         try:
             with unit_of_work():
                 yield
-                if not is_told:
+                if marker is None:
                     # Last, because all changes everywhere wait here for one another.
                     _count_unseen_change()
         finally:
-            is_freed = self._versions.free(client_id)
-        if is_told and not is_freed:
+            is_freed = self._versions.free(client_id, marker)
+        if marker is not None and not is_freed:
             with unit_of_work():
                 _count_unseen_change()
-        if not (is_told and is_freed):
+        if marker is None or not is_freed:
             self._sleep(_TRUST_SECONDS)
 
     def _looks_often_enough(self) -> bool:
