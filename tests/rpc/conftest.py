@@ -75,7 +75,8 @@ def storage(make_storage: Callable[[], SlidingLogStorage]) -> SlidingLogStorage:
 MAKE_OLDER = """
 local log, microseconds = KEYS[1], tonumber(ARGV[1])
 for index = 0, redis.call('LLEN', log) - 1 do
-  redis.call('LSET', log, index, string.format('%.0f', redis.call('LINDEX', log, index) - microseconds))
+  local at, rest = string.match(redis.call('LINDEX', log, index), '^(%d+)(.*)$')
+  redis.call('LSET', log, index, string.format('%.0f', at - microseconds) .. rest)
 end
 redis.call('PEXPIRE', log, redis.call('PTTL', log) - math.floor(microseconds / 1000))
 """

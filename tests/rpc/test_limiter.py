@@ -14,6 +14,7 @@ import time_machine
 from limits import parse_many
 from redis.crc import key_slot
 
+from tests.rpc.redis_server import Server
 from ussd_server.rpc.limiter import Limiter, Policy, rate_limit_headers
 from ussd_server.rpc.sliding_log import SlidingLogStorage
 from ussd_server.rpc.verdict import Verdict, WindowState, tightest
@@ -210,6 +211,37 @@ def test_a_clock_set_back_neither_forgets_calls_nor_locks_anybody_out(
     assert 29 <= refused.retry_after_seconds <= 30
     let_pass(storage, 30)
     assert accepted(hits(limiter, 100)) == 60
+
+
+def test_who_was_refused_after_a_clock_was_set_back_waits_for_no_more_than_the_window(
+    storage: SlidingLogStorage, let_pass: LetPass
+) -> None:
+    limiter = limiter_on(storage)
+    hits(limiter, 100)
+    let_pass(storage, -3600)
+    assert 59 <= limiter.hit("data-key", "key-1").retry_after_seconds <= 60
+    let_pass(storage, 30)
+    assert 29 <= limiter.hit("data-key", "key-1").retry_after_seconds <= 30
+    let_pass(storage, -3600)
+    assert 59 <= limiter.hit("data-key", "key-1").retry_after_seconds <= 60
+    let_pass(storage, 60)
+    assert accepted(hits(limiter, 101)) == 100
+    (last,) = limiter.last_hits("data-key", ["key-1"])
+    assert last is not None
+    assert abs(last.timestamp() - storage.client.time()[0]) < 30
+
+
+def test_a_clock_set_back_costs_a_long_log_no_walk(server: Server) -> None:
+    storage = SlidingLogStorage(server.url, timeout_seconds=10)
+    window = [(100_000, 60_000_000)]
+    ahead = (server.client.time()[0] + 600) * 1_000_000
+    for _ in range(10):
+        server.client.lpush(storage.key("key-1"), *[ahead] * 10_000)
+    server.client.config_resetstat()
+    assert storage.acquire("key-1", window)[0] == 0
+    calls = {name: told["calls"] for name, told in server.client.info("commandstats").items()}
+    assert sum(calls.values()) < 100
+    assert calls["cmdstat_lset"] == 1
 
 
 def test_a_key_of_another_type_or_with_garbage_heals_itself(storage: SlidingLogStorage) -> None:

@@ -8,7 +8,7 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 from limits import RateLimitItem
 from limits.storage import Storage
@@ -42,16 +42,22 @@ if type(length) == 'table' then -- Something else sits on this key: it can only 
 end
 
 local function accepted_at(index)
-  return tonumber(redis.call('LINDEX', log, index)) or 0
+  local entry = redis.call('LINDEX', log, index)
+  return tonumber(entry) or (entry and tonumber(string.match(entry, '^%d+'))) or 0
 end
 
--- The clock was set back: let the last accept be now, so that nothing is forgotten and nobody waits for the old hour.
-local ahead = length > 0 and accepted_at(0) - now or 0
-if ahead > 0 then
-  for index = 0, length - 1 do
-    redis.call('LSET', log, index, string.format('%.0f', accepted_at(index) - ahead))
+-- When the clock is set back, the log's own time goes on from its newest accept, so that nothing is forgotten and
+-- nobody waits for the old hour. The newest entry says behind a colon how far that time is ahead of the clock.
+local newest, ahead = 0, 0
+if length > 0 then
+  local at, by = string.match(redis.call('LINDEX', log, 0), '^(%d+):?(%d*)$')
+  newest, ahead = tonumber(at) or 0, tonumber(by) or 0
+  if newest > now + ahead then
+    ahead = newest - now
+    redis.call('LSET', log, 0, string.format('%.0f:%.0f', newest, ahead))
   end
 end
+now = now + ahead
 
 -- How many of the `most` newest accepts came after `start`, and when the oldest of those came.
 local function held_since(start, most)
@@ -77,12 +83,13 @@ end
 
 local taken = (consume and retry == 0) and cost or 0
 if taken > 0 then
-  for _ = 1, taken do redis.call('LPUSH', log, string.format('%.0f', now)) end
+  for _ = 2, taken do redis.call('LPUSH', log, string.format('%.0f', now)) end
+  redis.call('LPUSH', log, string.format(ahead > 0 and '%.0f:%.0f' or '%.0f', now, ahead))
   if length > kept then redis.call('LTRIM', log, 0, kept + taken - 1) end
   redis.call('PEXPIRE', log, math.ceil(longest / 1000))
 end
 
-local reading = {retry == 0 and 1 or 0, retry, now}
+local reading = {retry == 0 and 1 or 0, retry, now - ahead}
 for _, window in ipairs(windows) do
   reading[#reading + 1] = window.remaining - taken
   reading[#reading + 1] = window.held + taken > 0 and window.reset or 0
@@ -156,11 +163,12 @@ class SlidingLogStorage(Storage):
         Raises one of `REDIS_TROUBLE`.
         """
         keys = [self.key(name) for name in names]
+        heads: list[Any]
         if isinstance(self.client, RedisCluster):
             heads = [self.client.lindex(key, 0) for key in keys]
         else:
             heads = self.line.ask("EVAL", _HEADS, len(keys), *keys)
-        return [int(head or 0) for head in heads]
+        return [_clock_time(head or b"0") for head in heads]
 
     @property
     def base_exceptions(self) -> type[Exception] | tuple[type[Exception], ...]:
@@ -197,6 +205,12 @@ class SlidingLogStorage(Storage):
     def clear(self, key: str) -> None:
         """Forget what was accepted under `key`."""
         self.client.delete(self.key(key))
+
+
+def _clock_time(entry: bytes) -> int:
+    """When an entry was accepted by the server's clock, which the log's own time may be ahead of."""
+    at, _, ahead = entry.partition(b":")
+    return int(at) - int(ahead or 0)
 
 
 class SlidingLogRateLimiter(RateLimiter):
