@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.books import check_everything
 from tests.services.money import a_client, balances, deposit, wish
 from ussd_server.house import Services
 from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment
@@ -16,7 +17,13 @@ from ussd_server.messages.transactions import CreateRefund, GetTransaction, Tran
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.context import CallContext
-from ussd_server.services.outcomes import REVIEW_AMOUNT, REVIEW_CONTRADICTION, REVIEW_LATE, REVIEW_SILENT
+from ussd_server.services.outcomes import (
+    REVIEW_AMOUNT,
+    REVIEW_CONTRADICTION,
+    REVIEW_LATE,
+    REVIEW_RETRACTED,
+    REVIEW_SILENT,
+)
 from ussd_server.services.providers import Providers
 from ussd_server.services.settlement import Settlement
 
@@ -39,6 +46,7 @@ class Company:
     while_told: Callable[[], object] = lambda: None
     asks: list[Payment] = field(default_factory=list)
     enquiries: int = 0
+    mistakes: list[Exception] = field(default_factory=list)
     name: str = "sandbox"
     pace: Pace = PACE
     moves_whole_shillings_only: bool = False
@@ -47,13 +55,21 @@ class Company:
 
     def ask(self, payment: Payment, timeout_seconds: float) -> Answer:
         self.asks.append(payment)
-        self.while_asked()
+        self.meanwhile(self.while_asked)
         return self.asked.pop(0) if len(self.asked) > 1 else self.asked[0]
 
     def enquire(self, payment: Payment, timeout_seconds: float) -> Answer:
         self.enquiries += 1
-        self.while_told()
+        self.meanwhile(self.while_told)
         return self.told.pop(0) if len(self.told) > 1 else self.told[0]
+
+    def meanwhile(self, happens: Callable[[], object]) -> None:
+        """Keep what goes wrong: a worker goes on after an exception of an adapter, but a test must not."""
+        try:
+            happens()
+        except Exception as mistake:
+            self.mistakes.append(mistake)
+            raise
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
         return None
@@ -134,8 +150,10 @@ class Desk:
 
 
 @pytest.fixture
-def company() -> Company:
-    return Company()
+def company() -> Iterator[Company]:
+    company = Company()
+    yield company
+    assert company.mistakes == []
 
 
 @pytest.fixture
@@ -217,6 +235,96 @@ def test_a_request_that_could_not_leave_is_tried_again_and_then_called_off(desk:
     assert desk.row.ask_attempts == 0
 
 
+def test_a_lost_payment_that_cannot_be_sent_again_is_asked_in_its_pace_and_reaches_review(
+    desk: Desk, company: Company
+) -> None:
+    company.asked, company.told = [UNKNOWN, NOT_SENT], [NOT_FOUND]
+    desk.order("disbursement")
+    desk.work(1100)
+    row = desk.row
+    assert (row.status, row.review_reason) == ("ambiguous", REVIEW_SILENT)
+    assert row.ask_attempts == 1, "what did not leave is not counted"
+    assert len(company.asks) + company.enquiries < 150
+    before = len(company.asks)
+    desk.work(3 * 3600)
+    assert len(company.asks) == before, "nothing is sent while a person looks at it"
+    company.told = [SUCCESS]
+    desk.work(4000)
+    assert desk.row.status == "succeeded"
+
+
+def test_a_lost_payment_that_could_not_be_sent_again_at_first_is_sent_later(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [UNKNOWN, NOT_SENT, NOT_SENT, SUCCESS], [NOT_FOUND]
+    desk.order()
+    desk.work(500)
+    assert (desk.row.status, len(company.asks), desk.row.ask_attempts) == ("succeeded", 4, 2)
+
+
+def test_an_adapter_that_raises_exceptions_sends_a_payment_to_review(desk: Desk, company: Company) -> None:
+    company.while_asked = company.while_told = lambda: 1 / 0
+    desk.order()
+    desk.work(1100)
+    assert (desk.row.status, desk.row.review_reason) == ("ambiguous", REVIEW_SILENT)
+    assert {type(mistake) for mistake in company.mistakes} == {ZeroDivisionError}
+    company.mistakes.clear()
+
+
+def test_no_other_worker_takes_a_payment_while_its_provider_takes_all_of_its_time(desk: Desk, company: Company) -> None:
+    longest = 25
+    settlement = Settlement(Providers([company], lambda _: None), desk.clock, lambda _: True, timeout_seconds=longest)
+    desk.order()
+
+    def wait() -> None:
+        desk.clock.advance(longest * 2 - 1)
+        assert desk.another_worker().claim(1) == []
+
+    company.while_asked = wait
+    (claimed,) = settlement.claim(1)
+    settlement.advance(claimed)
+    assert desk.row.status == "pending"
+
+
+def test_a_provider_that_did_not_know_a_payment_yet_does_not_make_it_lost_by_answering_late(
+    desk: Desk, company: Company
+) -> None:
+    company.asked, company.told = [UNKNOWN], [NOT_FOUND]
+    desk.order()
+    (claimed,) = desk.settlement.claim(1)
+    desk.settlement.advance(claimed)
+    slow = desk.another_worker(at_kill_point=lambda point: point == "enquiry.answered" and desk.clock.advance(120))
+    desk.clock.advance(6)
+    (claimed,) = slow.claim(1)
+    slow.advance(claimed)
+    assert desk.row.asked_at is not None
+    assert (desk.row.status, len(company.asks)) == ("ambiguous", 1)
+    desk.work(15)
+    assert len(company.asks) == 2, "what it does not know now it never got"
+
+
+def test_an_overtaken_answer_does_not_make_a_payment_lost_that_was_sent_again(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [UNKNOWN], [NOT_FOUND]
+    desk.order()
+    desk.work(40)
+    sleeper = desk.another_worker(at_kill_point=lambda point: point == "enquiry.answered" and overtake())
+
+    def overtake() -> None:
+        desk.clock.advance(61)
+        other = desk.another_worker()
+        for _ in range(2):
+            (claimed,) = other.claim(1)
+            other.advance(claimed)
+        assert len(company.asks) == 2
+        desk.clock.advance(61)
+
+    desk.clock.advance(70)
+    (claimed,) = sleeper.claim(1)
+    sleeper.advance(claimed)
+    assert desk.row.asked_at is not None
+    company.told = [PENDING]
+    desk.work(120)
+    assert (len(company.asks), desk.row.status) == (2, "pending")
+
+
 def test_an_enquiry_that_could_not_leave_proves_nothing(desk: Desk, company: Company) -> None:
     desk.order("disbursement")
     crashed = desk.another_worker(at_kill_point=lambda point: 1 / 0 if point == "ask.recorded" else None)
@@ -295,6 +403,120 @@ def test_a_failure_that_stays_one_is_looked_at_once(desk: Desk, company: Company
     desk.work(5000)
     assert (desk.row.status, desk.row.due_at, company.enquiries) == ("failed", None, 1)
     assert desk.statuses == ["created", "submitted", "failed"]
+
+
+@pytest.mark.parametrize("kind", ["collection", "disbursement"])
+def test_a_failure_that_the_provider_takes_back_is_asked_about_until_it_is_decided(
+    desk: Desk, company: Company, kind: str
+) -> None:
+    company.asked, company.told = [FAILURE], [PENDING, PENDING, SUCCESS]
+    desk.order(kind)
+    desk.work(700)
+    row = desk.row
+    assert (row.status, row.review_reason, row.review_closed_at) == ("failed", REVIEW_RETRACTED, None)
+    desk.work(1300)
+    assert desk.events("transaction.needs_review") == 1
+    desk.work(3700)
+    row = desk.row
+    assert (row.status, row.late, row.review_reason, row.due_at) == ("succeeded", True, REVIEW_LATE, None)
+    assert desk.statuses == ["created", "submitted", "failed", "succeeded"]
+    assert check_everything() == []
+
+
+def test_a_failure_that_was_taken_back_and_then_confirmed_needs_nobody(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [PENDING, UNKNOWN, UNKNOWN, FAILURE]
+    desk.order("disbursement")
+    desk.work(2 * 3600)
+    assert company.enquiries == 3, "hourly, when the provider has not decided for long"
+    desk.work(3600)
+    row = desk.row
+    assert (row.status, row.review_reason, row.due_at) == ("failed", REVIEW_RETRACTED, None)
+    assert row.review_closed_at is not None
+
+
+@pytest.mark.parametrize("older", [PENDING, UNKNOWN, NOT_FOUND, FAILURE])
+def test_an_answer_that_is_older_than_a_failure_does_not_end_the_look_after_it(
+    desk: Desk, company: Company, older: Answer
+) -> None:
+    company.told = [FAILURE, older, SUCCESS]
+    desk.order()
+    desk.work()
+    desk.clock.advance(6)
+
+    def overtake() -> None:
+        company.while_told = lambda: None
+        assert desk.settlement.bring_forward(desk.row.provider_reference)
+        other = desk.another_worker()
+        (claimed,) = other.claim(1)
+        other.advance(claimed)
+        assert desk.row.status == "failed"
+
+    company.while_told = overtake
+    (claimed,) = desk.settlement.claim(1)
+    desk.settlement.advance(claimed)
+    assert (desk.row.review_opened_at, desk.row.completed_at is None) == (None, False)
+    desk.work(590)
+    assert desk.row.status == "failed"
+    desk.work(20)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
+
+
+def test_a_callback_soon_after_a_failure_does_not_spare_the_later_look(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [FAILURE, SUCCESS]
+    desk.order()
+    desk.work(1)
+    assert desk.settlement.bring_forward(desk.row.provider_reference)
+    desk.work(590)
+    assert (desk.row.status, company.enquiries) == ("failed", 1)
+    desk.work(10)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
+
+
+def test_a_callback_during_the_look_after_a_failure_is_followed(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [FAILURE, SUCCESS]
+    desk.order()
+    desk.work()
+
+    def call_back() -> None:
+        company.while_told = lambda: None
+        assert desk.settlement.bring_forward(desk.row.provider_reference)
+
+    company.while_told = call_back
+    desk.clock.advance(601)
+    desk.work(1)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
+
+
+def test_a_failure_that_overtakes_another_look_is_looked_at_as_late_as_any(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [PENDING], [PENDING, FAILURE]
+    desk.order()
+    desk.work()
+
+    def overtake() -> None:
+        company.while_told = lambda: None
+        assert desk.settlement.bring_forward(desk.row.provider_reference)
+
+    company.told = [FAILURE]
+    company.while_told = overtake
+    desk.clock.advance(6)
+    desk.work(300)
+    assert (desk.row.status, company.enquiries) == ("failed", 1)
+    company.told = [SUCCESS]
+    desk.work(400)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
+
+
+def test_the_look_after_a_failure_waits_for_a_company_that_was_switched_off(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [SUCCESS]
+    desk.order()
+    desk.work()
+    with_company = desk.settlement
+    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    desk.work(700)
+    assert desk.row.status == "failed"
+    desk.settlement = with_company
+    desk.work(3700)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
 
 
 @pytest.mark.parametrize("was_sent", [False, True])

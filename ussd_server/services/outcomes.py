@@ -23,6 +23,7 @@ from ussd_server.services.story import announce, tell
 REVIEW_LATE = "the company reported success after it had reported failure"
 REVIEW_AMOUNT = "the company moved UGX {} and not what was asked"
 REVIEW_SILENT = "nobody could confirm the outcome in time"
+REVIEW_RETRACTED = "the provider reported the payment as under way after it had reported failure"
 REVIEW_CONTRADICTION = "the company reported failure after it had reported success"
 
 
@@ -37,7 +38,7 @@ def succeed(row: Transaction, source: Source, now: datetime, detail: str | None 
         legs = end_holds(holds_of(row.id), "post") or _legs_without_hold(row)
     write_entry(row.client_id, row.id, legs, now)
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, None, now, None
-    _close_review_of_silence(row, now)
+    close_review(row, REVIEW_SILENT, now)
     row.save()
     tell(row, source, now, detail)
     if row.late and source is not Source.OPERATOR:
@@ -63,7 +64,7 @@ def fail(
     if holds:
         write_entry(row.client_id, row.id, end_holds(holds, "void"), now)
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, look_again_at
-    _close_review_of_silence(row, now)
+    close_review(row, REVIEW_SILENT, now)
     row.save()
     tell(row, source, now, detail)
 
@@ -76,9 +77,9 @@ def open_review(row: Transaction, reason: str, now: datetime) -> None:
         announce(row, "transaction.needs_review", now)
 
 
-def _close_review_of_silence(row: Transaction, now: datetime) -> None:
-    """An outcome that came after all spares a person the decision."""
-    if row.review_reason == REVIEW_SILENT and row.review_closed_at is None:
+def close_review(row: Transaction, reason: str, now: datetime) -> None:
+    """Close the review for `reason`, if it is open: an outcome that came after all spares a person the decision."""
+    if row.review_reason == reason and row.review_closed_at is None:
         row.review_closed_at = now
 
 

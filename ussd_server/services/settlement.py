@@ -8,7 +8,6 @@ lock, and only by the one who then asks: whoever was overtaken, because it slept
 
 from __future__ import annotations
 
-import random
 import secrets
 import time
 from collections.abc import Callable
@@ -21,30 +20,20 @@ from ussd_server.models.base import is_postgres, unit_of_work
 from ussd_server.models.prepared import find_row, lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.clock import Clock
-from ussd_server.rpc.logs import logger, now_about
-from ussd_server.services.outcomes import (
-    REVIEW_AMOUNT,
-    REVIEW_CONTRADICTION,
-    REVIEW_SILENT,
-    fail,
-    open_review,
-    succeed,
-)
+from ussd_server.rpc.logs import logger, now_about, trace_of
+from ussd_server.services.answers import SLOWLY_SECONDS, UNREACHABLE_SECONDS, WAITS_FOR_A_COMPANY_SECONDS, take_answer
+from ussd_server.services.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.providers import Providers
 from ussd_server.services.story import tell
 
 log = logger(__name__)
 
 LEASE_SECONDS = 60
-_MOST_ASKS = 3
-# A payment that could not leave for this long is called off: its owner should not wait for a company that is away.
-_UNREACHABLE_SECONDS = 60
-_WAITS_FOR_A_COMPANY_SECONDS = 5
-# What waits for a person is still asked about: a late answer of the company spares the person the decision.
-_SLOWLY_SECONDS = 3600
 # How long a company that takes no more calls is left alone; those who wait for it keep their place in the line.
 _CATCHES_BREATH_SECONDS = 0.25
 _NO_COMPANY_FOR_SECONDS = 7200
+# What another worker, or a callback, arranged for the next step of a payment.
+_ARRANGEMENT = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 _DIRECTIONS = {
     TransactionType.COLLECTION: Direction.COLLECTION,
     TransactionType.DISBURSEMENT: Direction.DISBURSEMENT,
@@ -112,6 +101,7 @@ class Settlement:
             return
         self._at_kill_point("claimed")
         payment = self._about_to_ask(row)
+        called_at = self._clock.now()
         if payment is not None:
             source = Source.SUBMIT
             self._at_kill_point("ask.recorded")
@@ -121,7 +111,7 @@ class Settlement:
             source = Source(row.due_source)
             answer = self._heard(provider, "enquire", provider.enquire, _payment(row))
             self._at_kill_point("enquiry.answered")
-        self.conclude(transaction_id, provider.pace, answer, source, row.lease_token)
+        self.conclude(transaction_id, provider.pace, answer, source, called_at, row.lease_token)
         self._at_kill_point("concluded")
 
     def _heard(
@@ -129,7 +119,12 @@ class Settlement:
     ) -> Answer:
         """What a company says to one call, which is counted and logged."""
         began_at = time.monotonic()
-        answer = speak(payment, self._timeout_seconds)
+        try:
+            answer = speak(payment, self._timeout_seconds)
+        except Exception as mistake:
+            # Were it raised, the payment would be tried again after every lease and never reach review.
+            log.error("a provider's adapter raised an exception", company=provider.name, error=trace_of(mistake))
+            answer = Answer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
         log.info("a company was called", company=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
         self._count_call(provider.name, kind, answer.outcome)
@@ -155,34 +150,43 @@ class Settlement:
         return hurried > 0
 
     def conclude(
-        self, transaction_id: str, pace: Pace, answer: Answer, source: Source, lease_token: str | None = None
+        self,
+        transaction_id: str,
+        pace: Pace,
+        answer: Answer,
+        source: Source,
+        called_at: datetime,
+        lease_token: str | None = None,
     ) -> None:
         """Write down what an answer proves: state, money and event in one unit of work. The same answer twice is once.
 
+        `called_at` is when the call to the provider began: a slow worker may conclude long after it, and an answer
+        proves nothing about requests that were sent later.
         `lease_token` is the one under which the company was asked. Where it is gone, a callback came meanwhile, or
         another worker took over: unless the answer is final, whatever they arranged for the next look stays.
         """
         with unit_of_work():
             row = lock_row(Transaction, transaction_id)
             now = self._clock.now()
-            arranged = {name: getattr(row, name) for name in ("due_at", "due_source", "leased_until", "lease_token")}
+            arranged = {name: getattr(row, name) for name in _ARRANGEMENT}
             row.leased_until = row.lease_token = None
             row.due_source = Source.POLL
             row.checks += 1
             row.updated_at = now
             is_overtaken = arranged["lease_token"] != lease_token
+            completed_at = row.completed_at
             if answer.provider_transaction_id:
                 row.provider_transaction_id = answer.provider_transaction_id
             if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
                     # This request did not leave, but an earlier one, or that of whoever overtook this one, may have.
                     answer = Answer(Outcome.UNKNOWN)
-                self._take(row, pace, answer, source, now)
+                take_answer(row, pace, answer, source, called_at, now)
             else:
                 row.due_at = None
                 if answer.outcome is Outcome.FAILED:
                     open_review(row, REVIEW_CONTRADICTION, now)
-            if is_overtaken and row.due_at is not None:
+            if is_overtaken and row.completed_at == completed_at:
                 for name, value in arranged.items():
                     setattr(row, name, value)
             row.save()
@@ -205,66 +209,6 @@ class Settlement:
             row.save(only=[Transaction.asked_at, Transaction.ask_attempts, Transaction.status, Transaction.updated_at])
         return _payment(row)
 
-    def _take(self, row: Transaction, pace: Pace, answer: Answer, source: Source, now: datetime) -> None:
-        """The table of what each answer does to a transaction that has not succeeded."""
-        had_failed = row.status == TransactionStatus.FAILED
-        match answer.outcome:
-            case Outcome.SUCCEEDED if answer.amount_cents not in (None, row.amount_cents):
-                assert answer.amount_cents is not None
-                row.due_at = None
-                open_review(row, REVIEW_AMOUNT.format(answer.amount_cents / 100), now)
-            case Outcome.SUCCEEDED:
-                succeed(row, source, now, answer.word)
-            case Outcome.UNKNOWN if had_failed and now - row.completed_at < timedelta(seconds=pace.give_up_after):
-                # The one more look after a failure could not be made yet.
-                row.due_at = now + timedelta(seconds=pace.late_check_after)
-            case _ if had_failed:
-                if source is not Source.SUBMIT:
-                    row.due_at = None
-            case Outcome.FAILED:
-                assert answer.failure is not None
-                look_again_at = now + timedelta(seconds=pace.late_check_after)
-                fail(row, answer.failure, source, now, answer.word, look_again_at)
-            case Outcome.PENDING:
-                self._wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.word)
-            case Outcome.NOT_SENT:
-                self._after_not_sent(row, source, now)
-            case Outcome.NOT_FOUND if _is_lost(row, pace, now):
-                # The company never got it, so it may be asked again under the same name without a second effect.
-                self._wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.word)
-                if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
-                    row.asked_at, row.due_at = None, now
-            case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
-                # A company that has just accepted a payment may need a moment until it finds it.
-                self._wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.word)
-            case _:
-                self._wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.word)
-
-    def _wait_on(
-        self, row: Transaction, status: TransactionStatus, pace: Pace, source: Source, now: datetime, detail: str
-    ) -> None:
-        """Keep asking, in the company's pace; when nobody could tell for long enough, a person looks at it."""
-        is_silent_for_long = now - row.created_at > timedelta(seconds=pace.give_up_after)
-        delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
-        if is_silent_for_long:
-            delay = max(delay, _SLOWLY_SECONDS)
-        # A tenth earlier or later, so that many payments of one moment do not ask in one moment again.
-        row.due_at = now + timedelta(seconds=delay * random.uniform(0.9, 1.1))  # noqa: S311
-        if row.status != status:
-            row.status = status
-            tell(row, source, now, detail)
-        if is_silent_for_long:
-            open_review(row, REVIEW_SILENT, now)
-
-    def _after_not_sent(self, row: Transaction, source: Source, now: datetime) -> None:
-        """The request provably never left. Try again soon; when no request ever left, that is a definite failure."""
-        row.asked_at = None
-        row.ask_attempts -= 1
-        if row.status == TransactionStatus.SUBMITTED and now - row.created_at > timedelta(seconds=_UNREACHABLE_SECONDS):
-            fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now)
-        else:
-            row.due_at = now + timedelta(seconds=_WAITS_FOR_A_COMPANY_SECONDS)
-
     def _go_on_without_company(self, transaction_id: str) -> None:
         """A payment whose company was switched off fails if nothing was sent; otherwise it waits for the company."""
         with unit_of_work():
@@ -273,14 +217,15 @@ class Settlement:
             row.leased_until = row.lease_token = None
             waited = now - row.created_at
             if row.status not in UNFINISHED:
-                row.due_at = None
-            elif row.status == TransactionStatus.CREATED and waited > timedelta(seconds=_UNREACHABLE_SECONDS):
+                waits = now - row.completed_at < timedelta(seconds=_NO_COMPANY_FOR_SECONDS)
+                row.due_at = now + timedelta(seconds=SLOWLY_SECONDS) if waits else None
+            elif row.status == TransactionStatus.CREATED and waited > timedelta(seconds=UNREACHABLE_SECONDS):
                 fail(row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now)
             else:
-                row.due_at = now + timedelta(seconds=_WAITS_FOR_A_COMPANY_SECONDS)
+                row.due_at = now + timedelta(seconds=WAITS_FOR_A_COMPANY_SECONDS)
                 if waited > timedelta(seconds=_NO_COMPANY_FOR_SECONDS):
                     open_review(row, REVIEW_SILENT, now)
-                    row.due_at = now + timedelta(seconds=_SLOWLY_SECONDS)
+                    row.due_at = now + timedelta(seconds=SLOWLY_SECONDS)
             row.save()
 
     def _give_back(self, row: Transaction) -> None:
@@ -306,8 +251,3 @@ def _payment(row: Transaction) -> Payment:
         original_provider_reference=original.provider_reference if original else None,
         original_provider_transaction_id=original.provider_transaction_id if original else None,
     )
-
-
-def _is_lost(row: Transaction, pace: Pace, now: datetime) -> bool:
-    asked_at: datetime | None = row.asked_at
-    return asked_at is not None and now - asked_at >= timedelta(seconds=pace.not_found_means_lost_after)
