@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
@@ -181,6 +183,16 @@ class MoneyMachine(RuleBasedStateMachine):
         kept = balances(self.call.client_id)
         own = [kept.get(name, (0, 0)) for name in ("main", SUBSCRIBER, OTHER, "fees", "shortfall")]
         assert (sum(cents for cents, _ in own), sum(cents for _, cents in own)) == (came_cents, reserved_cents)
+
+    @invariant()
+    def no_more_is_given_back_than_was_collected(self) -> None:
+        """Refunds that succeeded, run or may still succeed never exceed their collection."""
+        given_back_cents: dict[str, int] = defaultdict(int)
+        for row in self.rows():
+            if row.refund_of and (row.status != "failed" or row.due_at):
+                given_back_cents[row.refund_of] += row.amount_cents
+        for original, cents in given_back_cents.items():
+            assert cents <= Transaction.get_by_id(original).amount_cents
 
     def rows(self) -> list[Transaction]:
         """All transactions of the client."""

@@ -17,7 +17,12 @@ from ussd_server.services.providers import Providers
 from ussd_server.services.recording import Names, Recorder, digest_of, hold_of
 from ussd_server.services.transactions import find_transaction
 
-_GIVEN_BACK = (*UNFINISHED, TransactionStatus.SUCCEEDED)
+# A failed refund may still succeed while its provider is asked once more or a person looks at it.
+_MAY_STILL_SUCCEED = (Transaction.status == TransactionStatus.FAILED) & (
+    Transaction.due_at.is_null(False)
+    | (Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null())
+)
+_IS_GIVEN_BACK = Transaction.status.in_([*UNFINISHED, TransactionStatus.SUCCEEDED]) | _MAY_STILL_SUCCEED
 
 
 class RefundService:
@@ -63,9 +68,7 @@ class RefundService:
 
 def _within_what_is_left(amount_cents: int | None, original: Transaction) -> int:
     """The amount of a refund, everything that is left where it names none. INVALID_AMOUNT for more than is left."""
-    refunds = Transaction.select(Transaction.amount_cents).where(
-        Transaction.refund_of == original.id, Transaction.status.in_(_GIVEN_BACK)
-    )
+    refunds = Transaction.select(Transaction.amount_cents).where(Transaction.refund_of == original.id, _IS_GIVEN_BACK)
     left_cents = original.amount_cents - sum(refund.amount_cents for refund in refunds)
     amount_cents = left_cents if amount_cents is None else amount_cents
     if not 0 < amount_cents <= left_cents:
