@@ -38,6 +38,8 @@ from ussd_server.rpc.status import Code, ServiceError
 log = logger(__name__)
 
 _MOST_VARIABLES = 2
+# werkzeug takes any number of slashes at the beginning, or none, for one. A proxy that guards a path does not.
+_PATH = re.compile("/(?!/)")
 
 
 class _Json(JSONProvider):
@@ -82,6 +84,8 @@ class _Application(Flask):
         endpoint = "unknown" if way is None else way.endpoint
         try:
             if way is None:
+                if not _PATH.match(environ["PATH_INFO"]):
+                    raise ServiceError(Code.NOT_FOUND, "Not found")
                 # A thread must not wait for whoever sends slowly.
                 environ["wsgi.input"] = BytesIO(read_body(Request(environ)))
                 return elsewhere(super().wsgi_app, environ, start_response)
@@ -93,7 +97,8 @@ class _Application(Flask):
                 release_connection()
         headers = [("Content-Type", given.content_type), ("Content-Length", str(len(given.body)))]
         start_response(given.status_line, [*headers, *given.headers, *exchange.end(endpoint, given.status)])
-        return [given.body]
+        # gunicorn sends what it is given: a proxy would read this body as the answer to its next request.
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [given.body]
 
     def _find_way(self, environ: dict[str, Any]) -> tuple[_ShortWay | None, list[str]]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
@@ -140,7 +145,7 @@ def _register_doors(app: Flask) -> None:
 def _register_hooks(app: Flask) -> None:
     @app.after_request
     def finish(response: Response) -> Response:
-        response.headers.extend(present_exchange().end(request.endpoint or "unknown", response.status_code))
+        response.headers.update(list(present_exchange().end(request.endpoint or "unknown", response.status_code)))
         return response
 
     @app.teardown_appcontext

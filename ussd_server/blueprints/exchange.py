@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Headers = Iterable[tuple[str, str]]
 
 _STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+# Whatever is answered, secrets included, is kept by no cache and taken by no browser for another type.
+_ON_EVERY_ANSWER = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
 _present: ContextVar[Exchange] = ContextVar("exchange")
 
 
@@ -61,7 +63,7 @@ class Exchange:
         self.environ = environ
         self._request: Request | None = None
         # Whether the call is one of the key-management endpoints.
-        self.is_management = is_management("/" + environ["PATH_INFO"].lstrip("/"))
+        self.is_management = is_management(environ["PATH_INFO"])
         self.request_id = request_id_from(environ.get("HTTP_X_REQUEST_ID"))
         self.headers: dict[str, str] = {}
         self.client_id: str | None = None
@@ -93,10 +95,7 @@ class Exchange:
             end_call, endpoint=endpoint, status=status, code=self.code, client_id=self.client_id,
             request_id=self.request_id, took_ms=(time.perf_counter() - self._began) * 1000,
         )  # fmt: skip
-        headers = [("X-Request-Id", self.request_id), *self.headers.items()]
-        if self.is_management:
-            headers.append(("Cache-Control", "no-store"))
-        return headers
+        return [*_ON_EVERY_ANSWER, ("X-Request-Id", self.request_id), *self.headers.items()]
 
 
 def on_exchange(answer: Callable[..., Answer]) -> Callable[..., Response]:
