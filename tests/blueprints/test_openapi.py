@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, template_rendered
 from flask.testing import FlaskClient
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -44,6 +44,13 @@ def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
 
 def test_the_document_is_served_to_anybody(web: FlaskClient, document: dict[str, Any]) -> None:
     assert web.get("/openapi.json").json == document
+
+
+def test_the_page_is_rendered_once(app: Flask, web: FlaskClient) -> None:
+    rendered: list[str] = []
+    with template_rendered.connected_to(lambda _, template, **__: rendered.append(template.name), app):
+        pages = {web.get("/docs").data for _ in range(3)}
+    assert (len(pages), rendered) == (1, ["docs.html"])
 
 
 def test_every_route_outside_the_console_is_in_the_document(app: Flask, document: dict[str, Any]) -> None:

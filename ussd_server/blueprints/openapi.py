@@ -8,9 +8,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import orjson
 from apispec import APISpec
 from apispec.ext.marshmallow import MarshmallowPlugin
-from flask import Flask, Response, current_app, jsonify, render_template, send_from_directory
+from flask import Flask, Response, current_app, render_template, send_from_directory
 from marshmallow import INCLUDE, Schema
 from marshmallow.fields import Field
 from werkzeug.routing import Rule
@@ -58,18 +59,14 @@ _LIMIT_HEADERS = [name for name in _HEADERS if "RateLimit" in name]
 @speaks("application/json")
 def show_api_document() -> Response:
     """This API as an OpenAPI 3.1 document."""
-    return jsonify(api_document(current_app._get_current_object()))  # type: ignore[attr-defined]
+    return Response(_document(_app()), mimetype="application/json")
 
 
 @openapi.get("/docs", provide_automatic_options=False)
 @speaks("text/html")
 def show_docs() -> Response:
     """This API as a page for people; nothing on it is fetched from another machine, and nothing runs."""
-    document = api_document(current_app._get_current_object())  # type: ignore[attr-defined]
-    page = render_template(
-        "docs.html", info=document["info"], operations=operations(document), records=records(document)
-    )
-    response = Response(page)
+    response = Response(_page(_app()))
     response.headers["Content-Security-Policy"] = _PAGE_POLICY
     return response
 
@@ -79,6 +76,22 @@ def show_docs() -> Response:
 def show_docs_style() -> Response:
     """The look of `/docs`."""
     return send_from_directory(_CONSOLE / "static", "docs.css", mimetype="text/css")
+
+
+def _app() -> Flask:
+    return current_app._get_current_object()  # type: ignore[attr-defined, no-any-return]
+
+
+@lru_cache(maxsize=1)
+def _document(app: Flask) -> bytes:
+    return orjson.dumps(api_document(app))
+
+
+@lru_cache(maxsize=1)
+def _page(app: Flask) -> bytes:
+    document = api_document(app)
+    shown = {"info": document["info"], "operations": operations(document), "records": records(document)}
+    return render_template("docs.html", **shown).encode()
 
 
 @lru_cache(maxsize=1)
