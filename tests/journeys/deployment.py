@@ -11,44 +11,24 @@ import json
 import os
 import re
 import shlex
-import shutil
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from tests.adapters.certificates import certified
-from tests.conftest import PROGRAM_FOLDERS
 from tests.eventually import eventually
+from tests.journeys.edge import Edge
 from tests.journeys.service import answers
 from tests.rpc.redis_server import Server, free_port
 from tests.shop import CODE, PHONE, shop_document
 
-HOST = "ussd.example.com"
-
 _REPOSITORY = Path(__file__).parents[2]
 _DEPLOY = _REPOSITORY / "deploy"
 _PATIENCE_SECONDS = 60.0
-_MAIN = """
-daemon off;
-{user}
-pid {folder}/nginx.pid;
-error_log {folder}/nginx/main.log;
-events {{ }}
-http {{
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/site.conf;
-}}
-"""
 
 
 class Deployment:
@@ -69,23 +49,22 @@ class Deployment:
         """
         self.folder = folder
         self._python = python or Path(sys.executable)
-        self.logs = folder / "nginx"
-        self.https_port, self.http_port = free_port(), free_port()
-        self._web_ports = [free_port() for _ in range(machines)]
-        for name in ("data", "etc", "nginx"):
+        self.web_ports = [free_port() for _ in range(machines)]
+        for name in ("data", "etc"):
             (folder / name).mkdir(mode=0o700)
+        self.edge = Edge(folder, self.web_ports)
+        self.connect, self.call = self.edge.connect, self.edge.call
         self._replaced = {
             "/opt/ussd-server/.venv/bin/ussd-server": f"{self._python} -m ussd_server.cli",
             "/opt/ussd-server/.venv/bin/gunicorn": f"{self._python} -m gunicorn",
             "/var/lib/ussd-server": str(folder / "data"),
             "/etc/ussd-server": str(folder / "etc"),
-            "/var/log/nginx": str(self.logs),
         }
         self.environment = self._read_environment() | {
             "USSD_DATABASE_URL": database_url,
             "USSD_REDIS_URL": redis_url,
             "USSD_ENV": "sandbox",
-            "USSD_PUBLIC_URL": f"https://127.0.0.1:{self.https_port}",
+            "USSD_PUBLIC_URL": f"https://127.0.0.1:{self.edge.https_port}",
             **settings,
         }
         if python is None:
@@ -107,8 +86,8 @@ class Deployment:
 
     def start(self) -> None:
         """Start what the units start, and nginx, and wait until it answers."""
-        self._webs = [self._web(machine) for machine in range(len(self._web_ports))]
-        self._others = [self._unit("worker"), self._nginx()]
+        self._webs = [self._web(machine) for machine in range(len(self.web_ports))]
+        self._others = [self._unit("worker"), self.edge.start()]
         eventually(self._is_ready)
 
     def stop(self) -> None:
@@ -133,37 +112,7 @@ class Deployment:
         """Stop the web processes of a machine, start others, and wait until they are ready."""
         self.stop_web(machine)
         self._webs[machine] = self._web(machine)
-        eventually(lambda: answers(self._web_ports[machine], "/health/ready"))
-
-    def connect(self, host: str = HOST) -> socket.socket:
-        """A fresh TLS connection to nginx, as a caller of `host` opens it."""
-        plain = socket.create_connection(("127.0.0.1", self.https_port), timeout=_PATIENCE_SECONDS)
-        return self._trust.wrap_socket(plain, server_hostname=host)
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        host: str = HOST,
-    ) -> tuple[int, dict[str, str], Any]:
-        """Call over TLS; give the status, the headers with small names, and the body, read if it is JSON.
-
-        `body` is sent as JSON, or as it is when it is bytes.
-        """
-        connection = http.client.HTTPConnection(host)
-        connection.sock = self.connect(host)
-        sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        try:
-            connection.request(method, path, sent, {"Content-Type": "application/json", **(headers or {})})
-            answer = connection.getresponse()
-            found = {name.lower(): value for name, value in answer.getheaders()}
-            read = answer.read()
-            is_json = found.get("content-type") == "application/json"
-            return answer.status, found, json.loads(read) if is_json and read else read
-        finally:
-            connection.close()
+        eventually(lambda: answers(self.web_ports[machine], "/health/ready"))
 
     def written(self) -> str:
         """Everything that the web processes, the worker and nginx have logged."""
@@ -182,7 +131,7 @@ class Deployment:
     def _web(self, machine: int) -> subprocess.Popen[bytes]:
         folder = self.folder / f"machine-{machine}"
         folder.mkdir(mode=0o700, exist_ok=True)
-        own = {"USSD_BIND": f"127.0.0.1:{self._web_ports[machine]}", "USSD_DATA_DIR": str(folder)}
+        own = {"USSD_BIND": f"127.0.0.1:{self.web_ports[machine]}", "USSD_DATA_DIR": str(folder)}
         return self._unit("web", log=f"web-{machine}", **own)
 
     def _unit(self, name: str, log: str = "", **settings: str) -> subprocess.Popen[bytes]:
@@ -192,22 +141,6 @@ class Deployment:
         environment = self._whole_environment() | settings
         with (self.folder / f"{log or name}.log").open("ab") as lines:
             return subprocess.Popen(shlex.split(command), env=environment, cwd=folder, stdout=lines, stderr=lines)
-
-    def _nginx(self) -> subprocess.Popen[bytes]:
-        _, self._trust = certified(HOST, self.folder, f"www.{HOST}")
-        site = self._replace((_DEPLOY / "nginx.conf").read_text())
-        site = re.sub(r"/\S+/(fullchain|privkey)\.pem", str(self.folder / "server.pem"), site)
-        site = re.sub(r"^ *listen \[::\]:.*$", "", site, flags=re.MULTILINE)
-        (server,) = re.findall(r"^ *server 127\.0\.0\.1:8000.*\n", site, re.MULTILINE)
-        site = site.replace(server, "".join(server.replace("8000", str(port)) for port in self._web_ports))
-        site = site.replace("listen 443", f"listen 127.0.0.1:{self.https_port}")
-        site = site.replace("listen 80", f"listen 127.0.0.1:{self.http_port}")
-        (self.folder / "site.conf").write_text(site)
-        user = "user root;" if os.getuid() == 0 else ""
-        (self.folder / "main.conf").write_text(_MAIN.format(folder=self.folder, user=user))
-        program = shutil.which("nginx", path=PROGRAM_FOLDERS)
-        assert program, "nginx is not installed"
-        return subprocess.Popen([program, "-c", self.folder / "main.conf", "-e", self.logs / "main.log"])
 
     def _read_environment(self) -> dict[str, str]:
         example = self._replace((_DEPLOY / "environment.example").read_text())

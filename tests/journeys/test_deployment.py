@@ -6,19 +6,18 @@ import http.client
 import itertools
 import json
 import os
-import re
 import signal
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.eventually import eventually
-from tests.journeys.deployment import HOST, Deployment, Installed, install
+from tests.journeys.deployment import Installed, install
+from tests.journeys.edge import HOST, assert_refused, assert_refused_to_people
 from tests.postgres_server import create_database, drop_database
 from tests.rpc.redis_server import free_port
 from ussd_server.adapters.gateways import ADAPTERS
@@ -38,37 +37,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> It
     with install(folder, database_url, USSD_ALLOW_PRIVATE_ADDRESSES="1") as installed:
         yield installed
     drop_database(postgres_url, database_url)
-
-
-def assert_refused(answer: tuple[int, dict[str, str], Any], status: int, error: str) -> None:
-    """An answer in the general envelope, whoever wrote it."""
-    found, headers, body = answer
-    assert (found, body["success"], body["error"]) == (status, False, error)
-    assert set(body) == {"success", "error", "message", "timestamp"}
-    written_at = datetime.strptime(body["timestamp"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
-    assert re.fullmatch(r"[0-9T:-]{19}\.[0-9]{3}Z", body["timestamp"])
-    assert abs((datetime.now(UTC) - written_at).total_seconds()) < 60
-    assert headers["x-request-id"]
-
-
-def assert_refused_to_people(answer: tuple[int, dict[str, str], Any], status: int) -> None:
-    """An answer in the key-management envelope, whoever wrote it."""
-    found, headers, body = answer
-    assert (found, body["status"], body["data"]) == (status, status, None)
-    assert set(body) == {"status", "message", "data"}
-    assert headers["cache-control"] == "no-store"
-    assert headers["x-request-id"]
-
-
-def pipelined(deployment: Deployment, request: bytes, number: int) -> Counter[int]:
-    """Send the same request many times in one breath; give how often each status came back."""
-    with deployment.connect() as connection, connection.makefile("rb") as answers:
-        last = request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1)
-        sender = threading.Thread(target=connection.sendall, args=(request * (number - 1) + last,))
-        sender.start()
-        statuses = Counter(int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3})", answers.read()))
-        sender.join()
-    return statuses
 
 
 def test_a_person_lists_keys_on_both_names_over_tls(installed: Installed) -> None:
@@ -161,7 +129,8 @@ def test_a_stranger_is_told_nothing_of_the_counts(installed: Installed) -> None:
 
 
 def test_plain_http_is_refused_and_not_redirected(installed: Installed) -> None:
-    for port in (installed.deployment.http_port, installed.deployment.https_port):
+    edge = installed.deployment.edge
+    for port in (edge.http_port, edge.https_port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         connection.request("GET", "/api/balance", headers={"Host": HOST})
         answer = connection.getresponse()
@@ -204,17 +173,6 @@ def test_a_reload_under_load_refuses_nobody(installed: Installed) -> None:
     for caller in callers:
         caller.join()
     assert list(screens) == [b"CON Welcome to ACME\n1."]
-
-
-def test_an_address_that_calls_too_often_is_refused_in_the_envelope_of_its_path(installed: Installed) -> None:
-    head = f"Host: {HOST}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}"
-    statuses = pipelined(installed.deployment, f"POST /api/clients/login HTTP/1.1\r\n{head}".encode(), 60)
-    assert set(statuses) == {400, 429}
-    answer = installed.call("POST", "/api/clients/login", {})
-    assert_refused_to_people(answer, 429)
-    assert answer[1]["retry-after"] == "1"
-    statuses = pipelined(installed.deployment, f"GET /metrics HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode(), 900)
-    assert set(statuses) == {404, 429}
 
 
 def test_a_phone_is_not_kept_waiting_by_a_service_that_hangs(installed: Installed) -> None:
