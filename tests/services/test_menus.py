@@ -141,3 +141,12 @@ def test_menus_need_their_scopes(house: Services) -> None:
         with pytest.raises(ServiceError) as refused:
             attempt()
         assert refused.value.code is Code.INSUFFICIENT_SCOPE
+
+
+def test_a_menu_over_a_bound_is_not_published_and_the_bound_is_named(house: Services) -> None:
+    shop = Shop(house)
+    spare = {f"spare{number}": _BYE for number in range(500)}
+    house.menus.save_draft(SaveDraft("shop", shop_document(nodes=spare)), shop.call)
+    with pytest.raises(ServiceError, match=r"`nodes` has 51\d nodes; at most 500") as refused:
+        house.menus.publish(NameMenu("shop"), shop.call)
+    assert refused.value.code is Code.MENU_INVALID

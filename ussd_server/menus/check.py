@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
+from ussd_server.menus.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
 from ussd_server.menus.document import Document, read
 from ussd_server.menus.findings import Finding, Report, error
 from ussd_server.menus.paths import find_long_ways, find_loops, find_unguarded_payments, find_unreachable
@@ -21,6 +22,7 @@ from ussd_server.menus.references import (
 from ussd_server.menus.scripts import run_scripts
 
 SESSION_LIFE_SECONDS = 600
+_LESS = "use fewer nodes, languages, options, items of lists, or steps of scripts, or shorter texts"
 
 
 def check(
@@ -29,31 +31,44 @@ def check(
     allowed_hosts: Collection[str] | None = None,
     allow_plain_http: bool = False,
     session_life_seconds: int = SESSION_LIFE_SECONDS,
+    also: Callable[[Document], Iterable[Finding]] | None = None,
+    work: WorkBudget | None = None,
 ) -> Report:
     """Check a document, given as a plain dict, by every rule; never raises for what stands in it.
 
     `allowed_hosts` are the hosts that `http` and `handover` nodes may name; None allows every host, for checking a
-    file without a server. The scripts run only when nothing else is wrong.
+    file without a server. `also` finds what only the caller knows. A document over a bound is not looked at further.
+    The scripts run only when nothing else is wrong.
     """
+    excess = list(find_excess(raw))
+    if excess:
+        return Report.of(excess)
+    work = work or WorkBudget()
     document, problems = read(raw)
-    findings = [error(problem.rule, problem.message, problem.node) for problem in problems]
-    findings += find_unknown_targets(document)
-    findings += find_key_clashes(document)
-    findings += find_missing_texts(document)
-    findings += find_unknown_variables(document)
-    findings += find_leaking_secrets(document)
-    findings += find_bad_addresses(document, allowed_hosts, allow_plain_http)
-    findings += prove(document)
-    findings += find_pin_questions(document)
-    if not document.unread and document.start in document.nodes:
-        findings += _ways(document, session_life_seconds)
-    if not any(each.severity == "error" for each in findings):
-        findings += run_scripts(document)
-    return Report.of(findings)
+
+    def findings() -> Iterator[Finding]:
+        yield from (error(problem.rule, problem.message, problem.node) for problem in problems)
+        yield from also(document) if also is not None else ()
+        yield from find_unknown_targets(document)
+        yield from find_key_clashes(document)
+        yield from find_missing_texts(document)
+        yield from find_unknown_variables(document)
+        yield from find_leaking_secrets(document)
+        yield from find_bad_addresses(document, allowed_hosts, allow_plain_http)
+        yield from prove(document, work)
+        yield from find_pin_questions(document)
+        if not document.unread and document.start in document.nodes:
+            yield from _ways(document, session_life_seconds, work)
+
+    try:
+        report = Report.of(findings())
+        return Report.of([*report.findings, *run_scripts(document, work)]) if report.passes else report
+    except WorkExceededError:
+        return Report.of([error("bounds", f"the check takes more than {MAX_WORK:,} units of work; {_LESS}")])
 
 
-def _ways(document: Document, session_life_seconds: int) -> Iterator[Finding]:
+def _ways(document: Document, session_life_seconds: int, work: WorkBudget) -> Iterator[Finding]:
     yield from find_unguarded_payments(document)
     yield from find_loops(document)
     yield from find_unreachable(document)
-    yield from find_long_ways(document, session_life_seconds)
+    yield from find_long_ways(document, session_life_seconds, work)

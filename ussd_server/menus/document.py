@@ -15,7 +15,6 @@ from ussd_server.menus.phrases import phrase
 from ussd_server.menus.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2, Budget
 from ussd_server.menus.variables import MAX_ITEMS, MAX_TEXT, TYPES, WIDEST_FACTS, Variable, default_max_len
 
-MAX_NODES = 1000
 NAVIGATION = ("back", "home", "more", "prev")
 LABELS = (*NAVIGATION, "yes", "no", "continue")
 
@@ -124,8 +123,8 @@ def _languages(fields: Fields) -> tuple[tuple[str, ...], str]:
     for language in languages:
         if not _LANGUAGE.fullmatch(language):
             fields.refuse(f"`languages`: `{language}` is not a language code such as `en` or `lg`")
-    if len(languages) > 10 or len(set(languages)) != len(languages):
-        fields.refuse("`languages` has to be at most ten different codes")
+    if len(set(languages)) != len(languages):
+        fields.refuse("`languages` names a code twice")
     if default not in languages:
         fields.refuse(f"`default_language` is `{default}`, which is not in `languages`")
     return tuple(dict.fromkeys(languages)), default
@@ -228,8 +227,8 @@ def _label(labels: Fields, name: str) -> dict[str, str]:
 
 def _nodes(fields: Fields, variables: Mapping[str, Variable]) -> tuple[dict[str, Node], frozenset[str]]:
     raw_nodes = fields.entries("nodes")
-    if not 0 < len(raw_nodes) <= MAX_NODES:
-        fields.refuse(f"`nodes` has to have 1 to {MAX_NODES} nodes")
+    if not raw_nodes:
+        fields.refuse("`nodes` has to have at least one node")
     reader = NodeFields(fields.reading, variables)
     nodes = {name: reader.read(name, raw) for name, raw in raw_nodes.items()}
     whole = {name: node for name, node in nodes.items() if node is not None}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ussd_server.menus.expressions import Expression, ExpressionError, Name, compile_expression, constant
+from ussd_server.menus.findings import shorten
 from ussd_server.menus.nodes import Text
 from ussd_server.menus.templates import Template, compile_template
 
@@ -47,7 +48,8 @@ class Fields:
 
     def refuse(self, message: str, rule: str = "document") -> None:
         """Remember a problem at this place."""
-        self.reading.problems.append(Problem(rule, self.node, message))
+        # A name of the author's choice may be long, and stands in every message about what is below it.
+        self.reading.problems.append(Problem(rule, self.node, shorten(message)))
 
     def within(self, raw: Any, place: str) -> Fields:
         """Read an object that stands inside this one."""

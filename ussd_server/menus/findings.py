@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+MAX_FINDINGS = 100
+_LONGEST_TEXT = (
+    500  # characters of a message or a screen: a document may hold one long text or name and refer to it often
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -29,9 +34,14 @@ class Finding:
         return asdict(self)
 
 
+def shorten(text: str) -> str:
+    """Give a text for a report: at most 500 characters."""
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
+
+
 def error(rule: str, message: str, node: str | None = None) -> Finding:
     """Give a finding that blocks publishing."""
-    return Finding("error", rule, message, node)
+    return Finding("error", rule, shorten(message), None if node is None else shorten(node))
 
 
 def warning(rule: str, message: str, node: str | None = None) -> Finding:
@@ -41,14 +51,28 @@ def warning(rule: str, message: str, node: str | None = None) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings about one document."""
+    """The findings about one document, at most `MAX_FINDINGS`."""
 
     findings: tuple[Finding, ...]
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> Report:
-        """Give a report without repetitions, in the order of the findings."""
-        return cls(tuple(dict.fromkeys(findings)))
+        """Give a report without repetitions, in the order of the findings.
+
+        It takes no more after 100 errors. Where findings have to be left out, the errors come first.
+        """
+        unique: dict[Finding, None] = {}
+        errors = 0
+        for finding in findings:
+            errors += finding.severity == "error" and finding not in unique
+            unique[finding] = None
+            if errors > MAX_FINDINGS:
+                break
+        ordered = sorted(unique, key=lambda finding: finding.severity)  # a stable sort: errors first
+        if len(ordered) <= MAX_FINDINGS:
+            return cls(tuple(unique))
+        cut = warning("left_out", f"a report has at most {MAX_FINDINGS} findings; the others are left out")
+        return cls((*ordered[: MAX_FINDINGS - 1], cut))
 
     @property
     def errors(self) -> tuple[Finding, ...]:

@@ -33,8 +33,10 @@ def rank_nodes(document: Document) -> dict[str, int]:
     """Give for every node that can be reached how many steps it is from the start."""
     ranks: dict[str, int] = {}
     layer = [document.start] if document.start in document.nodes else []
+    rank = -1
     while layer:
-        ranks.update(dict.fromkeys(layer, max(ranks.values(), default=-1) + 1))
+        rank += 1
+        ranks.update(dict.fromkeys(layer, rank))
         following = (target for name in layer for _, target in targets(document.nodes[name]))
         layer = [name for name in dict.fromkeys(following) if name in document.nodes and name not in ranks]
     return ranks

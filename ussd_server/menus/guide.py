@@ -173,15 +173,25 @@ class Guide:
 
     def assign(self, state: State, assignments: Assignments) -> State:
         """Set variables one after another; a value that its variable cannot hold unsets it."""
+        # All variables are copied once, not for each assignment: a menu may have many of both.
+        kept, scope = dict(state.variables), state.scope()
         for name, expression in assignments:
-            state = self.keep(state, name, expression.value(state.scope()))
-        return state
+            self._hold(kept, name, expression.value(scope))
+            if name not in state.secrets:
+                scope["vars"][name] = kept.get(name)
+        return replace(state, variables=kept)
 
     def keep(self, state: State, name: str, value: Any) -> State:
         """Keep one value, or unset the variable when it does not fit its declaration."""
+        kept = dict(state.variables)
+        self._hold(kept, name, value)
+        return replace(state, variables=kept)
+
+    def _hold(self, kept: dict[str, Any], name: str, value: Any) -> None:
         held = self.document.variables[name].hold(value)
-        others = {other: kept for other, kept in state.variables.items() if other != name}
-        return replace(state, variables=others if held is None else {**others, name: held})
+        kept.pop(name, None)
+        if held is not None:
+            kept[name] = held
 
 
 def failure_target(node: DeedNode, *, timed_out: bool = False) -> str | None:

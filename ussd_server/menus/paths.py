@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
+from ussd_server.menus.bounds import WorkBudget
 from ussd_server.menus.document import Document
 from ussd_server.menus.findings import Finding, error, warning
 from ussd_server.menus.guide import MAX_HOPS
@@ -93,10 +94,10 @@ def find_unreachable(document: Document) -> Iterator[Finding]:
             yield warning("unreachable", "no way leads to this node", name)
 
 
-def find_long_ways(document: Document, life_seconds: int) -> Iterator[Finding]:
+def find_long_ways(document: Document, life_seconds: int, work: WorkBudget) -> Iterator[Finding]:
     """Find last screens that are more than ten screens away, or further than a session lives."""
     screens = _distances(document, {name: float(isinstance(node, ScreenNode)) for name, node in document.nodes.items()})
-    seconds = _distances(document, {name: _seconds(document, node) for name, node in document.nodes.items()})
+    seconds = _distances(document, {name: _seconds(document, node, work) for name, node in document.nodes.items()})
     for name, node in document.nodes.items():
         if not isinstance(node, EndNode) or name not in screens:
             continue
@@ -163,7 +164,7 @@ def _distances(document: Document, weights: Mapping[str, float]) -> dict[str, fl
     return distances
 
 
-def _seconds(document: Document, node: Node) -> float:
+def _seconds(document: Document, node: Node, work: WorkBudget) -> float:
     """Estimate how long a person spends at a node: reading, typing, and the network."""
     if not isinstance(node, ScreenNode):
         return (
@@ -171,6 +172,7 @@ def _seconds(document: Document, node: Node) -> float:
         )
     painter = Painter(document, document.default_language)
     view = painter.view(node, WidestValues(document))
+    work.spend(len(view.body) // 5)
     pages = view.pages(painter.footer(back=True), document.budget) if isinstance(node, TextNode) else [view.body]
     asked = document.variables.get(node.var) if isinstance(node, InputNode) else None
     typing = len(asked.widest) if asked is not None else 0

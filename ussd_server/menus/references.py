@@ -92,6 +92,9 @@ def find_leaking_secrets(document: Document) -> Iterator[Finding]:
     """Find secret entries that would be printed, kept, or are forgotten before they are used."""
     askers = [node for node in document.nodes.values() if isinstance(node, InputNode) and node.secret]
     secrets = {Name("vars", node.var) for node in askers}
+    seeing: dict[str, set[str]] = {}
+    for asker in askers:
+        seeing.setdefault(asker.var, set()).update(_within_reach(document, asker))
     for name, node in document.nodes.items():
         if any(isinstance(part, Text) and part.names & secrets for part in parts(node)):
             yield error("secret", "a text prints a secret entry", name)
@@ -103,8 +106,7 @@ def find_leaking_secrets(document: Document) -> Iterator[Finding]:
         if overwrites and not (isinstance(node, InputNode) and node.secret):
             yield error("secret", "this node keeps a value in a variable that belongs to a secret entry", name)
         for secret in sorted(_read_names(node) & secrets, key=str):
-            seeing = set().union(*(_within_reach(document, each) for each in askers if each.var == secret.name))
-            if name not in seeing:
+            if name not in seeing[secret.name]:
                 yield error("secret", f"`{secret}` is forgotten before this node; ask for it right before", name)
 
 
@@ -191,4 +193,4 @@ def _within_reach(document: Document, asker: InputNode) -> set[str]:
         reach.add(name)
         if isinstance(node, RouterNode | SetNode):
             waiting += [target for _, target in targets(node)]
-    return reach & {name for name, node in document.nodes.items() if isinstance(node, DeedNode | RouterNode | SetNode)}
+    return {name for name in reach if isinstance(document.nodes[name], DeedNode | RouterNode | SetNode)}

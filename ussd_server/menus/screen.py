@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from ussd_server.menus.gsm7 import Size, measure
 MAX_SEPTETS, MAX_UCS2 = 182, 80
 # Below this the engine's own sentences and a full footer would not fit.
 MIN_SEPTETS, MIN_UCS2 = 80, 40
+
+_SPACES = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,10 @@ class Budget:
 
     def excess(self, text: str) -> int:
         """Say by how many units `text` is too long; 0 when it fits."""
-        size = measure(text)
+        return self.excess_of(measure(text))
+
+    def excess_of(self, size: Size) -> int:
+        """Say by how many units a text of this size is too long; 0 when it fits."""
         return max(0, size.units - (self.septets if size.encoding == "gsm7" else self.characters))
 
     @property
@@ -37,7 +43,8 @@ class Budget:
 
     def fits(self, text: str) -> bool:
         """Say whether `text` may be sent as one screen."""
-        return self.excess(text) == 0
+        # No text takes fewer units than it has characters, so a long one need not be measured.
+        return len(text) <= self.septets and self.excess(text) == 0
 
     def narrowed(self, other: Budget | None) -> Budget:
         """Give the smaller of two budgets, unit by unit."""
@@ -84,7 +91,7 @@ class Footer:
 
 def single(body: str, lines: Sequence[str], footer: Footer) -> str:
     """Lay out a screen that is never paged."""
-    return _joined([body, *lines, *footer.lines(more=False, prev=False)])
+    return joined([body, *lines, *footer.lines(more=False, prev=False)])
 
 
 def option_pages(body: str, options: Sequence[str], footer: Footer, budget: Budget) -> list[str]:
@@ -96,14 +103,14 @@ def option_pages(body: str, options: Sequence[str], footer: Footer, budget: Budg
     head, rest = [body], list(options)
     while True:
         prev = bool(pages)
-        everything = _joined([*head, *rest, *footer.lines(more=False, prev=prev)])
+        everything = joined([*head, *rest, *footer.lines(more=False, prev=prev)])
         if budget.fits(everything) or not rest or (prev and len(rest) == 1):
             return [*pages, everything]
         more = footer.lines(more=True, prev=prev)
         taken = 1 if prev else 0
-        while taken < len(rest) - 1 and budget.fits(_joined([*head, *rest[: taken + 1], *more])):
+        while taken < len(rest) - 1 and budget.fits(joined([*head, *rest[: taken + 1], *more])):
             taken += 1
-        pages.append(_joined([*head, *rest[:taken], *more]))
+        pages.append(joined([*head, *rest[:taken], *more]))
         head, rest = [], rest[taken:]
 
 
@@ -113,45 +120,28 @@ def word_pages(text: str, closing: str, footer: Footer, budget: Budget) -> list[
     rest = text.strip()
     while True:
         prev = bool(pages)
-        last = _joined([rest, closing, *footer.lines(more=False, prev=prev)])
+        last = joined([rest, closing, *footer.lines(more=False, prev=prev)])
         if budget.fits(last) or len(rest) <= 1:
             return [*pages, last]
         more = footer.lines(more=True, prev=prev)
         cut = _cut(rest, more, budget)
-        pages.append(_joined([rest[:cut].rstrip(), *more]))
+        pages.append(joined([rest[:cut].rstrip(), *more]))
         rest = rest[cut:].lstrip()
-
-
-def option_pieces(body: str, options: Iterable[str], footer: Footer) -> list[str]:
-    """Give the smallest screens into which `option_pages` may have to divide a node; when they fit, every page does."""
-    alone = [_joined([option, *footer.lines(more=True, prev=True)]) for option in options]
-    return [_joined([body, *footer.lines(more=bool(alone), prev=False)]), *alone]
-
-
-def word_pieces(text: str, closing: str, footer: Footer) -> list[str]:
-    """Give the smallest screens into which `word_pages` may have to divide a text."""
-    sizes = {character: measure(character) for character in text}
-    widest = max(sizes, key=lambda character: (sizes[character].encoding == "ucs2", sizes[character].units), default="")
-    return [
-        _joined([widest, *footer.lines(more=True, prev=True)]),
-        _joined([widest, closing, *footer.lines(more=False, prev=True)]),
-    ]
 
 
 def _cut(text: str, more: list[str], budget: Budget) -> int:
     """Find the last word boundary before which `text` fits, or cut inside a word that fills a whole page."""
-    fitting = 0
-    for boundary in re.finditer(r"\s+", text):
-        if not budget.fits(_joined([text[: boundary.start()], *more])):
-            break
-        fitting = boundary.end()
-    if 0 < fitting < len(text):
-        return fitting
-    size = 1
-    while size < len(text) - 1 and budget.fits(_joined([text[: size + 1], *more])):
-        size += 1
-    return size
+
+    def is_too_long(size: int) -> bool:
+        return not budget.fits(joined([text[:size], *more]))
+
+    # What fits still fits when it is shorter, so the longest beginning that fits is found by bisection.
+    fitting = bisect_left(range(min(len(text), budget.septets + 1)), True, lo=1, key=is_too_long) - 1
+    boundary = max((each.start() for each in _SPACES.finditer(text, 0, fitting + 1)), default=None)
+    end = _SPACES.match(text, boundary) if boundary is not None else None
+    return end.end() if end is not None else max(fitting, 1)
 
 
-def _joined(lines: Iterable[str]) -> str:
+def joined(lines: Iterable[str]) -> str:
+    """Give the text of a screen that has these lines; an empty line is left out."""
     return "\n".join(line for line in lines if line)

@@ -13,7 +13,6 @@ from ussd_server.menus.gsm7 import drop_controls, plain
 
 MAX_CHARACTERS = 1600
 
-_SLOT = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _NAME = re.compile(r"(vars|session|item)\.([a-z][a-z0-9_]*)|(item)", re.ASCII)
 _PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
 
@@ -96,10 +95,10 @@ def compile_template(source: str, widest: Mapping[Name, str]) -> Template:
         raise ExpressionError(f"the text has {len(source)} characters; at most {MAX_CHARACTERS} are allowed")
     parts: list[str | Slot] = []
     position = 0
-    for match in _SLOT.finditer(source):
-        parts.append(source[position : match.start()])
-        parts.append(_slot(match.group(1), widest))
-        position = match.end()
+    while (start := source.find("{{", position)) >= 0 and (end := source.find("}}", start + 2)) >= 0:
+        parts.append(source[position:start])
+        parts.append(_slot(source[start + 2 : end], widest))
+        position = end + 2
     parts.append(source[position:])
     literals = "".join(part for part in parts if isinstance(part, str))
     if "{{" in literals or "}}" in literals:

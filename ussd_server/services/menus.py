@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 from peewee import fn
 
 from ussd_server.adapters.addresses import AddressGuard, AddressRefusedError
+from ussd_server.menus.bounds import WorkBudget
 from ussd_server.menus.check import check
 from ussd_server.menus.document import Document, parse, read
-from ussd_server.menus.findings import Finding, Report, error
+from ussd_server.menus.findings import Finding, error
 from ussd_server.menus.graph import graph
 from ussd_server.menus.nodes import HandoverNode, HttpNode
 from ussd_server.menus.picture import draw
@@ -187,8 +189,9 @@ class MenuService:
             raw,
             allow_plain_http=self._guard.takes_plain_http,
             session_life_seconds=self._session_life_seconds,
+            also=lambda document: _refused_addresses(document, self._guard),
+            work=WorkBudget(pause=_let_others_go_on),
         )
-        report = Report.of([*_refused_addresses(raw, self._guard), *report.findings])
         found = report.to_dict()
         return CheckReport(menu_id, report.passes, tuple(found["errors"]), tuple(found["warnings"]))
 
@@ -201,9 +204,13 @@ def published_document(menu_id: str, version: int) -> Document:
     return parse(row.document)
 
 
-def _refused_addresses(raw: dict[str, Any], guard: AddressGuard) -> Iterator[Finding]:
+def _let_others_go_on() -> None:
+    """Give the interpreter to other calls of the process."""
+    time.sleep(0)
+
+
+def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Finding]:
     """The addresses in a document that the guard would refuse at every call anyway."""
-    document, _ = read(raw)
     for name, node in document.nodes.items():
         if isinstance(node, HandoverNode):
             url = node.url
