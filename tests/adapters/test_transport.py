@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpcore2
 import pytest
+from httpcore2._backends.sync import SyncStream
 
 from tests.adapters.certificates import certified
 from tests.adapters.strange_server import Manner, StrangeServer, Visit, answer, polite
@@ -61,6 +63,18 @@ def test_a_closed_port_means_not_sent(transport: Transport) -> None:
         port = listener.getsockname()[1]
     got = transport.exchange("POST", f"http://127.0.0.1:{port}/", timeout_seconds=LONG_SECONDS)
     assert (got.reach, got.trouble) == (Reach.NOT_SENT, Trouble.NO_CONNECTION)
+
+
+def test_a_request_that_stalled_after_its_first_bytes_may_have_arrived(
+    transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stall(stream: SyncStream, buffer: bytes, timeout: float | None = None) -> None:
+        stream.get_extra_info("socket").sendall(buffer[:10])
+        raise httpcore2.WriteTimeout
+
+    monkeypatch.setattr(SyncStream, "write", stall)
+    got = meet(transport, polite(answer()))
+    assert (got.reach, got.trouble) == (Reach.LOST, Trouble.TIMEOUT)
 
 
 def test_an_unknown_name_means_not_sent() -> None:
