@@ -14,6 +14,7 @@ _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _WHOLE = re.compile(r"[0-9]{1,9}")
+_SMALLEST = Decimal("0.01")
 _UPPER_BOUND = Decimal(1_000_000)
 _EXACT_DIGITS = 28
 # Beyond this a JSON number is not the same number to everybody who reads it (RFC 8259, section 6).
@@ -55,8 +56,9 @@ class Amount(fields.Field[int]):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
         if isinstance(value, str) and _AMOUNT_TEXT.fullmatch(value):
             value = Decimal(value)
-        # The size comes first: a number such as 1e999999 must not be multiplied out. A bool is an int to Python.
-        if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 < value < _UPPER_BOUND:
+        # The size comes first: 1e999999 must not be multiplied out, and 1e-999999999 times 100 is rounded to zero.
+        # A bool is an int to Python.
+        if isinstance(value, bool) or not isinstance(value, int | Decimal) or not _SMALLEST <= value < _UPPER_BOUND:
             raise self.make_error("invalid")
         number = Decimal(value)
         cents = number * 100

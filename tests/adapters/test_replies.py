@@ -17,7 +17,8 @@ from ussd_server.messages.providers import Direction, FailureCode
     [("5000", 500_000), ("5000.00", 500_000), ("5000.5", 500_050), (5000, 500_000), (Decimal("5E+3"), 500_000),
      (Decimal("0.01"), 1), ("5000.000000", 500_000), ("0", 0),
      ("5,000", None), ("-1", None), ("+1", None), ("1e3", None), (" 1", None), ("1\n", None), ("٥", None), ("", None),
-     ("0.001", None), (True, None), (None, None), ([], None), (Decimal("Infinity"), None), ("9" * 16, None)],
+     ("0.001", None), (True, None), (None, None), ([], None), (Decimal("Infinity"), None), ("9" * 16, None),
+     (Decimal("1E-999999999"), None), (Decimal("1E+999999999"), None), (Decimal("0E-999999999"), None)],
 )  # fmt: skip
 def test_an_amount_is_read_to_the_cent_or_not_at_all(amount: object, cents: int | None) -> None:
     assert replies.cents(amount) == cents

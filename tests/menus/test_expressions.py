@@ -11,7 +11,7 @@ from ussd_server.menus.expressions import ExpressionError, Name, compile_express
 SCOPE: dict[str, Any] = {
     "vars": {"amount": 5000, "name": "Achen", "items": [1, 2]},
     "session": {"network": "64110"},
-    "item": {"id": 7},
+    "item": {"id": 7, "huge": 10**400, "endless": float("inf"), "odd": float("nan"), "digits": "9" * 5000},
 }
 
 
@@ -59,6 +59,16 @@ def test_an_expression_has_its_value(source: str, value: Any) -> None:
         "1e15 * 10",
         "999999999999999 * 999999999999999",
         "3 in vars.amount",
+        "item.huge + 1",
+        "item.huge / 2",
+        "item.huge % 1.5",
+        "-item.huge",
+        "int(item.huge)",
+        "int(item.endless)",
+        "int(item.odd)",
+        "item.odd + 1",
+        "str(item.digits)",
+        "int(item.digits)",
     ],
 )
 def test_an_expression_that_cannot_be_worked_out_has_no_value_and_is_not_true(source: str) -> None:

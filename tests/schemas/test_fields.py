@@ -54,7 +54,9 @@ def test_what_is_no_amount_is_refused() -> None:
     refused(
         Amount(),
         0, -1, 1_000_000, Decimal(0), Decimal("-0.01"), Decimal("0.001"), Decimal("1000000"), Decimal("999999.999"),
-        Decimal("1e999999"), Decimal("1e-999999"), 10**400, True, False,
+        Decimal("1e999999"), Decimal("1e-999999"), Decimal("1e-999999999"), Decimal("1e999999999"), Decimal("Infinity"),
+        Decimal("0e-999999999"), Decimal("-1e-999999999"), Decimal("0." + "0" * 50_000 + "1"), Decimal("1." + "0" * 60),
+        Decimal("0.01" + "0" * 40 + "1"), "1E-999999999", "0." + "0" * 5000 + "1", "9" * 60_000, 10**400, True, False,
         None, "", "0", "-1", "+1", " 1", "1 ", "1\n", "1,000", "1_000", "1e3", "0x10", "१", "１", "1.", ".5",
         "1.234", "1000000", "NaN", "Infinity", "9" * 400, [], {}, [1], float("nan"), float("inf"), 0.1,
     )  # fmt: skip

@@ -20,6 +20,8 @@ _MAX_DEPTH = 32
 # A string that never ends is taken to the end: were it skipped, every quote in it would begin another search.
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
+# Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
+_MOST_DIGITS = 30
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -45,8 +47,8 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
 
     UNSUPPORTED_MEDIA_TYPE (415) for anything that does not call itself JSON in UTF-8; INVALID_REQUEST for malformed
     JSON, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but an object.
-    Numbers with a point or an exponent come as Decimal; NaN and Infinity as one that no field takes, so that each is
-    refused in the name of its field.
+    Numbers with a point or an exponent come as Decimal; NaN, Infinity and endless integers as one that no field takes,
+    so that each is refused in the name of its field.
     """
     if not body:
         return {}
@@ -61,6 +63,7 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
             object_pairs_hook=_object_without_duplicates,
             parse_constant=_fitting_nowhere,
             parse_float=_decimal,
+            parse_int=_whole,
         )
         if has_escapes := b"\\u" in body:
             # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
@@ -133,6 +136,10 @@ def _decimal(text: str) -> Decimal:
         return Decimal(text)
     except InvalidOperation:
         return _fitting_nowhere(text)
+
+
+def _whole(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _MOST_DIGITS else _fitting_nowhere(text)
 
 
 def _fitting_nowhere(_: str) -> Decimal:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 MAX_CHARACTERS = 200
 MAX_DEPTH = 8
@@ -16,6 +15,7 @@ MAX_STRING = 500
 SCOPES = ("vars", "session", "item")
 
 Scope = Mapping[str, Any]  # "vars" and "session" hold mappings, "item" a mapping or a plain value
+Bounded = TypeVar("Bounded")
 Evaluate = Callable[[Scope], Any]
 
 
@@ -168,12 +168,12 @@ def _comparison(operators: list[Callable[[Any, Any], bool]], sides: list[Evaluat
 def _number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise NoValueError
-    return value
+    return _bounded(value)
 
 
-def _bounded(value: Any) -> Any:
-    """Refuse what could run away: large numbers and long texts."""
-    if isinstance(value, int | float) and not (math.isfinite(value) and abs(value) <= MAX_MAGNITUDE):
+def _bounded(value: Bounded) -> Bounded:
+    """Refuse what could run away: large numbers and long texts. NaN is no number within any bounds."""
+    if isinstance(value, int | float) and not abs(value) <= MAX_MAGNITUDE:
         raise NoValueError
     if isinstance(value, str) and len(value) > MAX_STRING:
         raise NoValueError

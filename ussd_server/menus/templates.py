@@ -123,7 +123,9 @@ def _filter(source: str) -> Filter:
     name = name.strip()
     if name not in _FILTERS:
         raise ExpressionError(f"there is no filter `{name}`; use one of {', '.join(_FILTERS)}")
-    if name == "trunc" and not (argument.isascii() and argument.isdigit() and 0 < int(argument[:4]) <= 160):
+    if name == "trunc" and not (
+        argument.isascii() and argument.isdigit() and len(argument) <= 3 and 0 < int(argument) <= 160
+    ):
         raise ExpressionError("`trunc` needs a number of characters from 1 to 160, as in `trunc:10`")
     return Filter(name, argument)
 

@@ -16,6 +16,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
 _NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_ .-]+")
 _NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
+# A number beyond this is no amount, and 1e999999999 written out would fill the memory.
+_MOST_EXPONENT = 20
 _WORD_MAX_CHARACTERS = 80
 _NAME_MAX_CHARACTERS = 120
 
@@ -57,7 +59,12 @@ def cents(amount: Any) -> int | None:
     """The cents of an amount given as a number or as text, None when it is neither or has parts of a cent."""
     if isinstance(amount, bool) or not isinstance(amount, int | str | Decimal):
         return None
-    text = format(amount, "f") if isinstance(amount, Decimal) else str(amount)
+    if isinstance(amount, Decimal):
+        exponent = amount.as_tuple().exponent
+        if not isinstance(exponent, int) or abs(exponent) > _MOST_EXPONENT:
+            return None
+        amount = format(amount, "f")
+    text = str(amount)
     if not _MONEY.fullmatch(text):
         return None
     scaled = Decimal(text) * 100
