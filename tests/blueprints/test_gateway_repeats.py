@@ -49,6 +49,16 @@ def test_the_table_of_turns_to_the_letter(at: Dial) -> None:
     assert Transaction.select().count() == 0
 
 
+def test_the_last_session_under_an_id_is_found_though_processes_differ_about_the_time(
+    at: Dial, clock: MovableClock
+) -> None:
+    welcome, _ = at(""), at("1")
+    clock.advance(-0.1)
+    assert at("2") == welcome, "what fits nothing begins anew"
+    assert at("2") == welcome, "a repeat"
+    assert UssdSession.select().count() == 2
+
+
 def test_the_confirm_step_posted_twenty_times_at_once_pays_once(at: Dial) -> None:
     for text in ("", "1", "1*5000"):
         at(text)

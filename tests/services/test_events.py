@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.money import a_client
+from tests.services.money import a_client, wish
 from tests.services.receivers import (
     Receiver,
     answering,
@@ -44,6 +44,16 @@ def test_events_are_listed_newest_first_by_type_and_page(house: Services, clock:
     assert house.events.list(ListEvents(type="transaction.failed"), call).items == ()
     with pytest.raises(Exception, match="no such event type"):
         house.events.list(ListEvents(type="nonsense"), call)
+
+
+def test_events_of_one_object_are_listed_in_their_order_though_processes_differ_about_the_time(
+    house: Services, clock: MovableClock
+) -> None:
+    call = a_client()
+    transaction_id = house.transactions.create(wish(), call).transaction.transaction_id
+    clock.advance(-0.1)
+    house.settlement.advance(transaction_id)
+    assert [event.sequence for event in house.events.list(ListEvents(), call).items] == [3, 2, 1]
 
 
 def test_an_event_is_told_again_under_the_same_id(house: Services) -> None:

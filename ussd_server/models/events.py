@@ -40,6 +40,11 @@ def insert_event(event: Mapping[str, Any]) -> None:
     _INSERT.run(**event)
 
 
+def last_event_id(object_id: str) -> str | None:
+    """The id of an object's last event, None when it has none. Call with the object's row locked."""
+    return next((str(event_id) for (event_id,) in _LAST.tuples(object_id=object_id)), None)
+
+
 def _next() -> Any:
     columns = (field for field in Event._meta.sorted_fields if field is not Event.sequence)
     sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == blank(Event.object_id))
@@ -47,3 +52,8 @@ def _next() -> Any:
 
 
 _INSERT = Prepared(_next)
+_LAST = Prepared(
+    lambda: (
+        Event.select(Event.id).where(Event.object_id == blank(Event.object_id)).order_by(Event.sequence.desc()).limit(1)
+    )
+)

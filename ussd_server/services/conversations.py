@@ -56,7 +56,10 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Dialled:
-    """A call from a phone: what was dialled, and by which way it came. One `from_start` continues nothing."""
+    """A call from a phone: what was dialled, and by which way it came. One `from_start` continues nothing.
+
+    `after` is the id of the session before it under the same gateway session id, if any.
+    """
 
     phone_number: str
     service_code: str
@@ -66,6 +69,7 @@ class Dialled:
     key_id: str | None = None
     channel_id: str | None = None
     provider_session_id: str | None = None
+    after: str | None = None
 
 
 class Conversations:
@@ -82,6 +86,7 @@ class Conversations:
         """Begin a session and show its first screen; None when the same call was faster elsewhere."""
         bound = opening.bound
         row = self._sessions.new_row(
+            dialled.after,
             client_id=bound.client_id,
             menu_id=bound.menu_id,
             menu_version=bound.version,

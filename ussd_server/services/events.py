@@ -17,7 +17,7 @@ from ussd_server.messages.webhooks import (
     Redelivery,
 )
 from ussd_server.models.base import for_update, is_id, new_id, unit_of_work
-from ussd_server.models.events import Event, insert_event
+from ussd_server.models.events import Event, insert_event, last_event_id
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
@@ -87,16 +87,19 @@ def write_event(client_id: str, event_type: str, object_id: str, data: dict[str,
 
     Call inside the unit of work that makes the change, with the object's row locked.
     """
-    event = new_event(client_id, event_type, object_id, data, now)
+    # A process whose clock is ahead may have written the event before. Pages go by the ids.
+    event = new_event(client_id, event_type, object_id, data, now, after=last_event_id(object_id))
     insert_event(event)
     event_id: str = event["id"]
     return event_id
 
 
-def new_event(client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """The next event of an object, as `insert_event` takes it."""
+def new_event(
+    client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime, after: str | None = None
+) -> dict[str, Any]:
+    """The next event of an object, as `insert_event` takes it; `after` is the id of the one before, if any."""
     return {
-        "id": new_id(now), "client_id": client_id, "type": event_type, "object_id": object_id,
+        "id": new_id(now, after), "client_id": client_id, "type": event_type, "object_id": object_id,
         "payload": data, "created_at": now, "is_pending": True,
     }  # fmt: skip
 

@@ -237,6 +237,7 @@ class GatewayService:
             from_start=from_start,
             channel_id=channel.channel_id,
             provider_session_id=step.provider_session_id,
+            after=None if before is None else before.id,
         )
         return self._conversations.open(dialled, opening, phone_call.arrived, phone_call.request_id, phone_call.carrier)
 

@@ -93,11 +93,11 @@ class Sessions:
         passed: timedelta = arrived.at - row.last_seen_at
         return passed < _REPEAT_WITHIN
 
-    def new_row(self, **facts: Any) -> UssdSession:
-        """A session that has not answered anything yet; not written."""
+    def new_row(self, after: str | None, **facts: Any) -> UssdSession:
+        """A session that has not answered anything yet; not written. `after` is the id of the one before, if any."""
         now = self._clock.now()
         facts |= {
-            "id": new_id(now), "status": SessionStatus.ACTIVE, "turn": 0, "state": {}, "turns": [], "node": "",
+            "id": new_id(now, after), "status": SessionStatus.ACTIVE, "turn": 0, "state": {}, "turns": [], "node": "",
             "message": "", "action": Action.CONTINUE, "created_at": now, "last_seen_at": now,
             "expires_at": now + self._idle, "due_at": now + self._idle,
         }  # fmt: skip
