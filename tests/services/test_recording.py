@@ -131,6 +131,51 @@ def test_nothing_is_recorded_from_within_a_unit_of_work(house: Services) -> None
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+@pytest.mark.parametrize("taken_for", ["a", "b"])
+def test_a_key_that_another_call_is_binding_is_waited_for(house: Services, settings: Settings, taken_for: str) -> None:
+    call = a_client()
+    ids = {name: house.transactions.create(wish(reference=name), call).transaction.transaction_id for name in "ab"}
+    release_connection()
+
+    def repeat() -> bool | Code:
+        try:
+            return house.transactions.create(wish(reference="a", idempotency_key="K"), call).replayed
+        except ServiceError as refusal:
+            return refusal.code
+        finally:
+            release_connection()
+
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        hand, watcher = (stack.enter_context(psycopg.connect(settings.database_url, autocommit=own)) for own in (0, 1))
+        hand.execute("INSERT INTO idempotency_keys VALUES (%s, 'K', %s, now())", (call.client_id, ids[taken_for]))
+        repeated = pool.submit(repeat)
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        eventually(lambda: watcher.execute(waiting).fetchone() == (1,))
+        hand.commit()
+        assert repeated.result() == (True if taken_for == "a" else Code.IDEMPOTENCY_KEY_REUSED)
+
+
+def test_one_key_at_once_for_a_repeat_and_for_something_else_names_one_of_them(house: Services) -> None:
+    call = a_client()
+    house.transactions.create(wish(reference="a"), call)
+    for number in range(5):
+        key, new = f"K{number}", f"b{number}"
+        deeds = [
+            partial(house.transactions.create, wish(reference=name, idempotency_key=key), call)
+            for name in ("a", new, "a", new)
+        ]
+        answers = at_once(deeds)
+        named = {answer.transaction.reference for answer in answers if not isinstance(answer, ServiceError)}
+        assert len(named) == 1
+        assert len(refusals(answers)) == 2
+        with pytest.raises(ServiceError):
+            house.transactions.create(wish(reference="other", idempotency_key=key), call)
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 def test_a_group_that_ran_into_a_deadlock_is_recorded_all_the_same(
     house: Services, clock: MovableClock, settings: Settings
 ) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from peewee import IntegrityError
 
 from tests.conftest import MovableClock
 from tests.services.money import a_client, balances, deposit, wish, work
 from ussd_server.house import Services
 from ussd_server.messages.transactions import CreateRefund, GetTransaction, ListTransactions, TransactionView
-from ussd_server.models.base import iso_milliseconds
+from ussd_server.models.base import database, is_postgres, iso_milliseconds
 from ussd_server.models.events import Event
+from ussd_server.models.transactions import IdempotencyKey
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.providers import Providers
@@ -165,6 +167,62 @@ def test_a_reference_or_key_used_for_something_else_is_refused(house: Services) 
         with pytest.raises(ServiceError) as refusal:
             house.transactions.create(other, call)
         assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
+
+
+def test_a_key_that_came_with_a_repeat_belongs_to_what_was_repeated(house: Services, clock: MovableClock) -> None:
+    call, other = a_client(), a_client("Other")
+    first = house.transactions.create(wish(reference="a", idempotency_key="K1"), call).transaction.transaction_id
+    keyless = house.transactions.create(wish(reference="none"), call).transaction.transaction_id
+    work(house, clock)
+    back = house.refunds.create(CreateRefund(first, "back"), call).transaction.transaction_id
+    for _ in range(2):
+        for key in ("K2", "K1", "K3"):
+            again = house.transactions.create(wish(reference="a", idempotency_key=key), call)
+            assert (again.replayed, again.transaction.transaction_id) == (True, first)
+        again = house.transactions.create(wish(reference="none", idempotency_key="K4"), call)
+        assert (again.replayed, again.transaction.transaction_id) == (True, keyless)
+        again = house.refunds.create(CreateRefund(first, "back", idempotency_key="K5"), call)
+        assert (again.replayed, again.transaction.transaction_id) == (True, back)
+    for key in ("K1", "K2", "K3", "K4", "K5"):
+        for reused in (wish(reference="b", idempotency_key=key), wish(reference="none", idempotency_key=key)):
+            if (reused.reference, key) != ("none", "K4"):
+                with pytest.raises(ServiceError) as refusal:
+                    house.transactions.create(reused, call)
+                assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
+    assert not house.transactions.create(wish(reference="b", idempotency_key="K2"), other).replayed
+    assert not house.transactions.create(wish(reference="b"), call).replayed, "a refusal uses no name up"
+
+
+def test_a_key_of_a_repeat_that_was_refused_stays_free(house: Services) -> None:
+    call = a_client()
+    house.transactions.create(wish(reference="a", idempotency_key="K1"), call)
+    with pytest.raises(ServiceError):
+        house.transactions.create(wish(reference="a", shillings=1, idempotency_key="K2"), call)
+    assert not house.transactions.create(wish(reference="b", idempotency_key="K2"), call).replayed
+
+
+def test_a_key_of_a_transaction_that_is_older_than_the_table_of_keys_still_belongs_to_it(house: Services) -> None:
+    call = a_client()
+    execute = database.execute_sql
+    execute("DROP TRIGGER transactions_bind_key" + (" ON transactions" if is_postgres() else ""))
+    house.transactions.create(wish(reference="a", idempotency_key="K1"), call)
+    assert IdempotencyKey.select().count() == 0
+    assert house.transactions.create(wish(reference="a", idempotency_key="K1"), call).replayed
+    with pytest.raises(ServiceError) as refusal:
+        house.transactions.create(wish(reference="b", idempotency_key="K1"), call)
+    assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
+
+
+def test_the_keys_of_transactions_are_never_changed_or_removed(house: Services) -> None:
+    call = a_client()
+    house.transactions.create(wish(reference="a", idempotency_key="K1"), call)
+    house.transactions.create(wish(reference="a", idempotency_key="K2"), call)
+    replace = "REPLACE INTO idempotency_keys SELECT client_id, 'K1', transaction_id, created_at FROM idempotency_keys"
+    for edit in ("UPDATE idempotency_keys SET key = 'K3'", "DELETE FROM idempotency_keys", replace):
+        if not (edit is replace and is_postgres()):
+            with pytest.raises(IntegrityError):
+                database.execute_sql(edit)
+    assert {each.key for each in IdempotencyKey.select()} == {"K1", "K2"}
 
 
 def test_a_repeat_is_answered_although_the_wish_would_be_refused_by_now(house: Services, clock: MovableClock) -> None:

@@ -10,13 +10,14 @@ from ussd_server.models.base import CentsField, IdField, JsonField, MomentField,
 class Transaction(Table):
     """One payment.
 
-    `reference` is the client's own name for it, `idempotency_key` an optional second one; both are unique for the
-    client for ever. `request_digest` tells a repeat from a reuse. `confirmation` names the place of a USSD conversation
-    that ordered it. `provider_reference` is our name for it at the company, stored before the first byte leaves.
-    `asked_at` is null while it is certain that nothing was sent. `due_at` is when the worker must look again (null:
-    nothing left to do) and `due_source` what brought that forward; `leased_until` is set while a worker has it. A
-    review that was opened and not closed waits for a person; `review_note` says how it ended and who stands by that.
-    `request_id` is that of the call which recorded it, for the logs.
+    `reference` is the client's own name for it, `idempotency_key` the one that came with it (`IdempotencyKey` has
+    those of its repeats too); both are unique for the client for ever. `request_digest` tells a repeat from a
+    reuse. `confirmation` names the place of a USSD conversation that ordered it. `provider_reference` is our name
+    for it at the company, stored before the first byte leaves. `asked_at` is null while it is certain that nothing
+    was sent. `due_at` is when the worker must look again (null: nothing left to do) and `due_source` what brought
+    that forward; `leased_until` is set while a worker has it. A review that was opened and not closed waits for a
+    person; `review_note` says how it ended and who stands by that. `request_id` is that of the call which recorded
+    it, for the logs.
     """
 
     id = IdField(primary_key=True)
@@ -62,6 +63,22 @@ class Transaction(Table):
     class Meta:
         table_name = "transactions"
         only_save_dirty = True
+
+
+class IdempotencyKey(Table):
+    """An idempotency key of a client and the transaction that it names; kept for ever.
+
+    The database writes the key that came with a transaction, `services/recording` those that came with repeats of it.
+    """
+
+    client_id = IdField()
+    key = TextField()
+    transaction_id = IdField()
+    created_at = MomentField()
+
+    class Meta:
+        table_name = "idempotency_keys"
+        primary_key = False
 
 
 class TransactionEvent(Table):

@@ -17,7 +17,7 @@ from ussd_server.models.base import asking, database, is_postgres, new_id, unit_
 from ussd_server.models.gathering import Gathering
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.recording import AnotherFeeError, Batch, OverdraftError, merged, write_batch
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import IdempotencyKey, Transaction
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.fees import FeeBook, fee_cents
@@ -66,7 +66,8 @@ class Recorder:
         """What `record` records, or what was recorded under one of the names before.
 
         The names are looked up after a refusal only: most calls are no repeats, and a repeat is refused at the latest
-        by the names themselves. IDEMPOTENCY_KEY_REUSED when a name was used for something else.
+        by the names themselves. A repeat's idempotency key is bound to what it repeats.
+        IDEMPOTENCY_KEY_REUSED when a name was used for something else.
         """
         while True:
             try:
@@ -74,7 +75,7 @@ class Recorder:
             except AnotherFeeError:
                 continue
             except (ServiceError, IntegrityError) as refusal:
-                if (known := asking(_recorded_under, names, digest)) is not None:
+                if (known := asking(_recorded_under, names, digest, self._clock)) is not None:
                     return known
                 if isinstance(refusal, IntegrityError):
                     raise AssertionError("a constraint refused a transaction that has no twin") from refusal
@@ -144,10 +145,12 @@ def digest_of(content: dict[str, object]) -> str:
     return hashlib.sha256(_DIGESTED(content).encode()).hexdigest()
 
 
-def _recorded_under(names: Names, digest: str) -> Recorded | None:
+def _recorded_under(names: Names, digest: str, clock: Clock) -> Recorded | None:
+    key = names.idempotency_key
+    bound = _BOUND.first(IdempotencyKey, client_id=names.client_id, key=key) if key is not None else None
     found = (_NAMED_DEPOSIT if names.is_deposit else _NAMED).rows(
         Transaction, client_id=names.client_id, reference=names.reference, idempotency_key=names.idempotency_key,
-        session_id=names.session_id, confirmation=names.confirmation,
+        session_id=names.session_id, confirmation=names.confirmation, bound_id=bound and bound.transaction_id,
     )  # fmt: skip
     if not found:
         return None
@@ -155,7 +158,16 @@ def _recorded_under(names: Names, digest: str) -> Recorded | None:
         raise ServiceError(
             Code.IDEMPOTENCY_KEY_REUSED, "The reference or idempotency key was used for a different request"
         )
-    return Recorded(view_of(found[0]), replayed=True)
+    (row,) = found
+    if key is not None and bound is None and row.idempotency_key != key:
+        try:
+            IdempotencyKey.insert(
+                client_id=names.client_id, key=key, transaction_id=row.id, created_at=clock.now()
+            ).execute()
+        except IntegrityError:
+            # Another call has bound the key meanwhile, to this transaction or to another one.
+            return _recorded_under(names, digest, clock)
+    return Recorded(view_of(row), replayed=True)
 
 
 def _named(kind: Any) -> Query:
@@ -164,6 +176,7 @@ def _named(kind: Any) -> Query:
         Transaction.client_id == blank(Transaction.client_id),
         ((Transaction.reference == blank(Transaction.reference)) & kind)
         | (Transaction.idempotency_key == blank(Transaction.idempotency_key))
+        | (Transaction.id == blank(Transaction.id, "bound_id"))
         | (
             (Transaction.session_id == blank(Transaction.session_id))
             & (Transaction.confirmation == blank(Transaction.confirmation))
@@ -171,6 +184,11 @@ def _named(kind: Any) -> Query:
     )
 
 
+_BOUND = Prepared(
+    lambda: IdempotencyKey.select().where(
+        IdempotencyKey.client_id == blank(IdempotencyKey.client_id), IdempotencyKey.key == blank(IdempotencyKey.key)
+    )
+)
 _NAMED = Prepared(lambda: _named(Transaction.type != TransactionType.DEPOSIT))
 _NAMED_DEPOSIT = Prepared(lambda: _named(Transaction.type == TransactionType.DEPOSIT))
 
