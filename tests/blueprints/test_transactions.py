@@ -7,6 +7,7 @@ import re
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -243,7 +244,7 @@ def test_waiting_calls_take_at_most_half_of_the_threads(app: Flask, house: Servi
     for thread in threads:
         thread.start()
     began.wait()
-    eventually(lambda: house.transactions._waiting._value == 0)  # type: ignore[attr-defined]
+    eventually(lambda: house.transactions._waiting._free == 0)  # type: ignore[attr-defined]
     # All places are taken, so this one is answered at once; the state then changes and frees the others.
     assert program.get(f"{PATH}/{transaction_id}", wait=25).json["data"]["status"] == "created"
     (claimed,) = house.settlement.claim(1)
@@ -251,6 +252,31 @@ def test_waiting_calls_take_at_most_half_of_the_threads(app: Flask, house: Servi
     for thread in threads:
         thread.join()
     assert replies == [200] * waiting
+
+
+def test_a_client_that_waits_with_all_places_leaves_some_to_the_next_client(
+    app: Flask, house: Services, program: Program
+) -> None:
+    places = house.settings.threads // 2
+    other = Program(house, app.test_client())
+    ids = [each.collect(number="+256770000042").json["data"]["transaction_id"] for each in (program, other)]
+
+    def watch(program: Program, transaction_id: str) -> str:
+        path = f"{PATH}/{transaction_id}?wait=25"
+        status: str = app.test_client().get(path, headers=program.headers).json["data"]["status"]
+        release_connection()
+        return status
+
+    with ThreadPoolExecutor(places + 1) as pool:
+        greedy = [pool.submit(watch, program, ids[0]) for _ in range(places)]
+        eventually(lambda: house.transactions._waiting._free == 0)  # type: ignore[attr-defined]
+        newcomer = pool.submit(watch, other, ids[1])
+        eventually(lambda: sum(each.done() for each in greedy) == 1)
+        assert not newcomer.done()
+        for claimed in house.settlement.claim(2):
+            house.settlement.advance(claimed)
+        assert newcomer.result(60) != "created"
+        assert sorted(each.result(60) == "created" for each in greedy) == [False] * (places - 1) + [True]
 
 
 def test_one_transaction_is_shown_with_its_story(program: Program, house: Services, clock: MovableClock) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import fields, replace
-from threading import BoundedSemaphore
 
 from ussd_server.adapters.addresses import AddressGuard
 from ussd_server.loop import elsewhere
@@ -33,6 +32,7 @@ from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.providers import Providers
 from ussd_server.services.recording import Names, Recorder, digest_of, hold_of
 from ussd_server.services.story import failure_of, view_of
+from ussd_server.services.waiting import WaitingPlaces
 from ussd_server.services.webhooks import require_callable
 
 _LOOK_AGAIN_SECONDS = 0.1
@@ -54,8 +54,8 @@ class TransactionService:
         recorder: Recorder,
         waiting_calls: int,
     ) -> None:
-        """At most `waiting_calls` calls of this process wait at a time; the others are answered at once."""
-        self._waiting = BoundedSemaphore(waiting_calls)
+        """At most `waiting_calls` calls of this process wait at a time, shared fairly between clients."""
+        self._waiting = WaitingPlaces(waiting_calls)
         self._providers = providers
         self._tokens = tokens
         self._guard = guard
@@ -78,7 +78,11 @@ class TransactionService:
         if not wish.wait:
             return recorded
         row = elsewhere(
-            self._watch, recorded.transaction.transaction_id, wish.wait, lambda row: row.completed_at is not None
+            self._watch,
+            recorded.transaction.transaction_id,
+            call.client_id,
+            wish.wait,
+            lambda row: row.completed_at is not None,
         )
         failure = failure_of(row)
         if failure is not None and not recorded.replayed:
@@ -103,7 +107,7 @@ class TransactionService:
         row = find_transaction(wish.transaction_id, call)
         if wish.wait and row.completed_at is None:
             seen = row.status
-            row = self._watch(row.id, wish.wait, lambda row: row.status != seen)
+            row = self._watch(row.id, call.client_id, wish.wait, lambda row: row.status != seen)
         return view_of(row, with_story=True)
 
     def list(self, wish: ListTransactions, call: CallContext) -> TransactionPage:
@@ -134,19 +138,17 @@ class TransactionService:
         found, next_cursor = page_of(rows, Transaction, wish.cursor, wish.limit, self._tokens, may_lag=may_lag)
         return TransactionPage(tuple(map(view_of, found)), next_cursor)
 
-    def _watch(self, transaction_id: str, seconds: int, is_over: Callable[[Transaction], bool]) -> Transaction:
-        """The transaction as soon as `is_over` says so, or as it is after `seconds`; at once when too many watch."""
+    def _watch(
+        self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]
+    ) -> Transaction:
+        """The transaction as soon as `is_over` says so, or as it is after `seconds` or without a waiting place."""
         deadline = time.monotonic() + seconds
-        has_place = self._waiting.acquire(blocking=False)
-        try:
+        with self._waiting.place(client_id) as place:
             while True:
                 row = find_row(Transaction, transaction_id)
-                if not has_place or is_over(row) or time.monotonic() >= deadline:
+                if not place.is_held or is_over(row) or time.monotonic() >= deadline:
                     return row
                 time.sleep(_LOOK_AGAIN_SECONDS)
-        finally:
-            if has_place:
-                self._waiting.release()
 
     def _record(self, wish: CreateTransaction, call: CallContext, digest: str) -> Transaction:
         if wish.callback_url is not None:
