@@ -36,6 +36,10 @@ timeout = 60
 # Longer than a proxy keeps its side open, so that it is never this side that closes under a request.
 keepalive = 75
 
+# No header of a caller changes the path or the scheme. The application itself reads what a trusted proxy says.
+forwarder_headers = ""
+secure_scheme_headers: dict[str, str] = {}
+
 limit_request_line = 4094
 limit_request_fields = 64
 limit_request_field_size = 8190

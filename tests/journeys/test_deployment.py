@@ -153,6 +153,17 @@ def test_the_service_sees_the_real_address_whatever_a_caller_says(installed: Ins
     assert {event["address"] for event in events if event["action"] == "login.succeeded"} == {"127.0.0.1"}
 
 
+def test_no_header_changes_the_path_or_the_scheme(installed: Installed) -> None:
+    (port,) = installed.deployment.web_ports
+    for headers in ({"SCRIPT_NAME": "/health"}, {"SCRIPT_NAME": "/x"}, {"PATH_INFO": "/metrics"},
+                    {"X-Forwarded-Proto": "https", "X-Forwarded-Ssl": "off"}):  # fmt: skip
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", "/health/live", headers=headers)
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())["message"]) == (200, "Alive")
+        connection.close()
+
+
 def test_a_reload_under_load_refuses_nobody(installed: Installed) -> None:
     screens: Counter[bytes] = Counter()
     stop = threading.Event()
