@@ -66,6 +66,7 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     "api-key": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
     # Short, so that a program set right again is heard within a minute; 256 bits need no more.
     "wrong-secret": (RateLimitItemPerMinute(100),),
+    "wrong-path": (RateLimitItemPerMinute(100),),
     # A console page makes several calls at once; no program needs more of the management calls.
     "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
     # Guessing is slowed for one address and one name together: nobody can lock a person out from somewhere else.
@@ -157,7 +158,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     recorder = Recorder(clock, bell.ring)
     transactions = TransactionService(providers, tokens, guard, recorder, waiting_calls=settings.threads // 2)
     balances = BalanceService(clock)
-    channels = ChannelService(vault, clock)
+    channels = ChannelService(vault, limiter, clock)
     sessions = Sessions(keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds)
     deeds = Deeds(transactions, balances, providers, ClientServer(Transport(guard)), keyring, clock)
     conversations = Conversations(sessions, deeds, clock)

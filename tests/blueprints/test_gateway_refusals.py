@@ -12,9 +12,11 @@ from tests.blueprints.conftest import Dial
 from tests.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop
 from ussd_server.app import create_app
 from ussd_server.house import Services, build_services
+from ussd_server.messages.channels import CreateChannel
 from ussd_server.models.base import close_connections, open_database
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import Channel
 from ussd_server.services.sessions import Sessions
 from ussd_server.settings import Settings
 
@@ -25,6 +27,34 @@ def test_a_path_that_is_nobodys_is_a_404_in_the_general_envelope(shop: Shop, web
         reply = web.post(wrong, data={"sessionId": "x"})
         assert (reply.status_code, reply.json["error"]) == (404, "NOT_FOUND")
     assert web.post(f"{path[:-1]}/events").status_code == 404
+
+
+def test_wrong_paths_of_an_address_cost_the_database_nothing_beyond_a_limit(
+    shop: Shop, house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, attacker = shop.channel.gateway_path, {"REMOTE_ADDR": "192.0.2.1"}
+    for number in range(60):
+        assert web.post(f"/ussd/json/{number}", environ_overrides=attacker).status_code == 404
+        assert web.post(f"/ussd/json/{number}/events", environ_overrides=attacker).status_code == 404
+    with monkeypatch.context() as without:
+        without.setattr(Channel, "select", _fail)
+        for path in ("/ussd/json/x", "/ussd/json/x/events", "/ussd/nobody/x", right[:-1]):
+            assert web.post(path, environ_overrides=attacker).status_code == 404
+    # What is known is answered wherever it comes from, and what is new from anywhere else.
+    new = house.channels.create(CreateChannel("json"), OPERATOR).gateway_path
+    assert web.post(right, environ_overrides=attacker).status_code == 200
+    assert web.post(new, environ_overrides=attacker).status_code == 404
+    assert web.post(new, environ_overrides={"REMOTE_ADDR": "192.0.2.2"}).status_code == 200
+    assert web.post(new, environ_overrides=attacker).status_code == 200
+
+
+def test_a_process_that_begins_knows_the_channels_whatever_an_address_called_before(
+    shop: Shop, settings: Settings, web: FlaskClient
+) -> None:
+    assert {web.post(f"/ussd/json/{number}").status_code for number in range(110)} == {404}
+    fresh = build_services(settings)
+    assert create_app(fresh).test_client().post(shop.channel.gateway_path, data={}).status_code == 200
+    fresh.limiter.close()
 
 
 def test_a_channel_that_is_closed_answers_like_nobodys_from_the_next_step_on(

@@ -39,4 +39,5 @@ def _foreign(exchange: Exchange) -> GatewayRequest:
     except ServiceError:
         body = b""
     environ = exchange.environ
-    return GatewayRequest(environ["REQUEST_METHOD"], environ.get("QUERY_STRING", "").encode("latin1"), body)
+    query = environ.get("QUERY_STRING", "").encode("latin1")
+    return GatewayRequest(environ["REQUEST_METHOD"], query, body, exchange.address)

@@ -95,6 +95,8 @@ class GatewayRequest:
     method: str
     query_string: bytes = field(default=b"", repr=False)
     body: bytes = field(default=b"", repr=False)
+    address: str = ""
+    """The caller's network address; empty when it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

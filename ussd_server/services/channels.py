@@ -12,8 +12,13 @@ from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, Menu, ServiceCode
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.limiter import Limiter
+from ussd_server.rpc.logs import logger
 from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.services.auth import network_of
 from ussd_server.services.credentials import Vault
+
+log = logger(__name__)
 
 # The proof that a screen fits counts twenty characters for a service code.
 _SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
@@ -24,10 +29,12 @@ _OPTIONS = ("cumulative", "transliterates", "septets", "ucs2")
 class ChannelService:
     """Lets phone companies in, each by a path of its own, and gives codes to clients."""
 
-    def __init__(self, vault: Vault, clock: Clock) -> None:
+    def __init__(self, vault: Vault, limiter: Limiter, clock: Clock) -> None:
         self._vault = vault
+        self._limiter = limiter
         self._clock = clock
-        self._identified: dict[tuple[str, bytes], ChannelOfCall] = {}
+        self._known: dict[bytes, ChannelOfCall] = {}
+        self._has_loaded = False
 
     def create(self, wish: CreateChannel, call: CallContext) -> ChannelView:
         """Make a channel; its path is in the answer.
@@ -68,32 +75,44 @@ class ChannelService:
             raise ServiceError(Code.NOT_FOUND, "Channel not found")
         return self._view(Channel.get_by_id(channel_id))
 
-    def recall(self, adapter: str, secret: str) -> ChannelOfCall:
-        """As `identify`, but from memory where it was identified before: for those who look whether it is open.
+    def recall(self, adapter: str, secret: str, address: str = "") -> ChannelOfCall:
+        """As `identify`, but from memory where the channel is known: for callers that check whether it is open.
 
-        Apart from being opened and closed, a channel never changes.
+        Apart from being opened and closed, a channel never changes. An `address` with too many wrong paths gets
+        NOT_FOUND for every path that this process does not know, and costs the database nothing.
         """
-        path = (adapter, self._vault.path_digests(secret)[-1])
-        if path not in self._identified:
-            self._identified[path] = asking(self.identify, adapter, secret)
-        return self._identified[path]
+        channel = self._from_memory(adapter, secret)
+        if channel is None and not self._has_loaded:
+            # So a flood of wrong paths keeps no channel of its address away from a process that just began.
+            asking(self._load)
+            channel = self._from_memory(adapter, secret)
+        if channel is not None:
+            return channel
+        network = network_of(address)
+        if not self._limiter.peek("wrong-path", network).accepted:
+            log.warning("a gateway path was not looked up: its address called too many wrong ones")
+            raise ServiceError(Code.NOT_FOUND, "Not found")
+        try:
+            return asking(self.identify, adapter, secret)
+        except ServiceError:
+            self._limiter.hit("wrong-path", network)
+            raise
 
     def identify(self, adapter: str, secret: str) -> ChannelOfCall:
         """The channel whose path a call came by. NOT_FOUND for a wrong secret, a closed channel or another adapter.
 
         The secret is looked up by its keyed digest, so that the time it takes says nothing about the secret.
         """
-        gateway = ADAPTERS.get(adapter)
         row = (
             Channel.select()
             .where(Channel.secret_digest.in_(self._vault.path_digests(secret)), Channel.is_active)
             .first()
-            if gateway is not None and len(secret) <= _LONGEST_SECRET
+            if adapter in ADAPTERS and len(secret) <= _LONGEST_SECRET
             else None
         )
-        if row is None or gateway is None or row.adapter != gateway.name:
+        if row is None or row.adapter != ADAPTERS[adapter].name:
             raise ServiceError(Code.NOT_FOUND, "Not found")
-        return ChannelOfCall(row.id, row.client_id, row.adapter, tuple(row.codes or ()), **row.settings)
+        return self._remember(row)
 
     def codes_served(self, client_id: str | None) -> tuple[str, ...]:
         """The codes behind a channel that lists none: a client's, or everybody's for None."""
@@ -114,6 +133,22 @@ class ChannelService:
         if row.client_id != wish.client_id:
             raise ServiceError(Code.INVALID_REQUEST, "service_code: Belongs to another client.")
         return view_of_code(row)
+
+    def _load(self) -> None:
+        for row in Channel.select().where(Channel.is_active):
+            self._remember(row)
+        self._has_loaded = True
+
+    def _from_memory(self, adapter: str, secret: str) -> ChannelOfCall | None:
+        gateway = ADAPTERS.get(adapter)
+        found = (self._known.get(digest) for digest in reversed(self._vault.path_digests(secret)))
+        channel = next(filter(None, found), None)
+        return channel if channel is not None and gateway is not None and channel.adapter == gateway.name else None
+
+    def _remember(self, row: Channel) -> ChannelOfCall:
+        channel = ChannelOfCall(row.id, row.client_id, row.adapter, tuple(row.codes or ()), **row.settings)
+        self._known[bytes(row.secret_digest)] = channel
+        return channel
 
     def _view(self, row: Channel) -> ChannelView:
         secret = self._vault.open(row.secret_sealed, row.client_id or "", row.id)

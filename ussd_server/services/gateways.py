@@ -98,7 +98,7 @@ class GatewayService:
     def answer(self, adapter: str, secret: str, request: GatewayRequest, request_id: str) -> GatewayReply:
         """Answer one call in the company's own language. Nothing is refused but a path that is nobody's: NOT_FOUND."""
         try:
-            channel = self._channels.recall(adapter, secret)
+            channel = self._channels.recall(adapter, secret, request.address)
         except DATABASE_TROUBLE as error:
             if adapter not in ADAPTERS:
                 raise
@@ -134,6 +134,7 @@ class GatewayService:
 
     def hear(self, adapter: str, secret: str, request: GatewayRequest) -> None:
         """Take note of a company's report on an ended session. NOT_FOUND when the path is nobody's."""
+        self._channels.recall(adapter, secret, request.address)
         channel = self._channels.identify(adapter, secret)
         reporter = EVENT_ADAPTERS.get(channel.adapter)
         if reporter is None:
