@@ -136,7 +136,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         Policy(f"provider:{company.name}", (RateLimitItemPerSecond(int(company.pace.per_second)),))
         for company in companies
     ]
-    limiter = Limiter(storage, policies, settings.workers)
+    limiter = Limiter(storage, policies, settings.web_processes)
     allowance = Allowance(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
     vault = Vault(keyring)
     records = KeyRecords(limiter.versions)

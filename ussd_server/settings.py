@@ -55,11 +55,17 @@ class Settings:
     keep_sessions_days: int = 90
     keep_deliveries_days: int = 30
     ca_file: Path | None = None
+    machines: int = 1
 
     @property
     def is_sandbox(self) -> bool:
         """Whether this is a place to try things: the sandbox provider answers and the house makes its own keys."""
         return self.environment == "sandbox"
+
+    @property
+    def web_processes(self) -> int:
+        """The web processes of all machines, which share every limit while Redis is away."""
+        return self.machines * self.workers
 
     @property
     def delivery_slots(self) -> int:
@@ -98,6 +104,7 @@ def read_settings() -> Settings:
         redis_url=env.str("REDIS_URL", _embedded_redis_url(data_dir)),
         environment=env.str("ENV", "sandbox", validate=validate.OneOf(_ENVIRONMENTS)),
         workers=env.int("WORKERS", 2, validate=validate.Range(1, 256)),
+        machines=env.int("MACHINES", 1, validate=validate.Range(1, 64)),
         threads=env.int("THREADS", 16, validate=validate.Range(2, 256)),
         worker_threads=env.int("WORKER_THREADS", 8, validate=validate.Range(1, 64)),
         secrets_file=Path(env.str("SECRETS_FILE", f"{data_dir}/secrets.json") or ""),

@@ -64,6 +64,7 @@ class Deployment:
             "USSD_DATABASE_URL": database_url,
             "USSD_REDIS_URL": redis_url,
             "USSD_ENV": "sandbox",
+            "USSD_MACHINES": str(machines),
             "USSD_PUBLIC_URL": f"https://127.0.0.1:{self.edge.https_port}",
             **settings,
         }

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from flask import Flask
 
 from tests.companies import OPERATOR, Company
 from tests.services.crowd import at_once
 from ussd_server.blueprints.doors import Doorway, by_key
-from ussd_server.house import Services
+from ussd_server.house import Services, build_services
 from ussd_server.messages.api_keys import ApiKeyView
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import ServiceError
 from ussd_server.services.auth import network_of
 from ussd_server.services.credentials import Vault, new_apikey, new_apisecret
+from ussd_server.settings import Settings
 
 
 @pytest.fixture
@@ -43,6 +46,15 @@ def test_of_640_calls_at_once_with_one_key_exactly_a_hundred_are_accepted(room: 
     key = company.create_key()
     replies = at_once([lambda: room.test_client().get("/data/room", headers=headers(key)).status_code] * 640)
     assert (replies.count(200), replies.count(429)) == (100, 540)
+
+
+def test_while_redis_is_away_the_web_processes_of_all_machines_together_allow_the_limit(settings: Settings) -> None:
+    settings = replace(settings, redis_url="unix:///nowhere/valkey.sock", workers=2, machines=5)
+    processes = [build_services(settings).limiter for _ in range(10)]
+    accepted = [process.hit("api-key", "key").accepted for process in processes for _ in range(30)]
+    for process in processes:
+        process.close()
+    assert accepted.count(True) == 100
 
 
 def test_a_wrong_secret_a_thousand_times_leaves_the_keys_quota_whole(room: Flask, company: Company) -> None:

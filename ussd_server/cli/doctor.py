@@ -75,7 +75,8 @@ def _findings() -> Iterator[Finding]:
             )
         return
     configure_logs(settings.log_level)
-    yield Finding("settings", f"{settings.environment}, {settings.workers} web processes of {settings.threads} threads")
+    processes = f"{settings.workers} web processes of {settings.threads} threads"
+    yield Finding("settings", f"{settings.environment}, machines: {settings.machines}, on each {processes}")
     yield _privacy("data folder", settings.data_dir, "`ussd-server run` makes it")
     yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
     keyring = _keyring(settings)
