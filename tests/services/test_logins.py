@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -128,6 +130,28 @@ def test_nobodys_password_costs_what_a_persons_does() -> None:
     assert passwords.matches(PASSWORD, kept)
     assert not passwords.matches(PASSWORD + " ", kept)
     assert not passwords.matches(PASSWORD, None)
+
+
+def test_many_passwords_at_once_take_the_memory_of_a_few() -> None:
+    # 24 hashes at a time would take 456 MiB, and keep them.
+    measure = """
+import re, threading
+from pathlib import Path
+from ussd_server.services import passwords
+
+def most_memory():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024
+
+before = most_memory()
+threads = [threading.Thread(target=passwords.matches, args=("x", None)) for _ in range(24)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(most_memory() - before)
+"""
+    ran = subprocess.run([sys.executable, "-c", measure], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 120
 
 
 def test_every_login_stands_in_the_trail(house: Services, company: Company) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
@@ -13,21 +17,26 @@ LONGEST = 256
 
 # The first choice of OWASP's Password Storage Cheat Sheet: argon2id, 19 MiB, two passes, one lane.
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+# Each simultaneous hash takes 19 MiB. More than two would only take turns on the processors.
+_SIMULTANEOUS = 2
+_POOLS: dict[int, ThreadPoolExecutor] = {}
+
+_Result = TypeVar("_Result")
 
 
 def hash_password(password: str) -> str:
     """The argon2id hash under which a password is kept."""
-    return _HASHER.hash(password)
+    return _in_turn(_HASHER.hash, password)
 
 
 def matches(password: str, password_hash: str | None) -> bool:
     """Whether this is the password. `password_hash` None, for a person who does not exist, costs the same and is False.
 
-    Takes tens of milliseconds: never inside a database transaction.
+    Takes tens of milliseconds, and longer when others ask at the same time: never inside a database transaction.
     """
     nobody = _hash_of_nobody()
     try:
-        _HASHER.verify(password_hash or nobody, password)
+        _in_turn(_HASHER.verify, password_hash or nobody, password)
     except VerifyMismatchError:
         return False
     return password_hash is not None
@@ -38,6 +47,16 @@ def new_password() -> str:
     return secrets.token_urlsafe(18)
 
 
+def _in_turn(work: Callable[..., _Result], *given: str) -> _Result:
+    """Run a hash in one of a few threads, and wait for it.
+
+    A lock around the hashes of all threads would not do: the allocator keeps for each thread what its hash has used.
+    """
+    process = os.getpid()  # threads do not survive a fork
+    pool = _POOLS.get(process) or _POOLS.setdefault(process, ThreadPoolExecutor(_SIMULTANEOUS))
+    return pool.submit(work, *given).result()
+
+
 @functools.cache
 def _hash_of_nobody() -> str:
-    return _HASHER.hash(new_password())
+    return hash_password(new_password())
