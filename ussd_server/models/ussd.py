@@ -86,8 +86,8 @@ class UssdSession(Table):
 
     `state` is the engine's; `turns` lists every turn: what was entered (secrets masked), the screen, its node, the time
     it took, and the length and keyed digest of the gateway's text, from which repeats are told. `working_until` is set
-    while a step is being worked on. `due_at` is when the worker looks whether the session's time is up; steps move
-    `expires_at` on and leave `due_at` as it is, so that they change no index.
+    while a step is being worked on, also when the session ends meanwhile. `due_at` is when the worker looks whether the
+    session's time is up; steps move `expires_at` on and leave `due_at` as it is, so that they change no index.
     """
 
     id = IdField(primary_key=True)

@@ -11,11 +11,8 @@ from peewee import JOIN, Select
 from ussd_server.menus.document import Document
 from ussd_server.menus.engine import enter, resume, start
 from ussd_server.menus.guide import STANDARD, Channel
-from ussd_server.menus.resumption import announce, reopen
 from ussd_server.menus.state import Turn
-from ussd_server.menus.variables import SessionFacts
 from ussd_server.messages.transactions import TransactionStatus
-from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.clients import Client
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.transactions import Transaction
@@ -24,16 +21,10 @@ from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
 from ussd_server.services.deeds import Deeds, Errand
 from ussd_server.services.menus import published_document
+from ussd_server.services.redials import FEWEST_TURNS_TO_RESUME, RESUME_SECONDS, Redial, Redials, facts_of
 from ussd_server.services.sessions import Arrived, Sessions, state_of
 
-RESUME_SECONDS = 600
-_FEWEST_TURNS_TO_RESUME = 2
 _LONGEST_NETWORK = 10
-_OUTCOMES = {
-    TransactionStatus.SUCCEEDED: "succeeded",
-    TransactionStatus.REVERSED: "succeeded",
-    TransactionStatus.FAILED: "failed",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +68,7 @@ class Conversations:
 
     def __init__(self, sessions: Sessions, deeds: Deeds, clock: Clock) -> None:
         self._sessions = sessions
+        self._redials = Redials(sessions, clock)
         self._deeds = deeds
         self._clock = clock
 
@@ -97,15 +89,13 @@ class Conversations:
             service_code=dialled.service_code,
             network=dialled.network[:_LONGEST_NETWORK],
         )
-        turn = self._first_turn(row, dialled, opening, channel)
+        turn = self._first_turn(row, dialled, opening, arrived, channel)
         row.node, row.language = turn.state.node, turn.state.language
         if turn.deed is None:
             return row if self._sessions.insert_answered(row, turn, arrived) else None
         if not self._sessions.insert_claimed(row):
             return None
-        errand = self.errand(row, request_id)
-        turn = self._carry_out(row, turn, errand, channel)
-        return row if self._sessions.write(row, turn, arrived, errand.transaction_id) else None
+        return self._finish(row, turn, arrived, self.errand(row, request_id), channel)
 
     def go_on(
         self, row: UssdSession, entry: str, arrived: Arrived, errand: Errand, channel: Channel = STANDARD
@@ -113,10 +103,8 @@ class Conversations:
         """Answer an entry; None when somebody else answered it, or the session ended, in the meantime."""
         turn = _answer(row, entry, channel)
         if turn.deed is not None:
-            if not self._sessions.claim(row):
-                return None
-            turn = self._carry_out(row, turn, errand, channel)
-        return row if self._sessions.write(row, turn, arrived, errand.transaction_id) else None
+            return self._finish(row, turn, arrived, errand, channel) if self._sessions.claim(row) else None
+        return row if self._sessions.write(row, turn, arrived) else None
 
     def go_on_from_memory(self, row: UssdSession, entry: str, arrived: Arrived, channel: Channel) -> bool:
         """Answer an entry to a session as it is remembered. False, and nothing is done, where that was not the truth.
@@ -146,6 +134,23 @@ class Conversations:
             CallContext(caller, request_id), facts_of(row), row.language, len(row.turns), row.transaction_id is not None
         )
 
+    def _finish(
+        self, row: UssdSession, turn: Turn, arrived: Arrived, errand: Errand, channel: Channel
+    ) -> UssdSession | None:
+        """Do the deeds of a claimed step and write its answer; None when the session ended meanwhile.
+
+        A claim whose step was not written is given back, but not when nobody knows whether a payment was recorded.
+        """
+        token, is_written = row.working_token, False
+        assert token is not None
+        try:
+            turn = self._carry_out(row, turn, errand, channel)
+            is_written = self._sessions.write(row, turn, arrived, errand.transaction_id)
+        finally:
+            if not is_written and not errand.is_unsure:
+                self._sessions.release(row.id, token, errand.transaction_id)
+        return row if is_written else None
+
     def _carry_out(self, row: UssdSession, turn: Turn, errand: Errand, channel: Channel) -> Turn:
         """Do the deeds that a turn names until it has a screen; what was entered and chosen stays with it."""
         document = published_document(row.menu_id, row.menu_version)
@@ -155,63 +160,38 @@ class Conversations:
             chosen = turn.language_chosen or chosen
         return replace(turn, language_chosen=chosen, entry_shown=entered.entry_shown, is_secret=entered.is_secret)
 
-    def _first_turn(self, row: UssdSession, dialled: Dialled, opening: Opening, channel: Channel) -> Turn:
-        """The outcome of a payment that broke off, or an offer to continue, or the beginning."""
+    def _first_turn(
+        self, row: UssdSession, dialled: Dialled, opening: Opening, arrived: Arrived, channel: Channel
+    ) -> Turn:
+        """What follows from the last session of the phone, or the beginning."""
         document = published_document(row.menu_id, row.menu_version)
-        facts, given = facts_of(row), _given(document, row)
-        language = opening.language
-        dropped = None if dialled.from_start or document.resume == "off" else self._dropped(row, opening.last_id)
-        if dropped is not None:
-            payment = _payment_of(dropped)
-            if payment is not None:
-                outcome = _OUTCOMES.get(TransactionStatus(payment.status), "processing")
-                spoken = language or dropped.language
-                return announce(document, facts, spoken, outcome, payment.amount_cents, given=given, channel=channel)
-            begun_with = published_document(dropped.menu_id, dropped.menu_version)
-            reopened = reopen(begun_with, state_of(dropped), facts, channel) if not dialled.entries else None
-            if reopened is not None:
-                row.menu_version = dropped.menu_version
-                return reopened
-        return start(document, facts, language, given=given, entries=dialled.entries, channel=channel)
-
-    def _dropped(self, row: UssdSession, last_id: str | None) -> UssdSession | None:
-        """The last conversation of this phone with this menu, when it broke off lately and far enough to be continued.
-
-        A session under way counts as dropped when the same phone dials again through a phone company, which does not
-        always tell that a call broke off. Sessions of the API are in their client's hands until they end.
-        """
-        last = None if last_id is None else UssdSession.get_or_none(UssdSession.id == last_id)
-        if last is None or (last.menu_id, last.service_code) != (row.menu_id, row.service_code):
-            return None
-        broke_off = last.status in (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
-        under_way = last.status == SessionStatus.ACTIVE and None not in (last.channel_id, row.channel_id)
-        unseen = last.status == SessionStatus.COMPLETED and last.end_reason == EndReason.NOT_DELIVERED
-        lately = self._clock.now() - last.last_seen_at <= timedelta(seconds=RESUME_SECONDS)
-        far = last.turn >= _FEWEST_TURNS_TO_RESUME
-        return last if lately and far and (broke_off or under_way or unseen) else None
+        given = _given(document, row)
+        if opening.last_id is not None and not dialled.from_start:
+            has_entries = bool(dialled.entries)
+            redial = Redial(row, document, arrived, opening.language, given, channel, has_entries=has_entries)
+            turn = self._redials.first_turn(redial, opening.last_id)
+            if turn is not None:
+                return turn
+        return start(document, facts_of(row), opening.language, given=given, entries=dialled.entries, channel=channel)
 
 
 def _answer(row: UssdSession, entry: str, channel: Channel) -> Turn:
     return enter(published_document(row.menu_id, row.menu_version), state_of(row), entry, channel)
 
 
-def facts_of(row: UssdSession) -> SessionFacts:
-    """What a menu may know of a session."""
-    return SessionFacts(row.phone_number, row.service_code, row.network, row.id)
-
-
 def with_opening(rows: Any) -> Any:
     """Add to a query that has the service code `dialled_code`, or none, what `opening_of` reads."""
     owner, last = Client.alias("owner"), UssdSession.alias("last")
     newest = (
-        last.select(last.id, last.turn, last.last_seen_at)
+        last.select(last.id, last.turn, last.last_seen_at, last.working_token)
         .where(last.client_id == owner.id, last.phone_number == blank(UssdSession.phone_number))
         .order_by(last.id.desc())
         .limit(1)
         .alias("newest")
     )
     lately = newest.c.last_seen_at >= blank(UssdSession.last_seen_at, "continued_since")
-    continued = Select([newest], [newest.c.id]).where(lately, newest.c.turn >= _FEWEST_TURNS_TO_RESUME)
+    matters = (newest.c.turn >= FEWEST_TURNS_TO_RESUME) | newest.c.working_token.is_null(False)
+    continued = Select([newest], [newest.c.id]).where(lately, matters)
     return (
         rows.select_extend(
             owner.id.alias("owner_id"),
@@ -244,17 +224,6 @@ _OPENING = Prepared(
         ServiceCode.select(ServiceCode.code).where(ServiceCode.code == blank(ServiceCode.code, "dialled_code"))
     )
 )
-
-
-def _payment_of(row: UssdSession) -> Transaction | None:
-    """The last payment that a session ordered, also one that the session itself could not note down any more."""
-    payment: Transaction | None = (
-        Transaction.select(Transaction.status, Transaction.amount_cents)
-        .where(Transaction.session_id == row.id, Transaction.confirmation.is_null(False))
-        .order_by(Transaction.id.desc())
-        .first()
-    )
-    return payment
 
 
 def _given(document: Document, row: UssdSession) -> dict[str, Any]:

@@ -48,7 +48,8 @@ class Errand:
     """One step for whose sake deeds are done, and what they left behind.
 
     `call` acts for the client whose menu it is. `ends_at` is a reading of the monotonic clock: a phone company drops a
-    step that takes longer than its own patience, so all deeds of a step share one deadline.
+    step that takes longer than its own patience, so all deeds of a step share one deadline. `is_unsure` while nobody
+    knows whether a payment was recorded.
     """
 
     call: CallContext
@@ -57,6 +58,7 @@ class Errand:
     turn: int
     may_have_paid: bool
     transaction_id: str | None = None
+    is_unsure: bool = False
     ends_at: float = field(default_factory=lambda: time.monotonic() + STEP_SECONDS)
 
     def seconds_left(self) -> float:
@@ -111,14 +113,15 @@ class Deeds:
             session_id=errand.facts.session_id,
             confirmation=deed.confirmation,
         )
-        had_paid, errand.may_have_paid = errand.may_have_paid, True
+        had_paid, errand.may_have_paid, errand.is_unsure = errand.may_have_paid, True, True
         try:
             recorded = self._transactions.create(wish, errand.call)
         except ServiceError as refusal:
             if refusal.code in _UNCERTAIN:
                 return Failed()
-            errand.may_have_paid = had_paid
+            errand.may_have_paid, errand.is_unsure = had_paid, False
             return Paid(accepted=False)
+        errand.is_unsure = False
         errand.transaction_id = recorded.transaction.transaction_id
         return Paid(accepted=True)
 

@@ -37,7 +37,7 @@ from ussd_server.services.channels import ChannelService
 from ussd_server.services.conversations import Conversations, Dialled, opening_of, with_opening
 from ussd_server.services.phone_calls import PhoneCall
 from ussd_server.services.recollection import Recollection
-from ussd_server.services.sessions import Patience, Sessions
+from ussd_server.services.sessions import Patience, Sessions, may_be_paying
 from ussd_server.services.transcripts import screen_of
 
 log = logger(__name__)
@@ -176,6 +176,9 @@ class GatewayService:
             case Entry(text=text) if row is not None:
                 phone_call.errand = self._conversations.errand(row, phone_call.request_id)
                 row = self._conversations.go_on(row, text, phone_call.arrived, phone_call.errand, phone_call.carrier)
+            case Start() | Restart() if phone_call.has_paid:
+                # Its session ended while the payment was being recorded.
+                raise NoScreenError
             case Start(entries=entries):
                 row = self._open(row, phone_call, entries)
             case Restart():
@@ -214,7 +217,7 @@ class GatewayService:
     def _know(self, row: UssdSession, phone_call: PhoneCall) -> None:
         """Note what a screen for trouble would need."""
         phone_call.language = row.language or phone_call.language
-        phone_call.had_paid = row.transaction_id is not None
+        phone_call.had_paid = row.transaction_id is not None or may_be_paying(row)
 
     def _open(
         self, before: UssdSession | None, phone_call: PhoneCall, entries: tuple[str, ...], *, from_start: bool = False
@@ -225,11 +228,8 @@ class GatewayService:
         opening = phone_call.opening or self._conversations.find_opening(code, channel.client_id, step.phone_number)
         if opening is None:
             raise NoScreenError
-        if before is not None and before.status == SessionStatus.ACTIVE:
-            if self._sessions.is_over(before):
-                self._sessions.expire(before)
-            else:
-                self._sessions.end(before, SessionStatus.ENDED_BY_USER, EndReason.REDIALLED)
+        if before is not None and before.status == SessionStatus.ACTIVE and not self._sessions.give_way(before):
+            return None
         dialled = Dialled(
             phone_number=step.phone_number,
             service_code=code,

@@ -33,6 +33,11 @@ class PhoneCall:
         return Screen(Action.END, phrase("payment_processing" if paid else "trouble", self.language))
 
     @property
+    def has_paid(self) -> bool:
+        """Whether this step recorded a payment."""
+        return self.errand is not None and self.errand.transaction_id is not None
+
+    @property
     def code(self) -> str:
         """The code that was dialled; the channel's only one where the company does not say, else empty."""
         codes = self.channel.codes

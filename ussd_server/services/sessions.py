@@ -115,16 +115,23 @@ class Sessions:
         return self._insert(row, turn.language_chosen)
 
     def claim(self, row: UssdSession) -> bool:
-        """Keep others off a session while a step of it does deeds. False when somebody else was faster."""
+        """Reserve a session for a step that does deeds. False when another step was faster or its time is up."""
         now = self._clock.now()
         token = secrets.token_hex(8)
         claimed = {"working_token": token, "working_until": now + timedelta(seconds=LEASE_SECONDS)}
-        is_free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
-        is_as_read = (UssdSession.id == row.id) & _UNDER_WAY & (UssdSession.turn == row.turn)
-        if not UssdSession.update(claimed).where(is_as_read, is_free).execute():
+        is_in_time = _UNDER_WAY & (UssdSession.expires_at > now)
+        if not UssdSession.update(claimed).where(_is_as_read(row, now), is_in_time).execute():
             return False
         row.working_token = token
         return True
+
+    def release(self, session_id: str, token: str, transaction_id: str | None) -> None:
+        """Give back a claim whose step was not written, and note the payment that the step ordered, if any."""
+        released: dict[str, Any] = {"working_token": None, "working_until": None}
+        if transaction_id is not None:
+            released["transaction_id"] = transaction_id
+        is_mine = (UssdSession.id == session_id) & (UssdSession.working_token == token)
+        UssdSession.update(released).where(is_mine).execute()
 
     def write(
         self,
@@ -147,16 +154,18 @@ class Sessions:
         return step.is_written
 
     def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
-        """End a session that is under way and tell its client. False when it had ended already."""
-        now = self._clock.now()
-        ending = _ending(status, reason, now)
-        with unit_of_work():
-            if not UssdSession.update(ending).where(UssdSession.id == row.id, _UNDER_WAY).execute():
-                return False
-            _become_ended(row, ending)
-        if status in _BROKEN_OFF:
-            self._drop_offs.count(row)
-        return True
+        """End a session that is under way and tell its client. False when it had ended already.
+
+        A deed under way goes on, and the session stays claimed until it is done.
+        """
+        return self._end(row, status, reason, UssdSession.id == row.id)
+
+    def give_way(self, row: UssdSession) -> bool:
+        """End a session because its phone dials again. False when a step was faster, or is being worked on."""
+        if self.is_over(row):
+            return self.expire(row)
+        is_as_read = _is_as_read(row, self._clock.now())
+        return self._end(row, SessionStatus.ENDED_BY_USER, EndReason.REDIALLED, is_as_read)
 
     def end_expired(self, limit: int) -> int:
         """End up to `limit` sessions whose time is up; give how many ended."""
@@ -167,15 +176,15 @@ class Sessions:
         # A few at a time, because steps wait for rows that are being written.
         while UssdSession.update(due_at=UssdSession.expires_at).where(UssdSession.id.in_(postponed)).execute():
             continue
-        is_free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
         is_over = is_due & (UssdSession.expires_at <= now)
-        rows = UssdSession.select().where(is_over, is_free).order_by(UssdSession.due_at).limit(limit)
+        rows = UssdSession.select().where(is_over).order_by(UssdSession.due_at).limit(limit)
         return sum(self.expire(row) for row in list(rows))
 
     def expire(self, row: UssdSession) -> bool:
-        """End a session because its time is up."""
+        """End a session because its time is up. False when a step was faster, or is being worked on."""
         lived_long = row.expires_at >= row.created_at + self._life
-        return self.end(row, SessionStatus.TIMED_OUT, EndReason.TOO_LONG if lived_long else EndReason.IDLE)
+        reason = EndReason.TOO_LONG if lived_long else EndReason.IDLE
+        return self._end(row, SessionStatus.TIMED_OUT, reason, _is_as_read(row, self._clock.now()))
 
     def digest(self, row: UssdSession) -> Digest:
         """The keyed hash of a session's texts."""
@@ -190,6 +199,17 @@ class Sessions:
         """The key of the house with which a session began, so that a rotation does not make its texts strange to it."""
         began_with = self._keyring.find(Ring.DIGESTS, row.turns[0]["key"]) if row.turns else None
         return began_with or self._keyring.newest(Ring.DIGESTS)
+
+    def _end(self, row: UssdSession, status: SessionStatus, reason: EndReason, where: Any) -> bool:
+        """End a session that is under way, where `where` holds, and tell its client."""
+        ending = _ending(status, reason, self._clock.now())
+        with unit_of_work():
+            if not UssdSession.update(ending).where(_UNDER_WAY, where).execute():
+                return False
+            _become_ended(row, ending)
+        if status in _BROKEN_OFF:
+            self._drop_offs.count(row)
+        return True
 
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
         step = StepWrite(row, Proof.NEW, event=_end_of(row), language=language_chosen)
@@ -239,9 +259,20 @@ class Sessions:
             row.ended_at = now
 
 
+def may_be_paying(row: UssdSession) -> bool:
+    """Whether a step that presses Yes was begun and is not known to have ended: it may yet record a payment."""
+    return row.working_token is not None and bool(row.state.get("confirmation"))
+
+
 def state_of(row: UssdSession) -> State:
     """Where the conversation stands."""
     return State.from_dict(row.state)
+
+
+def _is_as_read(row: UssdSession, now: datetime) -> Any:
+    """A session that no step has changed since `row` was read, and that no step is being worked on of."""
+    is_free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
+    return (UssdSession.id == row.id) & (UssdSession.turn == row.turn) & is_free
 
 
 def _end_of(row: UssdSession) -> dict[str, Any] | None:
@@ -259,14 +290,7 @@ def invalidate_sessions(key_id: str, now: datetime) -> None:
 
 def _ending(status: SessionStatus, reason: EndReason, now: datetime) -> dict[str, Any]:
     """What the row of a session says when something other than a step has ended it."""
-    return {
-        "status": status,
-        "end_reason": reason,
-        "ended_at": now,
-        "action": Action.END,
-        "working_token": None,
-        "working_until": None,
-    }
+    return {"status": status, "end_reason": reason, "ended_at": now, "action": Action.END}
 
 
 def _become_ended(row: UssdSession, ending: dict[str, Any]) -> None:

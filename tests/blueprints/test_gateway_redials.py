@@ -1,0 +1,253 @@
+"""A phone that dials again while its last step is being worked on: what is being paid is never offered again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from tests.blueprints.conftest import Dial
+from tests.blueprints.phones import PHONES, Phone, Shown, phone_of
+from tests.conftest import MovableClock
+from tests.shop import PHONE, Shop, shop_document
+from ussd_server.house import Services
+from ussd_server.messages.ussd import BeginSession
+from ussd_server.models.base import release_connection
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import UssdSession
+from ussd_server.services.sessions import Patience, Sessions
+from ussd_server.services.transactions import TransactionService
+
+PROCESSING = "Your payment is being processed."
+APPROVE = Shown("Approve the prompt on your phone.", ends=True)
+
+every_company = pytest.mark.parametrize("company", PHONES)
+
+
+@pytest.fixture
+def pay_until_waited_for(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Phone], Future[Shown]]]:
+    """Press Yes in a thread; the payment is not recorded before some other step waits for it, or the test ends."""
+    begun, waited_for = threading.Event(), threading.Event()
+    create, pause = TransactionService.create, Patience.pause
+
+    def create_slowly(*call: Any) -> Any:
+        begun.set()
+        assert waited_for.wait(30)
+        return create(*call)
+
+    def pause_and_tell(patience: Patience) -> bool:
+        waited_for.set()
+        return pause(patience)
+
+    def press(phone: Phone) -> Shown:
+        try:
+            return phone.type("1")
+        finally:
+            release_connection()
+
+    monkeypatch.setattr(TransactionService, "create", create_slowly)
+    monkeypatch.setattr(Patience, "pause", pause_and_tell)
+    with ThreadPoolExecutor(1) as pool:
+
+        def start(phone: Phone) -> Future[Shown]:
+            paying = pool.submit(press, replace(phone, web=app.test_client(), entries=list(phone.entries)))
+            assert begun.wait(30)
+            return paying
+
+        yield start
+        waited_for.set()
+
+
+@contextmanager
+def before_first(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Let something happen right before a method is called for the first time."""
+    method, acts = getattr(owner, name), [act]
+
+    def late(*call: Any, **options: Any) -> Any:
+        if acts:
+            acts.pop()()
+        return method(*call, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, late)
+        yield
+
+
+def at_accounts(house: Services, web: FlaskClient) -> Phone:
+    """A phone at a screen whose first key asks for a balance."""
+    nodes = shop_document()["nodes"]
+    nodes["root"]["options"][1]["goto"] = "accounts"
+    options = [{"label": {"en": "Balance"}, "goto": "balance"}]
+    accounts = {"type": "menu", "text": {"en": "Accounts"}, "options": options}
+    phone = phone_of("hubtel", Shop(house, shop_document(nodes=nodes | {"accounts": accounts})), web)
+    for act in (phone.dial, lambda: phone.type("2"), lambda: phone.type("7")):
+        act()
+    return phone
+
+
+def at_confirmation(company: str, shop: Shop, web: FlaskClient) -> Phone:
+    phone = phone_of(company, shop, web)
+    phone.dial()
+    phone.type("1")
+    assert phone.type("5000").screen.startswith("Pay UGX 5,000?")
+    return phone
+
+
+@every_company
+@pytest.mark.parametrize("hangs_up", [False, True], ids=["dials again", "hangs up and dials again"])
+def test_a_redial_while_a_payment_is_being_recorded_waits_for_it(
+    company: str,
+    hangs_up: bool,
+    shop: Shop,
+    web: FlaskClient,
+    pay_until_waited_for: Callable[[Phone], Future[Shown]],
+) -> None:
+    phone = at_confirmation(company, shop, web)
+    paying = pay_until_waited_for(phone)
+    if hangs_up:
+        phone.hang_up()
+    again = replace(phone, session="call-2")
+    assert again.dial() == (f"{PROCESSING}\n1. Continue", False)
+    assert paying.result(30) == (Shown(PROCESSING, ends=True) if hangs_up and company != "dmark" else APPROVE)
+    assert again.type("1").screen.startswith("Welcome to ACME")
+    first, second = UssdSession.select().order_by(UssdSession.id)
+    assert (first.transaction_id, second.transaction_id) == (Transaction.get().id, None)
+    assert (first.working_token, first.working_until) == (None, None)
+
+
+@pytest.mark.parametrize("company", ["comviva", "dmark", "hubtel", "json", "madapi"])
+def test_so_does_a_redial_under_the_same_session_id(
+    company: str, shop: Shop, web: FlaskClient, pay_until_waited_for: Callable[[Phone], Future[Shown]]
+) -> None:
+    phone = at_confirmation(company, shop, web)
+    paying = pay_until_waited_for(phone)
+    assert phone.dial().screen == f"{PROCESSING}\n1. Continue"
+    assert paying.result(30) == APPROVE
+
+
+def test_so_does_a_redial_of_one_who_dialled_straight_to_the_confirmation(
+    at: Dial, shop: Shop, web: FlaskClient, pay_until_waited_for: Callable[[Phone], Future[Shown]]
+) -> None:
+    phone = replace(phone_of("africastalking", shop, web), entries=["1", "5000"])
+    assert phone.again().screen.startswith("Pay UGX 5,000?")
+    paying = pay_until_waited_for(phone)
+    assert replace(phone, session="call-2").again().screen == f"{PROCESSING}\n1. Continue"
+    assert paying.result(30) == APPROVE
+
+
+def test_a_redial_waits_though_the_menu_resumes_nothing(
+    house: Services, web: FlaskClient, pay_until_waited_for: Callable[[Phone], Future[Shown]]
+) -> None:
+    phone = at_confirmation("hubtel", Shop(house, shop_document(resume="off")), web)
+    paying = pay_until_waited_for(phone)
+    assert replace(phone, session="call-2").dial().screen.startswith("Welcome to ACME")
+    assert paying.result(30) == APPROVE
+
+
+def test_a_yes_that_comes_after_the_redial_pays_nothing(
+    shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = at_confirmation("africastalking", shop, web)
+    again = replace(phone, session="call-2", entries=[])
+    offers = []
+    with before_first(monkeypatch, Sessions, "claim", lambda: offers.append(again.dial())):
+        assert not phone.type("1").ends
+    assert offers[0].screen.startswith("Continue where you stopped?")
+    assert Transaction.select().count() == 0
+    for entry in ("1", "700", "1"):
+        shown = again.type(entry)
+    assert shown == APPROVE
+    assert [payment.amount_cents for payment in Transaction.select()] == [70_000]
+
+
+def test_a_yes_that_is_faster_than_the_redial_is_waited_for(
+    shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = at_confirmation("hubtel", shop, web)
+    again, answers = replace(phone, session="call-2"), []
+    with before_first(monkeypatch, Sessions, "give_way", lambda: answers.append(phone.type("1"))):
+        assert again.dial().screen == f"{PROCESSING}\n1. Continue"
+    assert answers == [APPROVE]
+
+
+def test_a_session_that_a_redial_continues_has_ended(shop: Shop, web: FlaskClient) -> None:
+    phone = at_confirmation("hubtel", shop, web)
+    replace(phone, session="call-2").dial()
+    assert [(row.status, row.end_reason) for row in UssdSession.select().order_by(UssdSession.id)] == [
+        ("ended_by_user", "redialled"),
+        ("active", None),
+    ]
+
+
+def test_a_yes_whose_process_died_is_said_to_be_processed(shop: Shop, web: FlaskClient, clock: MovableClock) -> None:
+    phone = at_confirmation("hubtel", shop, web)
+    UssdSession.update(working_token="dead", working_until=clock.now() - timedelta(seconds=1)).execute()
+    assert replace(phone, session="call-2").dial().screen == f"{PROCESSING}\n1. Continue"
+
+
+def test_another_deed_whose_process_died_is_not_continued(
+    house: Services, web: FlaskClient, clock: MovableClock
+) -> None:
+    phone = at_accounts(house, web)
+    UssdSession.update(working_token="dead", working_until=clock.now() - timedelta(seconds=1)).execute()
+    assert replace(phone, session="call-2").dial().screen.startswith("Welcome to ACME")
+
+
+def test_a_step_that_waits_too_long_for_a_payment_hears_that_it_is_processed(
+    shop: Shop, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = at_confirmation("hubtel", shop, web)
+    UssdSession.update(working_token="busy", working_until=clock.now() + timedelta(seconds=60)).execute()
+    monkeypatch.setattr(Patience, "pause", lambda _: False)
+    assert phone.type("1") == Shown(PROCESSING, ends=True)
+
+
+def test_a_claim_is_given_back_when_the_step_fails(
+    house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = at_accounts(house, web)
+    with monkeypatch.context() as broken:
+        broken.setattr(type(house.balances), "get", _fail)
+        assert phone.type("1").screen.startswith("Sorry")
+    monkeypatch.setattr(Patience, "pause", _fail)
+    assert replace(phone, session="call-2").dial().screen.startswith("Continue where you stopped?")
+
+
+def test_a_claim_is_kept_when_nobody_knows_whether_the_payment_was_recorded(
+    shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = at_confirmation("hubtel", shop, web)
+    with monkeypatch.context() as broken:
+        broken.setattr(TransactionService, "create", _fail)
+        assert phone.type("1") == Shown(PROCESSING, ends=True)
+    monkeypatch.setattr(Patience, "pause", lambda _: False)
+    assert replace(phone, session="call-2").dial().screen == f"{PROCESSING}\n1. Continue"
+
+
+def test_a_last_screen_that_was_not_delivered_and_paid_nothing_is_followed_by_the_first(
+    at: Dial, shop: Shop, web: FlaskClient
+) -> None:
+    for text in ("", "1", "1*0", "1*0*2"):
+        at(text)
+    report = {"sessionId": "ATUid_1", "phoneNumber": PHONE, "status": "Failed"}
+    assert web.post(f"{shop.channel.gateway_path}/events", data=report).status_code == 200
+    assert at("", session="ATUid_2").startswith("CON Welcome to ACME")
+
+
+def test_a_session_of_a_program_is_not_ended_by_its_phone(shop: Shop, house: Services, web: FlaskClient) -> None:
+    house.ussd.begin(BeginSession(PHONE, shop.code, text="1*5000"), shop.call)
+    UssdSession.update(turn=2).execute()
+    assert phone_of("hubtel", shop, web).dial().screen.startswith("Welcome to ACME")
+    assert UssdSession.select().where(UssdSession.status == "active").count() == 2
+
+
+def _fail(*_: Any, **__: Any) -> Any:
+    raise ValueError
