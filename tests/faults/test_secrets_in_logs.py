@@ -15,7 +15,8 @@ import psycopg
 import pytest
 
 from tests.eventually import eventually
-from tests.journeys.deployment import HOST, Installed, install
+from tests.journeys.deployment import Installed, install
+from tests.journeys.edge import HOST
 from tests.postgres_server import PostgresServer
 from tests.rpc.redis_server import free_port
 from tests.stand_ins import mtn_settings, start_mtn

@@ -11,7 +11,8 @@ import pytest
 
 from tests.adapters.certificates import Authority
 from tests.eventually import eventually
-from tests.journeys.deployment import HOST, Installed, install
+from tests.journeys.deployment import Installed, install
+from tests.journeys.edge import HOST
 from tests.journeys.installation import install_into
 from tests.postgres_server import create_database, drop_database
 from tests.rpc.redis_server import free_port
