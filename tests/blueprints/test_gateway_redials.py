@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,6 +16,7 @@ from flask.testing import FlaskClient
 from tests.blueprints.conftest import Dial
 from tests.blueprints.phones import PHONES, Phone, Shown, phone_of
 from tests.conftest import MovableClock
+from tests.moments import before_first
 from tests.shop import PHONE, Shop, shop_document
 from ussd_server.house import Services
 from ussd_server.messages.ussd import BeginSession
@@ -64,21 +64,6 @@ def pay_until_waited_for(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
         yield start
         waited_for.set()
-
-
-@contextmanager
-def before_first(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, act: Callable[[], object]) -> Iterator[None]:
-    """Let something happen right before a method is called for the first time."""
-    method, acts = getattr(owner, name), [act]
-
-    def late(*call: Any, **options: Any) -> Any:
-        if acts:
-            acts.pop()()
-        return method(*call, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(owner, name, late)
-        yield
 
 
 def at_accounts(house: Services, web: FlaskClient) -> Phone:

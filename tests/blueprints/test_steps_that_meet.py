@@ -1,0 +1,117 @@
+"""Two steps of one session, or a step and the end of its session, at the worst moment."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+from tests.blueprints.phones import Shown, phone_of
+from tests.conftest import MovableClock
+from tests.moments import before_first
+from tests.program import Program
+from tests.shop import CODE, PHONE, Shop, shop_document
+from ussd_server.house import Services
+from ussd_server.messages.api_keys import DeleteApiKey
+from ussd_server.models.base import release_connection
+from ussd_server.models.keys import ApiKey
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import UssdSession
+from ussd_server.services.balances import BalanceService
+from ussd_server.services.sessions import Patience, Sessions
+
+
+def test_a_yes_that_was_overtaken_by_going_back_pays_nothing(
+    shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = phone_of("madapi", shop, web)
+    for act in (phone.dial, lambda: phone.type("1"), lambda: phone.type("5000")):
+        act()
+    faster = replace(phone, entries=list(phone.entries))
+    with before_first(monkeypatch, Sessions, "claim", lambda: faster.type("0")):
+        assert phone.type("1").screen.startswith("Enter whole shillings")
+    assert Transaction.select().count() == 0
+    assert [turn["entry"] for turn in UssdSession.get().turns] == ["", "1", "5000", "0", "1"]
+
+
+@pytest.mark.parametrize("company", ["madapi", "africastalking"])
+def test_a_step_is_not_written_while_another_is_being_worked_on(
+    company: str, app: Flask, shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = phone_of(company, shop, web)
+    phone.dial()
+    slow = replace(phone, web=app.test_client(), entries=[])
+    working, waited_for = threading.Event(), threading.Event()
+    get, pause = BalanceService.get, Patience.pause
+
+    def get_slowly(*call: Any) -> Any:
+        working.set()
+        assert waited_for.wait(30)
+        return get(*call)
+
+    def pause_and_tell(patience: Patience) -> bool:
+        waited_for.set()
+        return pause(patience)
+
+    def ask_for_balance() -> Shown:
+        try:
+            return slow.type("2")
+        finally:
+            release_connection()
+
+    monkeypatch.setattr(BalanceService, "get", get_slowly)
+    monkeypatch.setattr(Patience, "pause", pause_and_tell)
+    answers = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def overtake() -> None:
+            answers.append(pool.submit(ask_for_balance))
+            assert working.wait(30)
+
+        with before_first(monkeypatch, Sessions, "write", overtake):
+            phone.type("1")
+        waited_for.set()
+        assert answers[0].result(30) == Shown("Your balance is UGX 0", ends=True)
+    first = UssdSession.select().order_by(UssdSession.id).first()
+    assert (first.status, [turn["entry"] for turn in first.turns]) == ("completed", ["", "2"])
+
+
+@pytest.mark.parametrize(
+    ("start", "write"), [("root", "insert_answered"), ("balance", "insert_claimed")], ids=["plain", "with a deed"]
+)
+def test_a_session_never_begins_with_a_key_that_was_deleted_meanwhile(
+    start: str, write: str, house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(house, shop_document(start=start))
+    program = Program(house, web, client_id=shop.client_id)
+    key_id = ApiKey.get().id
+
+    def delete_key() -> None:
+        house.api_keys.delete(DeleteApiKey(key_id), shop.call)
+
+    with before_first(monkeypatch, Sessions, write, delete_key):
+        reply = program.post("/api/ussd/sessions", {"phone_number": PHONE, "service_code": CODE})
+    assert (reply.status_code, reply.json["error"]) == (404, "SESSION_NOT_FOUND")
+    assert UssdSession.select().count() == 0
+
+
+def test_a_session_whose_time_is_up_is_not_ended_under_its_last_step(
+    shop: Shop, house: Services, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = phone_of("madapi", shop, web)
+    phone.dial()
+    clock.advance(174)
+    ended = []
+
+    def let_its_time_pass() -> None:
+        clock.advance(6)
+        ended.append(house.ussd.end_expired())
+
+    with before_first(monkeypatch, BalanceService, "get", let_its_time_pass):
+        assert phone.type("2") == Shown("Your balance is UGX 0", ends=True)
+    assert (ended, UssdSession.get().status) == ([0], "completed")

@@ -1,0 +1,24 @@
+"""Acts at exact moments: between two steps of what is tested, without sleeping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+@contextmanager
+def before_first(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Let something happen right before a method is called for the first time."""
+    method, acts = getattr(owner, name), [act]
+
+    def late(*call: Any, **options: Any) -> Any:
+        if acts:
+            acts.pop()()
+        return method(*call, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, late)
+        yield
