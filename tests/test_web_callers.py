@@ -20,7 +20,7 @@ import pytest
 
 from tests.eventually import eventually
 from tests.journeys.service import answers, descendants, environment
-from tests.postgres_server import PostgresServer
+from tests.postgres_server import PostgresServer, create_database, drop_database
 from tests.rpc.redis_server import free_port
 from ussd_server.models.base import close_connections, open_database
 from ussd_server.models.schema import migrate
@@ -78,12 +78,30 @@ def serving(
 
 
 @pytest.fixture(scope="module")
-def port(migrated_sqlite: Path, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Where a web process listens."""
+def patient_port(
+    migrated_postgres: str, postgres_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[int]:
+    """Where a web process with PostgreSQL listens, whose requests wait without a thread."""
+    url = create_database(postgres_url, migrated_postgres.rpartition("/")[2])
+    with serving(tmp_path_factory.mktemp("web"), url, redis_url) as (port, _):
+        yield port
+    drop_database(postgres_url, url)
+
+
+@pytest.fixture(scope="module")
+def threaded_port(migrated_sqlite: Path, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Where a web process with SQLite listens."""
     folder = tmp_path_factory.mktemp("web")
     shutil.copy(migrated_sqlite, folder / "test.db")
     with serving(folder, f"sqlite:///{folder / 'test.db'}", redis_url) as (port, _):
         yield port
+
+
+@pytest.fixture(scope="module", params=["patient", "threaded"])
+def port(request: pytest.FixtureRequest) -> int:
+    """Where a web process of either kind listens."""
+    found: int = request.getfixturevalue(f"{request.param}_port")
+    return found
 
 
 class Caller:
@@ -153,40 +171,40 @@ def calls_are_answered(port: int) -> None:
 
 
 @pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
-def test_callers_who_stop_in_the_middle_hold_up_nobody(port: int, half: bytes) -> None:
+def test_callers_who_stop_in_the_middle_hold_up_nobody(patient_port: int, half: bytes) -> None:
     with ExitStack() as stack:
         for _ in range(20):
-            stack.enter_context(Caller(port)).send(half)
-        calls_are_answered(port)
+            stack.enter_context(Caller(patient_port)).send(half)
+        calls_are_answered(patient_port)
 
 
-def test_a_hundred_callers_who_stop_anywhere_hold_up_nobody(port: int) -> None:
+def test_a_hundred_callers_who_stop_anywhere_hold_up_nobody(patient_port: int) -> None:
     with ExitStack() as stack:
         for number in range(100):
-            stack.enter_context(Caller(port)).send(list(HALVES.values())[number % len(HALVES)])
-        calls_are_answered(port)
+            stack.enter_context(Caller(patient_port)).send(list(HALVES.values())[number % len(HALVES)])
+        calls_are_answered(patient_port)
 
 
-def test_callers_who_do_not_read_hold_up_nobody_and_get_all_of_it_when_they_do(port: int) -> None:
-    with Caller(port) as caller:
+def test_callers_who_do_not_read_hold_up_nobody_and_get_all_of_it_when_they_do(patient_port: int) -> None:
+    with Caller(patient_port) as caller:
         caller.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
         _, document = caller.answer()
     with ExitStack() as stack:
-        callers = [stack.enter_context(Caller(port, receive_bytes=2048)) for _ in range(10)]
+        callers = [stack.enter_context(Caller(patient_port, receive_bytes=2048)) for _ in range(10)]
         times = 40
         for each in callers:
             each.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * times)
-        calls_are_answered(port)
+        calls_are_answered(patient_port)
         for each in callers[:2]:
             assert [each.answer() for _ in range(times)] == [(200, document)] * times
         assert json.loads(document)["openapi"] == "3.1.0"
 
 
-def test_callers_who_go_away_in_the_middle_are_forgotten(port: int) -> None:
+def test_callers_who_go_away_in_the_middle_are_forgotten(patient_port: int) -> None:
     for raw in (*HALVES.values(), LIVE, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"):
-        with Caller(port, receive_bytes=2048) as caller:
+        with Caller(patient_port, receive_bytes=2048) as caller:
             caller.send(raw)
-    calls_are_answered(port)
+    calls_are_answered(patient_port)
 
 
 @pytest.mark.parametrize("path", ["/api/transactions", "/nowhere", "/callbacks/mtn/x"])
@@ -276,10 +294,10 @@ def test_the_last_call_of_a_connection_ends_it_at_once(port: int, last: bytes) -
 
 @pytest.mark.timeout(60)
 def test_a_stop_answers_who_has_called_and_waits_quietly_for_who_is_still_sending(
-    migrated_sqlite: Path, redis_url: str, tmp_path: Path
+    migrated_postgres: str, postgres_url: str, redis_url: str, tmp_path: Path
 ) -> None:
-    shutil.copy(migrated_sqlite, tmp_path / "test.db")
-    with serving(tmp_path, f"sqlite:///{tmp_path / 'test.db'}", redis_url) as (port, process), ExitStack() as stack:
+    url = create_database(postgres_url, migrated_postgres.rpartition("/")[2])
+    with serving(tmp_path, url, redis_url) as (port, process), ExitStack() as stack:
         (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         halves = [stack.enter_context(Caller(port)) for _ in range(3)]
         for caller, whole in zip(halves, (LIVE, LIVE, ORDER + b"Content-Length: 2\r\n\r\n{}"), strict=True):
@@ -295,6 +313,7 @@ def test_a_stop_answers_who_has_called_and_waits_quietly_for_who_is_still_sendin
             caller.send(rest)
         assert [caller.answer()[0] for caller in halves] == [200, 200, 401]
         assert process.wait(PATIENCE_SECONDS) == 0
+    drop_database(postgres_url, url)
 
 
 @pytest.mark.timeout(120)

@@ -10,7 +10,7 @@ import pytest
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
-from ussd_server.web_worker import WebLog
+from ussd_server.server.refusals import WebLog
 
 
 @pytest.mark.parametrize(("kind", "lines"), [(Logger, 1), (WebLog, 0)])

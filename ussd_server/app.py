@@ -30,7 +30,6 @@ from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.house import Services
-from ussd_server.loop import elsewhere, present_loop
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.rpc.logs import logger, trace_of
 from ussd_server.rpc.status import Code, ServiceError
@@ -86,15 +85,13 @@ class _Application(Flask):
             if way is None:
                 if not _PATH.match(environ["PATH_INFO"]):
                     raise ServiceError(Code.NOT_FOUND, "Not found")
-                # A thread must not wait for whoever sends slowly.
                 environ["wsgi.input"] = BytesIO(read_body(Request(environ)))
-                return elsewhere(super().wsgi_app, environ, start_response)
+                return super().wsgi_app(environ, start_response)
             given = way.answer(exchange, **dict(zip(way.variables, values, strict=True)))
         except Exception as error:
             given = refusal(_refusal_of(error), exchange)
         finally:
-            if present_loop() is None:  # on a loop, whoever took a connection gave it back
-                release_connection()
+            release_connection()
         headers = [("Content-Type", given.content_type), ("Content-Length", str(len(given.body)))]
         start_response(given.status_line, [*headers, *given.headers, *exchange.end(endpoint, given.status)])
         # gunicorn sends what it is given: a proxy would read this body as the answer to its next request.

@@ -13,7 +13,7 @@ __all__ = ["app"]
 door = Doorway("bench", by_key)
 
 
-@door.call("GET", "/bench/door", message="Done", waits=False)
+@door.call("GET", "/bench/door", message="Done")
 def answer(_: CallContext) -> dict[str, Any]:
     """What the bare application answers."""
     return {}

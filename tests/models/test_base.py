@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,10 +19,9 @@ import pytest
 from peewee import OperationalError
 from playhouse.pool import MaxConnectionsExceeded
 
+from tests.eventually import eventually
 from tests.postgres_server import PostgresServer
-from tests.turns import Turns, taking_turns
 from ussd_server.models.base import (
-    asking,
     close_connections,
     database,
     is_reachable,
@@ -31,6 +29,8 @@ from ussd_server.models.base import (
     unhurried,
 )
 from ussd_server.models.connections import _Adapter
+
+PATIENCE_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -48,19 +48,16 @@ def server_url(server: PostgresServer) -> str:
 
 
 @pytest.fixture
-def turns(server_url: str) -> Iterator[Turns]:
-    """A loop whose calls find two connections."""
+def pool(server_url: str) -> Iterator[ThreadPoolExecutor]:
+    """Threads that share two connections, which are there already, and may make a third."""
     open_database(server_url, 3)
-    both = threading.Barrier(2)
-
-    def connect() -> None:
-        database.connection()
-        # A call that ended before the other began would leave its connection to it.
-        both.wait(30)
-
-    with taking_turns() as turns:
-        assert turns.run(*[partial(asking, connect)] * 2) == [None, None]
-        yield turns
+    with ThreadPoolExecutor(4) as pool:
+        with lock_held(server_url):
+            waiting = [pool.submit(pass_lock) for _ in range(2)]
+            eventually(lambda: len(database.obj._in_use) == 2)
+        for each in waiting:
+            each.result(PATIENCE_SECONDS)
+        yield pool
     close_connections()
 
 
@@ -118,10 +115,10 @@ def test_a_statement_that_may_take_long_is_waited_for(backend: int) -> None:
         database.execute_sql("SELECT pg_sleep(7)")
 
 
-def backend_and_thread() -> tuple[int, threading.Thread]:
-    """The process of PostgreSQL that serves a call, and the thread that asks it."""
-    (backend,) = database.execute_sql("SELECT pg_backend_pid()").fetchone()
-    return backend, threading.current_thread()
+def ask_backend() -> int:
+    """The process of PostgreSQL that serves a request."""
+    (found,) = database.execute_sql("SELECT pg_backend_pid()").fetchone()
+    return int(found)
 
 
 def pass_lock() -> None:
@@ -138,36 +135,26 @@ def lock_held(server_url: str) -> Iterator[psycopg.Connection[Any]]:
         yield holder
 
 
-def test_a_call_of_a_loop_waits_by_itself_on_a_connection_that_is_there_and_a_thread_makes_new_ones(
-    turns: Turns, server_url: str
-) -> None:
-    with lock_held(server_url):
-        waiting = [turns.begin(partial(asking, pass_lock)) for _ in range(2)]
-        turns.loop.end_turn()
-        ((backend, thread),) = turns.run(partial(asking, backend_and_thread))
-        assert thread is not threading.current_thread(), "both connections are waiting"
-        assert turns.run(partial(asking, backend_and_thread)) == [(backend, threading.current_thread())]
-        assert not turns.outcomes.keys() & set(waiting)
-    turns.run_until(lambda: turns.outcomes.keys() >= set(waiting))
-    assert [turns.outcomes[number] for number in waiting] == [None, None]
-
-
-def test_what_asks_within_a_unit_of_work_is_a_part_of_it(turns: Turns) -> None:
-    def outer() -> tuple[bool, bool]:
-        with database.atomic() as unit:
-            database.execute_sql("CREATE TEMPORARY TABLE of_the_unit (id int)")
-            asking(database.execute_sql, "INSERT INTO of_the_unit VALUES (1)")
-            is_open = not database.is_closed()
-            unit.rollback()
-        return is_open, database.in_transaction()
-
-    assert turns.run(partial(asking, outer)) == [(True, False)]
-    assert turns.run(database.is_closed) == [True]
+@pytest.mark.timeout(60)
+def test_a_statement_and_a_transaction_return_their_connection(pool: ThreadPoolExecutor) -> None:
+    assert database.execute_sql("SELECT generate_series(1, 3)").fetchall() == [(1,), (2,), (3,)]
+    assert database.is_closed()
+    with database.atomic() as unit:
+        database.execute_sql("CREATE TEMPORARY TABLE of_the_unit (id int)")
+        with database.atomic():
+            database.execute_sql("INSERT INTO of_the_unit VALUES (1)")
+        assert database.execute_sql("SELECT count(*) FROM of_the_unit").fetchone() == (1,)
+        unit.rollback()
+    assert database.is_closed()
+    with pytest.raises(psycopg.errors.DivisionByZero), database.atomic(), database.obj.atomic():
+        database.connection().execute("SELECT 1 / 0")
+    assert database.is_closed()
+    assert pool.submit(ask_backend).result(PATIENCE_SECONDS) == ask_backend()
 
 
 @pytest.mark.timeout(60)
-def test_a_loop_does_not_wait_for_a_connection_that_a_thread_is_making(
-    turns: Turns, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+def test_nobody_waits_for_a_connection_that_another_is_making(
+    pool: ThreadPoolExecutor, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, ended = threading.Event(), threading.Event()
     make = _Adapter.connect
@@ -181,67 +168,59 @@ def test_a_loop_does_not_wait_for_a_connection_that_a_thread_is_making(
 
     monkeypatch.setattr(_Adapter, "connect", connect)
     with lock_held(server.url) as holder:
-        waiting = [turns.begin(partial(asking, pass_lock)) for _ in range(2)]
-        turns.loop.end_turn()
+        waiting = [pool.submit(pass_lock) for _ in range(2)]
+        eventually(lambda: len(database.obj._in_use) == 2)
         with frozen(server.process.pid):
-            third = turns.begin(partial(asking, pass_lock))
-            turns.loop.end_turn()
+            third = pool.submit(pass_lock)
             assert begun.wait(30)
             holder.rollback()
-            turns.run_until(lambda: turns.outcomes.keys() >= set(waiting))
-            assert turns.run(close_connections) == [None]
+            for each in waiting:
+                each.result(PATIENCE_SECONDS)
+            close_connections()
             assert not ended.is_set()
-    turns.run_until(lambda: third in turns.outcomes)
-    assert [turns.outcomes[number] for number in (*waiting, third)] == [None] * 3
+    third.result(PATIENCE_SECONDS)
 
 
 @pytest.mark.timeout(60)
-def test_a_server_that_freezes_is_given_up_by_the_call_that_waits_for_it_while_others_go_on(
-    turns: Turns, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_freezes_is_given_up_by_the_request_that_waits_for_it_while_others_go_on(
+    pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ussd_server.models.connections.Connection.answer_seconds", 0.3)
-    ((backend, _),) = turns.run(partial(asking, backend_and_thread))
+    backend = ask_backend()
     with frozen(backend):
         # The connection that lay idle longest is taken first.
-        several = [turns.begin(partial(asking, backend_and_thread)) for _ in range(2)]
-        turns.run_until(lambda: len(turns.outcomes.keys() & set(several)) == 1)
-        turns.run_until(lambda: turns.outcomes.keys() >= set(several))
-    (lost,) = (outcome for number in several if isinstance(outcome := turns.outcomes[number], Exception))
-    assert isinstance(lost, OperationalError)
-    backends = {backend for backend, _ in turns.run(*[partial(asking, backend_and_thread)] * 3)}
-    assert backend not in backends, "it is never used again"
+        outcomes = [pool.submit(ask_backend) for _ in range(2)]
+        lost = [each.exception(PATIENCE_SECONDS) for each in outcomes]
+    assert [type(each) for each in lost if each is not None] == [OperationalError]
+    assert backend not in {ask_backend() for _ in range(3)}, "it is never used again"
 
 
 @pytest.mark.timeout(60)
 def test_there_are_never_more_connections_than_there_may_be(
-    turns: Turns, server_url: str, monkeypatch: pytest.MonkeyPatch
+    pool: ThreadPoolExecutor, server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Long before those who wait for the lock give that up.
     monkeypatch.setattr(database.obj, "_wait_timeout", 0.2)
     with lock_held(server_url):
-        calls = [turns.begin(partial(asking, pass_lock)) for _ in range(4)]
-        # Three wait for the lock, and one, in a thread, for a connection, which it gives up after a while.
-        turns.run_until(lambda: bool(turns.outcomes.keys() & set(calls)))
-        assert [type(turns.outcomes[number]) for number in calls if number in turns.outcomes] == [
-            MaxConnectionsExceeded
-        ]
-    turns.run_until(lambda: turns.outcomes.keys() >= set(calls))
+        calls = [pool.submit(pass_lock) for _ in range(4)]
+        # Three wait for the lock, and one for a connection, which it gives up after a while.
+        eventually(lambda: any(each.done() for each in calls))
+        assert [type(each.exception()) for each in calls if each.done()] == [MaxConnectionsExceeded]
+    assert sum(each.exception(PATIENCE_SECONDS) is None for each in calls) == 3
 
 
 @pytest.mark.timeout(60)
 def test_connections_that_broke_while_idle_are_replaced_before_a_call_uses_them(
-    turns: Turns, server: PostgresServer
+    pool: ThreadPoolExecutor, server: PostgresServer
 ) -> None:
     """After a restart of the server, and after one that ended by itself."""
     server.stop()
     server.start()
-    (first,) = turns.run(partial(asking, backend_and_thread))
-    (second,) = turns.run(partial(asking, backend_and_thread))
-    assert first[0] == second[0], "the new connection is used again"
+    first = ask_backend()
+    assert ask_backend() == first, "the new connection is used again"
     with psycopg.connect(server.url) as other:
-        other.execute("SELECT pg_terminate_backend(%s, 10000)", (first[0],))
-    (third,) = turns.run(partial(asking, backend_and_thread))
-    assert third[0] != first[0]
+        other.execute("SELECT pg_terminate_backend(%s, 10000)", (first,))
+    assert pool.submit(ask_backend).result(PATIENCE_SECONDS) != first
 
 
 def test_a_database_opened_later_never_gets_a_connection_to_another(server_url: str) -> None:

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,9 +14,6 @@ from hypothesis import strategies as st
 from peewee import IntegrityError, OperationalError
 
 from tests.eventually import eventually
-from tests.turns import taking_turns
-from ussd_server.loop import elsewhere
-from ussd_server.models.base import open_database
 from ussd_server.models.gathering import Gathering
 
 PATIENCE_SECONDS = 30
@@ -91,7 +86,7 @@ def queue_up(book: Book, together: Gathering[str], first: str, others: Sequence[
         assert book.entered.acquire(timeout=PATIENCE_SECONDS)
         for number, item in enumerate(others, 1):
             outcomes[item] = pool.submit(together.do, item)
-            eventually(lambda number=number: len(together._line) == number)
+            eventually(lambda number=number: len(together._queue) == number)
     return outcomes
 
 
@@ -111,23 +106,6 @@ def test_those_who_come_while_another_writes_are_written_together(book: Book) ->
     assert book.groups == [["first"], ["a", "b", "c"]]
     wrote = [list(each.result()) for each in outcomes.values()]
     assert wrote == [["first"], ["a", "b", "c"], [], []], "each knows for whom it wrote"
-
-
-def test_as_many_groups_are_under_way_as_may_be(book: Book) -> None:
-    together = Gathering(book.write, at_once=2)
-    with ThreadPoolExecutor(4) as pool:
-        with book.held_up():
-            outcomes = [pool.submit(together.do, item) for item in "ab"]
-            for _ in outcomes:
-                assert book.entered.acquire(timeout=PATIENCE_SECONDS)
-            for number, item in enumerate("cd", 1):
-                outcomes.append(pool.submit(together.do, item))
-                while len(together._line) < number:
-                    pass
-        assert [outcome(each) for each in outcomes] == [None] * 4
-    assert sorted(book.tried[:2]) == [["a"], ["b"]]
-    assert sorted(book.written) == ["a", "b", "c", "d"]
-    assert together._leaders == 0
 
 
 def test_a_group_is_never_larger_than_it_may_be(book: Book) -> None:
@@ -189,10 +167,10 @@ def test_a_leader_that_is_ended_leaves_nobody_waiting(book: Book) -> None:
 fates = st.sampled_from(["good", "good", "good", "refused", "lost"])
 
 
-@given(st.lists(fates, min_size=1, max_size=24), st.integers(1, 5), st.integers(1, 3), st.integers(2, 12))
+@given(st.lists(fates, min_size=1, max_size=24), st.integers(1, 5), st.integers(2, 12))
 @settings(max_examples=60, deadline=None)
 def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
-    each: list[str], most: int, at_once: int, threads: int
+    each: list[str], most: int, threads: int
 ) -> None:
     book = Book()
 
@@ -202,7 +180,7 @@ def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
         return refuses(*(item for item in group if item.endswith("refused")))(group)
 
     book.trouble = trouble
-    together = Gathering(book.write, most, at_once)
+    together = Gathering(book.write, most)
     items = [f"{number} {fate}" for number, fate in enumerate(each)]
     with ThreadPoolExecutor(threads) as pool:
         outcomes = {item: pool.submit(together.do, item) for item in items}
@@ -217,22 +195,4 @@ def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
     assert all(len(group) <= most for group in book.tried)
     if "lost" not in each:
         assert sorted(book.written) == sorted(item for item in items if item.endswith("good"))
-    assert (together._leaders, len(together._line)) == (0, 0)
-
-
-@pytest.mark.timeout(60)
-def test_a_leader_on_a_loop_is_not_stopped_by_threads_that_all_wait_for_it(book: Book, tmp_path: Path) -> None:
-    open_database(f"sqlite:///{tmp_path / 'any.db'}", 4)
-    together = Gathering(book.write)
-    with taking_turns(threads=2) as turns:
-        with book.held_up():
-            first = turns.begin(lambda: together.do("first"))
-            turns.loop.end_turn()
-            assert book.entered.acquire(timeout=PATIENCE_SECONDS)
-            leader = turns.begin(lambda: together.do("leader"))
-            followers = [turns.begin(partial(elsewhere, together.do, item)) for item in "ab"]
-            turns.run_until(lambda: len(together._line) == 3)
-        together._most = 1
-        turns.run_until(lambda: turns.outcomes.keys() >= {first, leader, *followers})
-    assert book.groups[:2] == [["first"], ["leader"]]
-    assert sorted(book.written) == ["a", "b", "first", "leader"]
+    assert (together._is_running, len(together._queue)) == (False, 0)

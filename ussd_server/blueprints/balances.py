@@ -13,7 +13,7 @@ balances = Doorway("balances", by_key)
 
 @balances.call(
     "GET", "/api/balance", needs="balance:read",
-    query=GetBalanceQuery, makes=GetBalance, gives=BalanceRecord(), message="Balance", waits=False,
+    query=GetBalanceQuery, makes=GetBalance, gives=BalanceRecord(), message="Balance",
 )  # fmt: skip
 def get_balance(wish: GetBalance, call: CallContext) -> Balance:
     """The balance of the main account, or of the account kept for a subscriber."""

@@ -39,6 +39,9 @@ def read_body(request: Request) -> bytes:
         raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read") from None
     if len(body) > MAX_BODY_BYTES:
         raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
+    if len(body) < (request.content_length or 0):
+        # gunicorn takes what came of a body for the whole when its sender goes away.
+        raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read")
     return body
 
 

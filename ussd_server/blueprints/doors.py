@@ -18,7 +18,6 @@ from marshmallow import Schema
 from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
 from ussd_server.blueprints.bodies import load, load_query, parse_object, read_body, read_idempotency_key
 from ussd_server.blueprints.exchange import Answer, Exchange, on_exchange
-from ussd_server.loop import elsewhere
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
 from ussd_server.rpc.limiter import rate_limit_headers
 from ussd_server.rpc.status import Code, ServiceError
@@ -58,7 +57,6 @@ class Route:
     message: str
     summary: str
     idempotent: bool
-    waits: bool
 
 
 class Doorway(Blueprint):
@@ -83,7 +81,6 @@ class Doorway(Blueprint):
         status: int = 200,
         message: str = "OK",
         idempotent: bool = False,
-        waits: bool = True,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`.
 
@@ -109,7 +106,6 @@ class Doorway(Blueprint):
                 message,
                 (view.__doc__ or "").strip().partition("\n")[0],
                 idempotent,
-                waits,
             )
 
             @on_exchange
@@ -145,7 +141,7 @@ def by_key(exchange: Exchange) -> Caller:
 def by_token(exchange: Exchange) -> Caller:
     """The door of people: `Authorization: Bearer <JWT>`."""
     scheme, _, token = (exchange.request.headers.get("Authorization") or "").partition(" ")
-    caller = elsewhere(exchange.house.auth.identify_token, token if scheme.lower() == "bearer" else "")
+    caller = exchange.house.auth.identify_token(token if scheme.lower() == "bearer" else "")
     _obey(exchange.house.limiter.hit("access-token", caller.login_id or ""), exchange, "Rate limit exceeded")
     return caller
 
@@ -165,7 +161,7 @@ def answer(route: Route, exchange: Exchange, variables: Mapping[str, str]) -> An
         call.require(route.needs, route.refusal)
     wish = _message(route, exchange, body, variables)
     given = (call,) if wish is None else (wish, call)
-    reply = elsewhere(route.view, *given) if route.waits else route.view(*given)
+    reply = route.view(*given)
     status, message, headers = route.status, route.message, None
     if isinstance(reply, Reply):
         status, message, headers = reply.status or status, reply.message or message, reply.headers

@@ -13,7 +13,6 @@ from flask import Response
 from werkzeug.wrappers import Request
 
 from schemas.envelopes import is_management
-from ussd_server.loop import afterwards
 from ussd_server.rpc.context import request_id_from
 from ussd_server.rpc.logs import now_about
 from ussd_server.rpc.observe import end_call
@@ -57,7 +56,7 @@ class Exchange:
     )  # fmt: skip
 
     def __init__(self, house: Services, environ: dict[str, Any]) -> None:
-        """Begin the exchange of the next call of this thread, or greenlet."""
+        """Begin the exchange of the next call of this thread."""
         self._began = time.perf_counter()
         self.house = house
         self.environ = environ
@@ -91,8 +90,8 @@ class Exchange:
 
     def end(self, endpoint: str, status: int) -> Headers:
         """Log and count the call; gives the headers that every answer carries. `endpoint` is the route's name."""
-        afterwards(
-            end_call, endpoint=endpoint, status=status, code=self.code, client_id=self.client_id,
+        end_call(
+            endpoint=endpoint, status=status, code=self.code, client_id=self.client_id,
             request_id=self.request_id, took_ms=(time.perf_counter() - self._began) * 1000,
         )  # fmt: skip
         return [*_ON_EVERY_ANSWER, ("X-Request-Id", self.request_id), *self.headers.items()]

@@ -7,7 +7,6 @@ from flask import Blueprint
 from ussd_server.blueprints.bodies import read_body
 from ussd_server.blueprints.doors import speaks
 from ussd_server.blueprints.exchange import Answer, Exchange, on_exchange
-from ussd_server.loop import elsewhere
 from ussd_server.messages.gateways import GatewayRequest
 from ussd_server.rpc.status import ServiceError
 
@@ -28,7 +27,7 @@ def take_step(exchange: Exchange, adapter: str, channel_secret: str) -> Answer:
 @on_exchange
 def take_report(exchange: Exchange, adapter: str, channel_secret: str) -> Answer:
     """A phone company's report on a session that ended."""
-    elsewhere(exchange.house.gateways.hear, adapter, channel_secret, _foreign(exchange))
+    exchange.house.gateways.hear(adapter, channel_secret, _foreign(exchange))
     return Answer(200, b"", content_type="text/plain; charset=utf-8")
 
 

@@ -19,7 +19,7 @@ from ussd_server.rpc.status import Code
 ops = Doorway("ops", by_anybody)
 
 
-@ops.call("GET", "/health/live", gives=LivenessRecord(), message="Alive", waits=False)
+@ops.call("GET", "/health/live", gives=LivenessRecord(), message="Alive")
 def show_liveness(_: CallContext) -> dict[str, str]:
     """Whether this process answers at all."""
     return {"status": "alive"}

@@ -32,7 +32,7 @@ transactions = Doorway("transactions", by_key)
     "POST", "/api/transactions", needs="transactions:write", idempotent=True,
     takes=CreateTransactionBody, query=WaitQuery, makes=CreateTransaction, gives=TransactionRecord(),
     refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED), status=201,
-    message="Transaction accepted", waits=False,
+    message="Transaction accepted",
 )  # fmt: skip
 def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import count
 from random import getrandbits
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 from peewee import (
@@ -28,12 +28,18 @@ from playhouse.pool import (
     MaxConnectionsExceeded,
 )
 
-from ussd_server.loop import present_loop
 from ussd_server.models.connections import Connection, database_at
 
-Result = TypeVar("Result")
 
-database = DatabaseProxy()
+class _Database(DatabaseProxy):
+    """Stands for the open database, in its own kind of transaction; Peewee's proxy knows one kind only."""
+
+    def atomic(self, *given: Any, **named: Any) -> Any:
+        """A transaction, or a savepoint within one."""
+        return self.obj.atomic(*given, **named)
+
+
+database = _Database()
 
 DATABASE_TROUBLE = (OperationalError, InterfaceError, MaxConnectionsExceeded)
 """What is raised when the database is away, overloaded or full: the call may be tried again later."""
@@ -82,23 +88,6 @@ def release_connection() -> None:
     """Give this thread's connection back to the pool, if it took one."""
     if database.obj is not None and not database.is_closed():
         database.close()
-
-
-def asking(work: Callable[..., Result], *given: Any, **named: Any) -> Result:
-    """Do work that asks the database, without holding up other calls.
-
-    On a loop the call waits for PostgreSQL by itself, on a connection that is there. A thread makes new ones, and asks
-    SQLite, which is waited for by computing. The work must not wait for another call. Within it this is a part of it.
-    """
-    loop = present_loop()
-    if loop is None or not database.is_closed():
-        return work(*given, **named)
-    if not (is_postgres() and database.borrow_idle()):
-        return loop.wait_for_thread(partial(work, *given, **named), waits_for_nobody=True)
-    try:
-        return work(*given, **named)
-    finally:
-        release_connection()
 
 
 def close_connections() -> None:

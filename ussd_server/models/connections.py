@@ -1,18 +1,18 @@
-"""Connections: how a database is reached, and how its connections are shared by threads and by calls of a loop."""
+"""Connections: how a database is reached, and how the threads of a process share its connections."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from heapq import heappop
-from itertools import count
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
-from greenlet import getcurrent
-from peewee import PostgresqlDatabase, Psycopg3Adapter, _ConnectionState
+from peewee import PostgresqlDatabase, Psycopg3Adapter, _ConnectionLocal
 from playhouse.pool import (
     MaxConnectionsExceeded,
     PoolConnection,
@@ -23,8 +23,6 @@ from playhouse.pool import (
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
-from ussd_server.loop import Loop, present_loop
-
 # A statement of ours takes milliseconds; one that waits longer than this waits for something that is stuck.
 _STATEMENT_TIMEOUT_MS = 5000
 _LOCK_TIMEOUT_MS = 3000
@@ -32,9 +30,6 @@ _CONNECT_TIMEOUT_SECONDS = 2
 # A server that froze keeps none of these promises, and the machine it stands on still takes what is sent to it.
 _ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
 _REST_SECONDS = 1
-
-# By which databases that a process opens are told apart.
-_numbers = count()
 
 
 class UnsupportedDatabaseError(Exception):
@@ -57,28 +52,13 @@ class Connection(psycopg.Connection[Any]):
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         seconds = self.answer_seconds if timeout is None else timeout
-        loop = present_loop()
         try:
-            if loop is None or seconds is None:
-                return super().wait(gen, interval, seconds)
-            return _wait_on(loop, gen, self.fileno(), seconds)
+            return super().wait(gen, interval, seconds)
         except psycopg.OperationalError as error:
             # What the server says carries a state. Without one nobody knows how far the statement came.
             if error.sqlstate is None:
                 self.close()
             raise
-
-
-def _wait_on(loop: Loop, gen: Any, fileno: int, seconds: float) -> Any:
-    """Do what psycopg's own wait does, without holding up other calls."""
-    ends_at = time.monotonic() + seconds
-    try:
-        awaited = next(gen)
-        while loop.wait_for_file(fileno, awaited, ends_at - time.monotonic()):
-            awaited = gen.send(awaited)
-    except StopIteration as end:
-        return end.value
-    raise psycopg.OperationalError("the server did not answer in time")
 
 
 class _Adapter(Psycopg3Adapter):
@@ -110,38 +90,42 @@ class _Adapter(Psycopg3Adapter):
 
 
 class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
-    """PostgreSQL through psycopg 3, without the query that Peewee's pool sends at every check-out.
+    """PostgreSQL through psycopg 3, whose connections are in use only while something is asked.
 
-    Nobody who takes a connection that is there, or gives one back, waits for one that is being made.
+    A statement, or a transaction, takes a connection from the pool and returns it: no request holds one while it
+    waits for somebody else's server. Peewee's private pool methods are overridden because its own pool asks
+    `SELECT 1` at every check-out and lets all threads wait while one connects.
     """
 
     psycopg3_adapter = _Adapter
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        self._state_name = f"connection {next(_numbers)}"
         self._making = Lock()
-        # What Peewee would lock is the state, and each thread and call has its own.
+        # What Peewee would lock is the state, and each thread has its own.
         super().__init__(*given, thread_safe=False, **named)
+        self._state = _ConnectionLocal()
 
-    @property
-    def _state(self) -> Any:
-        """The connection of the present thread or, on a loop, of the present call."""
-        states = getcurrent().__dict__
-        state = states.get(self._state_name)
-        if state is None:
-            state = states[self._state_name] = _ConnectionState()
-        return state
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        """Run a statement. All of its rows are in memory then, so they can be read without the connection."""
+        is_borrowed = self.is_closed()
+        try:
+            return super().execute_sql(sql, params)
+        finally:
+            if is_borrowed:
+                self.close()
 
-    @_state.setter
-    def _state(self, _: Any) -> None:
-        """Peewee's own state is that of the thread."""
-
-    def borrow_idle(self) -> bool:
-        """Take a connection that is there; False when there is none."""
-        connection = self._take_idle()
-        if connection is not None:
-            self._state.set_connection(connection)
-        return connection is not None
+    @contextmanager
+    def atomic(self, *given: Any, **named: Any) -> Iterator[Any]:
+        """A transaction, or a savepoint within one."""
+        is_borrowed = self.is_closed()
+        if is_borrowed:
+            self.connect()
+        try:
+            with super().atomic(*given, **named) as transaction:
+                yield transaction
+        finally:
+            if is_borrowed:
+                self.close()
 
     def _connect(self) -> Any:
         if (idle := self._take_idle()) is not None:

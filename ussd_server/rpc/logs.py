@@ -7,9 +7,9 @@ import logging
 import os
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -18,7 +18,10 @@ from typing import Any, TextIO
 import orjson
 import structlog
 
+from ussd_server.native_threads import in_native_thread, is_cooperative
+
 _GATHER_SECONDS = 0.05
+_MOST_LINES = 10_000
 _FIELDS = frozenset({
     "event", "level", "at", "logger", "place", "error",
     "request_id", "client_id", "transaction_id", "event_id", "delivery_id", "webhook_id", "channel_id",
@@ -93,20 +96,28 @@ class JsonLines(logging.Formatter):
 
 
 class GatheredLines(logging.StreamHandler[TextIO]):
-    """Writes lines a few at a time, within a moment, so that no call waits for the disk; from warnings on at once."""
+    """Writes lines a few at a time, within a moment, so that no request waits for the disk; from warnings on at once.
+
+    In a cooperative process a native thread writes: a pipe that nobody reads stops no request. Lines that are more than
+    it can take are lost.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         self._lines: list[str] = []
         self._is_due = threading.Event()
+        self._is_urgent = threading.Event()
         self._writer: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a line for the next write."""
-        self._lines.append(self.format(record))
+        if len(self._lines) < _MOST_LINES:
+            self._lines.append(self.format(record))
         if record.levelno >= logging.WARNING:
-            self.flush()
-            return
+            if not is_cooperative():
+                self.flush()
+                return
+            self._is_urgent.set()
         # A thread does not survive a fork.
         if self._writer is None or not self._writer.is_alive():
             self._writer = threading.Thread(target=self._write_again_and_again, name="log-lines", daemon=True)
@@ -116,22 +127,27 @@ class GatheredLines(logging.StreamHandler[TextIO]):
 
     def flush(self) -> None:
         """Write what was kept."""
+        self._write(self._take())
+
+    def _take(self) -> str:
         self.acquire()
         try:
             lines, self._lines = self._lines, []
-            if lines:
-                self.stream.write("\n".join([*lines, ""]))
-            self.stream.flush()
-        except (OSError, ValueError):
-            return  # whoever should read them is gone
         finally:
             self.release()
+        return "".join(f"{line}\n" for line in lines)
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # nobody reads them any more
+            self.stream.write(text)
+            self.stream.flush()
 
     def _write_again_and_again(self) -> None:
         while self._is_due.wait():
-            time.sleep(_GATHER_SECONDS)
+            self._is_urgent.wait(_GATHER_SECONDS)
             self._is_due.clear()
-            self.flush()
+            self._is_urgent.clear()
+            in_native_thread(self._write, self._take())
 
 
 def configure_logs(level: str) -> None:
@@ -154,7 +170,7 @@ def log_fatal_errors() -> None:
 
 
 def now_about(**ids: str | None) -> None:
-    """Put ids, and no earlier ones, on every line that this thread, or this call of a loop, logs from now on."""
+    """Put ids, and no earlier ones, on every line that this thread logs from now on."""
     _about.set(ids)
 
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
-from ussd_server.loop import elsewhere
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, RedisClient, connect
 
 _KEY = "company:away:{}"
@@ -44,7 +43,7 @@ class Noticeboard:
         # One thread looks, the others go on with what was seen last.
         if time.monotonic() - self._looked_at >= _LOOK_AGAIN_SECONDS and self._looking.acquire(blocking=False):
             try:
-                self._away = elsewhere(self._look)
+                self._away = self._look()
                 self._looked_at = time.monotonic()
             finally:
                 self._looking.release()

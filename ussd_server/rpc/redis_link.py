@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
-import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
@@ -20,7 +18,7 @@ from redis.exceptions import RedisClusterException, ResponseError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from ussd_server.loop import elsewhere, together
+from ussd_server.batches import Batches, BatchLostError
 
 RedisClient = Redis | RedisCluster
 Answer = TypeVar("Answer")
@@ -117,72 +115,105 @@ def _options(address: SplitResult, database: str | None) -> dict[str, Any]:
     return options
 
 
-class Line(threading.local):
-    """Each thread's own connection, at a third of what a check-out of redis-py's pool costs for every command."""
+class _Question:
+    """One command on its way, and its answer. Without a command it asks for the server run."""
+
+    __slots__ = ("answer", "command", "within_run")
+
+    def __init__(self, command: Command, within_run: str | None) -> None:
+        self.command = command
+        self.within_run = within_run
+        self.answer: Any = None
+
+
+class Line:
+    """One connection, on which requests that ask Redis at the same moment share a round trip.
+
+    A check-out of redis-py's pool for every command takes three times as long.
+    """
 
     def __init__(self, client: Callable[[], RedisClient]) -> None:
         """`client` gives the client whose server is asked; a cluster is asked through the client itself."""
         self._client = client
         self._connection: Any = None
         self._server_run = ""
+        self._batches = Batches(self._ask_all, was_undone=lambda _: False)
 
     def ask(self, *command: str | int, within_run: str | None = None) -> Any:
-        """Send one command and give its answer; None, and nothing is sent, in another than the server run asked for.
+        """Send one command and return its answer; None, and nothing is sent, in another than the server run asked for.
 
-        Calls of one loop that ask at the same time share a trip. Raises one of `REDIS_TROUBLE`.
+        Raises one of `REDIS_TROUBLE`.
         """
         client = self._client()
         if type(client) is RedisCluster:  # a look at the protocols that it keeps would take longer
-            # Its machines are asked one by one, and one that is silent must not hold up those who ask the others.
-            return None if within_run else elsewhere(client.execute_command, *command)
-        return together(self._ask_all, (command, within_run))
-
-    def _ask_all(self, asked: Sequence[tuple[Command, str | None]]) -> list[Any]:
-        """The answers to commands in their order: what was raised where an answer is missing."""
-        client: Any = self._client()
-        answers: list[Any] = []
+            return None if within_run else client.execute_command(*command)  # type: ignore[no-untyped-call]
+        answer = self._ask(_Question(command, within_run))
         try:
-            while len(answers) < len(asked):
-                is_fresh = self._stand(client)
-                self._ask_the_rest(asked[len(answers) :], answers, is_fresh)
-        except REDIS_TROUBLE as trouble:
-            answers += [trouble] * (len(asked) - len(answers))
-        return answers
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        finally:
+            # The frames of what failed, and all that they hold, would live until the garbage collector runs.
+            del answer
 
-    def _ask_the_rest(self, asked: Sequence[tuple[Command, str | None]], answers: list[Any], is_fresh: bool) -> None:
-        """One trip. It ends early, without an error, when the connection turns out to have been closed while idle."""
-        is_sent = [run is None or run == self._server_run for _, run in asked]
+    def server_run(self) -> str:
+        """What tells this run of the server, and this reign of it as a master, from every other.
+
+        As it told this connection; empty where it cannot be told. What a server of another run or reign holds may be
+        older than what was written last: it was restored, or promoted. Raises one of `REDIS_TROUBLE`.
+        """
+        if type(self._client()) is RedisCluster:
+            return ""
+        return cast(str, self._ask(_Question((), None)))
+
+    def _ask(self, question: _Question) -> Any:
+        try:
+            self._batches.do(question)
+        except BatchLostError:
+            raise ConnectionLostError("the server failed while it was asked") from None
+        return question.answer
+
+    def _ask_all(self, asked: Sequence[_Question]) -> None:
+        client: Any = self._client()
+        done = 0
+        try:
+            while done < len(asked):
+                is_fresh = self._stand(client)
+                done += self._ask_the_rest(asked[done:], is_fresh)
+        except BaseException:
+            # Answers that were not read belong to nobody else.
+            if self._connection is not None:
+                self._connection.disconnect()
+            raise
+
+    def _ask_the_rest(self, asked: Sequence[_Question], is_fresh: bool) -> int:
+        """One trip; returns how many were answered. Fewer than all when the connection had been closed while idle."""
+        is_sent = [bool(each.command) and each.within_run in (None, self._server_run) for each in asked]
         # The library's own way through its packer takes as long as the server.
-        packed = [pack_command(command) for (command, _), sent in zip(asked, is_sent, strict=True) if sent]  # type: ignore[arg-type]
+        packed = [pack_command(each.command) for each, sent in zip(asked, is_sent, strict=True) if sent]  # type: ignore[arg-type]
+        done = 0
         try:
             if packed:
                 self._connection.send_packed_command([b"".join(packed)], check_health=False)
-            answers.extend(self._read_answer() if sent else None for sent in is_sent)
-        except ConnectionLostError as lost:
-            # The server closes connections that lie idle; one that is silent must not be asked twice.
-            if is_fresh or isinstance(lost.__context__, BlockingIOError):
+            for each, sent in zip(asked, is_sent, strict=True):
+                each.answer = self._read_answer() if sent else None if each.command else self._server_run
+                done += 1
+        except ConnectionLostError:
+            # The server closes connections that lie idle. One that is silent, which is another error, is not asked
+            # twice.
+            if is_fresh:
                 raise
-            return
-        if not (all(is_sent) or is_fresh):
+            return done
+        if not (all(is_sent) or is_fresh) and any(each.within_run for each in asked):
             # A server begins a new history without closing connections, too: let it be asked again.
             self._connection.disconnect()
+        return done
 
     def _read_answer(self) -> Any:
         try:
             return self._connection.read_response()
         except ResponseError as refusal:
             return refusal
-
-    def server_run(self) -> str:
-        """What tells this run of the server, and this reign of it as a master, from every other.
-
-        As it told this connection; empty where it cannot be told. What a server of another run or reign holds may be
-        older than what was written last: it was restored, or promoted.
-        """
-        client = self._client()
-        if type(client) is not RedisCluster:
-            self._stand(cast(Redis, client))
-        return self._server_run
 
     def _stand(self, client: Redis) -> bool:
         """See to it that there is a connection; tells whether it is a new one."""
@@ -196,7 +227,6 @@ class Line(threading.local):
                 return False
             self._connection.disconnect()
         self._connection.connect()
-        _let_the_kernel_wait(self._connection)
         self._server_run = self._ask_for_run()
         return True
 
@@ -210,20 +240,6 @@ class Line(threading.local):
                 return ""
             found += identity.findall(told if isinstance(told, bytes) else told.encode())
         return b"/".join(found).decode() if len(found) == len(_IDENTITIES) else ""
-
-
-def _let_the_kernel_wait(connection: Any) -> None:
-    """Bound the waits of a connection in the kernel.
-
-    Python bounds them by asking the kernel before every read and write, and each time other threads take their turn.
-    """
-    stream = getattr(connection, "_sock", None)
-    if type(stream) is socket.socket:  # an encrypted one waits for more than the kernel does
-        seconds, rest = divmod(connection.socket_timeout, 1)
-        wait = struct.pack("ll", int(seconds), int(rest * 1_000_000))
-        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
-        stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
-        stream.settimeout(None)
 
 
 class RedisAwayError(Exception):

@@ -7,7 +7,7 @@ import secrets
 
 from ussd_server.adapters.gateways import ADAPTERS
 from ussd_server.messages.channels import AssignCode, ChannelOfCall, ChannelView, CodeView, CreateChannel
-from ussd_server.models.base import asking, is_id, new_id
+from ussd_server.models.base import is_id, new_id
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, Menu, ServiceCode
 from ussd_server.rpc.clock import Clock
@@ -84,7 +84,7 @@ class ChannelService:
         channel = self._from_memory(adapter, secret)
         if channel is None and not self._has_loaded:
             # So a flood of wrong paths keeps no channel of its address away from a process that just began.
-            asking(self._load)
+            self._load()
             channel = self._from_memory(adapter, secret)
         if channel is not None:
             return channel
@@ -93,7 +93,7 @@ class ChannelService:
             log.warning("a gateway path was not looked up: its address called too many wrong ones")
             raise ServiceError(Code.NOT_FOUND, "Not found")
         try:
-            return asking(self.identify, adapter, secret)
+            return self.identify(adapter, secret)
         except ServiceError:
             self._limiter.hit("wrong-path", network)
             raise

@@ -7,7 +7,7 @@ from peewee import IntegrityError
 from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.models import transactions as tables
-from ussd_server.models.base import asking, unit_of_work
+from ussd_server.models.base import unit_of_work
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
@@ -55,7 +55,7 @@ class FeeBook:
         if fee is None:
             if len(self._read) >= _MOST_READ:
                 self._read.clear()
-            fee = self._read[client_id, kind] = asking(agreed_fee, client_id, kind)
+            fee = self._read[client_id, kind] = agreed_fee(client_id, kind)
         return fee
 
     def forget(self, fee: Fee) -> None:

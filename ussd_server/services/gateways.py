@@ -8,7 +8,6 @@ from typing import Any
 from peewee import JOIN
 
 from ussd_server.adapters.gateways import ADAPTERS, EVENT_ADAPTERS
-from ussd_server.loop import elsewhere
 from ussd_server.menus.phrases import phrase
 from ussd_server.menus.turns import Entry, Repeat, Restart, Start
 from ussd_server.messages.channels import ChannelOfCall
@@ -24,7 +23,7 @@ from ussd_server.messages.gateways import (
     Unreadable,
 )
 from ussd_server.messages.ussd import EndReason, SessionStatus
-from ussd_server.models.base import DATABASE_TROUBLE, asking, close_connections
+from ussd_server.models.base import DATABASE_TROUBLE, close_connections
 from ussd_server.models.clients import Client
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.ussd import Channel as ChannelRow
@@ -111,7 +110,7 @@ class GatewayService:
         try:
             step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
             if not step.service_code and not channel.codes:
-                channel = replace(channel, codes=asking(self._channels.codes_served, channel.client_id))
+                channel = replace(channel, codes=self._channels.codes_served(channel.client_id))
                 step = gateway.read(request, ChannelOptions(channel.codes, channel.cumulative))
         except Unreadable as why:
             log.warning("a step cannot be read", why=str(why), channel_id=channel.channel_id)
@@ -121,7 +120,7 @@ class GatewayService:
             return gateway.trouble(phrase("trouble", "en"))
         phone_call = PhoneCall(step, channel, request_id, self._sessions.arrived(step.text, step.sequence))
         try:
-            screen = self._recall(phone_call) or elsewhere(self._take, phone_call)
+            screen = self._recall(phone_call) or self._take(phone_call)
         except NoScreenError:
             screen = phone_call.last_screen()
         except ChannelClosedError:
@@ -147,7 +146,7 @@ class GatewayService:
     def _turn_away(self, adapter: str, secret: str) -> GatewayReply:
         """The screen for a call that is not looked into. NOT_FOUND when its channel, told from memory, is closed."""
         try:
-            asking(self._channels.identify, adapter, secret)
+            self._channels.identify(adapter, secret)
         except DATABASE_TROUBLE as error:
             _log_failure(error)
         return ADAPTERS[adapter].trouble(phrase("trouble", "en"))

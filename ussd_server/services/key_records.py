@@ -12,7 +12,7 @@ from typing import Any
 
 from peewee import JOIN
 
-from ussd_server.models.base import asking, unit_of_work
+from ussd_server.models.base import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, UnseenChanges
 from ussd_server.models.prepared import Prepared, blank
@@ -94,7 +94,7 @@ class KeyRecords:
         # A key never changes its client. At the first sight of a key its client is unknown, and so is the version,
         # which must be read before the row.
         version = self._versions.read(known.client_id) if known else None
-        row: Any = asking(_FIND.first, ApiKey, apikey=apikey)
+        row: Any = _FIND.first(ApiKey, apikey=apikey)
         with self._remembering:
             if row is None:
                 self._records.pop(apikey, None)
@@ -128,7 +128,7 @@ class KeyRecords:
         if self._monotonic() - self._looked_at > _LOOK_SECONDS and self._looking.acquire(blocking=False):
             try:
                 began = self._monotonic()
-                self._unseen_changes = asking(UnseenChanges.select(UnseenChanges.number).scalar)
+                self._unseen_changes = UnseenChanges.select(UnseenChanges.number).scalar()
                 self._looked_at = began
             finally:
                 self._looking.release()

@@ -31,7 +31,7 @@ from ussd_server.messages.menus import (
     SaveDraft,
     VersionView,
 )
-from ussd_server.models.base import asking, for_update, new_id, unit_of_work
+from ussd_server.models.base import for_update, new_id, unit_of_work
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
@@ -199,7 +199,7 @@ class MenuService:
 @lru_cache(maxsize=512)
 def published_document(menu_id: str, version: int) -> Document:
     """A published version, read once in each process: versions never change. `menu_id` is the row's own id."""
-    row = asking(_version, menu_id, version)
+    row = _version(menu_id, version)
     assert row is not None
     return parse(row.document)
 

@@ -12,6 +12,8 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 
+from ussd_server.native_threads import in_native_thread
+
 SHORTEST = 12
 LONGEST = 256
 
@@ -54,7 +56,7 @@ def _in_turn(work: Callable[..., _Result], *given: str) -> _Result:
     """
     process = os.getpid()  # threads do not survive a fork
     pool = _POOLS.get(process) or _POOLS.setdefault(process, ThreadPoolExecutor(_SIMULTANEOUS))
-    return pool.submit(work, *given).result()
+    return pool.submit(in_native_thread, work, *given).result()
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from peewee import IntegrityError, Query
 
 from ussd_server.messages.fees import Fee
 from ussd_server.messages.transactions import Recorded, Source, TransactionStatus, TransactionType
-from ussd_server.models.base import asking, database, is_postgres, new_id, unit_of_work, values_of
+from ussd_server.models.base import database, new_id, unit_of_work, values_of
 from ussd_server.models.gathering import Gathering
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.models.recording import AnotherFeeError, Batch, OverdraftError, merged, write_batch
@@ -60,7 +60,7 @@ class Recorder:
         self._wake_worker = wake_worker
         self._fees = FeeBook()
         # While one group waits for the disk another can be worked on; SQLite has one writer.
-        self._together = Gathering(_write_together, at_once=2 if is_postgres() else 1)
+        self._together = Gathering(_write_together)
 
     def once(self, names: Names, digest: str, record: Callable[[], Transaction]) -> Recorded:
         """What `record` records, or what was recorded under one of the names before.
@@ -75,7 +75,7 @@ class Recorder:
             except AnotherFeeError:
                 continue
             except (ServiceError, IntegrityError) as refusal:
-                if (known := asking(_recorded_under, names, digest, self._clock)) is not None:
+                if (known := _recorded_under(names, digest, self._clock)) is not None:
                     return known
                 if isinstance(refusal, IntegrityError):
                     raise AssertionError("a constraint refused a transaction that has no twin") from refusal
@@ -117,7 +117,7 @@ class Recorder:
             if guard is None:
                 written = self._together.do(written[0])
             else:
-                asking(_write_guarded, written[0], guard)
+                _write_guarded(written[0], guard)
         except OverdraftError:
             raise ServiceError(Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction") from None
         except AnotherFeeError:

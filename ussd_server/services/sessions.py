@@ -14,7 +14,7 @@ from ussd_server.menus.state import State, Turn
 from ussd_server.menus.turns import AnsweredText, Digest
 from ussd_server.messages.gateways import Action
 from ussd_server.messages.ussd import EndReason, SessionStatus
-from ussd_server.models.base import for_update, is_postgres, iso_milliseconds, new_id, unit_of_work
+from ussd_server.models.base import for_update, iso_milliseconds, new_id, unit_of_work
 from ussd_server.models.gathering import Gathering
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.stepping import Proof, StepWrite, write_steps
@@ -73,8 +73,7 @@ class Sessions:
         self._clock = clock
         self._idle = timedelta(seconds=idle_seconds)
         self._life = timedelta(seconds=life_seconds)
-        # While one group waits for the disk another can be worked on; SQLite has one writer.
-        self._together = Gathering(write_steps, at_once=2 if is_postgres() else 1)
+        self._together = Gathering(write_steps)
 
     def arrived(self, text: str, sequence: int | None = None) -> Arrived:
         """A step that arrives now."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 
 from ussd_server.adapters.addresses import AddressGuard
-from ussd_server.loop import elsewhere
 from ussd_server.messages.transactions import (
     MAIN_ACCOUNT,
     CreateDeposit,
@@ -77,8 +76,7 @@ class TransactionService:
         recorded = self._recorder.once(names, digest, lambda: self._record(wish, call, digest))
         if not wish.wait:
             return recorded
-        row = elsewhere(
-            self._watch,
+        row = self._watch(
             recorded.transaction.transaction_id,
             call.client_id,
             wish.wait,
@@ -152,7 +150,7 @@ class TransactionService:
 
     def _record(self, wish: CreateTransaction, call: CallContext, digest: str) -> Transaction:
         if wish.callback_url is not None:
-            elsewhere(require_callable, self._guard, "callback_url", wish.callback_url)
+            require_callable(self._guard, "callback_url", wish.callback_url)
         is_transfer = wish.type is TransactionType.TRANSFER
         provider = None
         if not is_transfer:

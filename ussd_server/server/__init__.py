@@ -1,0 +1,1 @@
+"""How the web processes run: gunicorn's workers, and what they need beyond gunicorn."""

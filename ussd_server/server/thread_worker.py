@@ -1,0 +1,23 @@
+"""The worker of web processes with SQLite: gunicorn's threads, because SQLite waits in C."""
+
+from __future__ import annotations
+
+from gunicorn.workers.gthread import ThreadWorker
+
+from ussd_server.server.refusals import JsonRefusals
+
+
+class WebWorker(JsonRefusals, ThreadWorker):  # type: ignore[misc]
+    """Answers requests in threads. A stop takes in who has connected already, and then closes the listener."""
+
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """Begin or cease to accept connections; for good, when the worker stops."""
+        super().set_accept_enabled(enabled)
+        if enabled or self.alive:
+            return
+        for listener in self.sockets:
+            taken = None
+            while taken != self.nr_conns:
+                taken = self.nr_conns
+                self.accept(listener)
+            listener.close()
