@@ -1,7 +1,7 @@
 """The application that gunicorn loads."""
 
 from ussd_server.app import create_app
-from ussd_server.house import anchor_clock, build_services
+from ussd_server.house import build_services
 from ussd_server.rpc.logs import configure_logs, log_fatal_errors
 from ussd_server.settings import read_settings
 
@@ -9,5 +9,5 @@ settings = read_settings()
 configure_logs(settings.log_level)
 log_fatal_errors()
 services = build_services(settings)
-anchor_clock(services.clock)
+services.timekeeper.start()
 app = create_app(services)

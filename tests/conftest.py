@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -57,6 +57,7 @@ class MovableClock(Clock):
 
     def __init__(self) -> None:
         super().__init__()
+        self.anchor(datetime.now(UTC))
 
     def advance(self, seconds: float) -> None:
         """Let `seconds` pass."""

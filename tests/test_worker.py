@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
+from threading import Event, Thread
 
 import pytest
 
@@ -14,9 +16,11 @@ from tests.faults.workers import WorkerProcess, house_of
 from tests.services.books import check_everything
 from tests.services.money import a_client, balances, wish
 from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
+from ussd_server.house import Services, build_services
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.kill_points import kill_point
 from ussd_server.settings import Settings
+from ussd_server.worker import Worker
 
 NUMBER = "+256772123456"
 
@@ -66,6 +70,40 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_it_began(
         row = Transaction.get_by_id(made)
         assert (row.status, row.leased_until) == ("pending", None)
         assert row.due_at is not None
+
+
+def test_what_a_killed_worker_held_goes_on_long_before_its_lease_runs_out(
+    settings: Settings, clock: MovableClock, mtn: StandInProcess
+) -> None:
+    mtn.flick(calls=["submit"], slow_seconds=30, times=1)
+    more = mtn_settings(mtn.base_url) | {"USSD_PROVIDER_TIMEOUT_SECONDS": "20", "USSD_MTN_ENQUIRY_SECONDS": "0.5"}
+    with house_of(settings, clock, **more) as house:
+        made = house.transactions.create(wish(number=NUMBER), a_client()).transaction.transaction_id
+        worker = WorkerProcess(settings, **more)
+        eventually(lambda: Transaction.get_by_id(made).status == "submitted")
+        leased_until = Transaction.get_by_id(made).leased_until
+        worker.end(signal.SIGKILL)
+        second = WorkerProcess(settings, **more)
+        eventually(lambda: Transaction.get_by_id(made).checks > 0)
+        assert Transaction.get_by_id(made).updated_at < leased_until - timedelta(seconds=30)
+        assert second.end(signal.SIGTERM) == 0
+
+
+def test_a_worker_whose_clock_is_wrong_corrects_it_and_asks_for_what_is_due(
+    settings: Settings, house: Services
+) -> None:
+    late = build_services(settings)
+    late.clock.anchor(house.clock.now() - timedelta(seconds=600))
+    made = house.transactions.create(wish(), a_client()).transaction.transaction_id
+    stop = Event()
+    working = Thread(target=Worker(late).run, args=(stop,))
+    working.start()
+    try:
+        eventually(lambda: Transaction.get_by_id(made).status == "succeeded")
+    finally:
+        stop.set()
+        working.join()
+        late.limiter.close()
 
 
 def test_no_kill_point_kills_nobody() -> None:

@@ -11,7 +11,7 @@ from ussd_server.adapters.client_server import ClientServer
 from ussd_server.adapters.providers.prediction import predict
 from ussd_server.adapters.transport import Transport
 from ussd_server.companies import build_companies
-from ussd_server.models.base import DATABASE_TROUBLE, database_now, open_database, release_connection
+from ussd_server.models.base import open_database
 from ussd_server.models.replica import Replica, use_replica
 from ussd_server.rpc.allowance import KEPT_SECONDS, Allowance
 from ussd_server.rpc.bell import Bell
@@ -19,7 +19,6 @@ from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.kill_points import kill_point
 from ussd_server.rpc.limiter import Limiter, Policy
-from ussd_server.rpc.logs import logger
 from ussd_server.rpc.noticeboard import Noticeboard
 from ussd_server.rpc.observe import note_replica
 from ussd_server.rpc.sliding_log import SlidingLogStorage
@@ -54,12 +53,11 @@ from ussd_server.services.retention import Retention
 from ussd_server.services.review import ReviewService
 from ussd_server.services.sessions import Sessions
 from ussd_server.services.settlement import Settlement
+from ussd_server.services.timekeeper import Timekeeper
 from ussd_server.services.transactions import TransactionService
 from ussd_server.services.ussd import UssdService
 from ussd_server.services.webhooks import WebhookService
 from ussd_server.settings import Settings
-
-log = logger(__name__)
 
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Fixed by the API document.
@@ -81,6 +79,7 @@ class Services:
 
     settings: Settings
     clock: Clock
+    timekeeper: Timekeeper
     limiter: Limiter
     auth: AuthService
     last_uses: LastUses
@@ -153,6 +152,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         settings.provider_timeout_seconds,
         pulse.count_call,
         kill_point(settings.kill_point),
+        pulse.new_lease_token,
     )
     guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
     recorder = Recorder(clock, bell.ring)
@@ -165,6 +165,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     return Services(
         settings=settings,
         clock=clock,
+        timekeeper=Timekeeper(clock),
         limiter=limiter,
         last_uses=last_uses,
         auth=AuthService(vault, tokens, limiter, records, last_uses, clock),
@@ -195,18 +196,9 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             Transport(guard, max_connections=settings.delivery_slots),
             clock,
             settings.delivery_slots,
+            new_lease_token=pulse.new_lease_token,
         ),
         pulse=pulse,
         gauges=Gauges(pulse, clock),
         retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
     )
-
-
-def anchor_clock(clock: Clock) -> None:
-    """Set the service's clock by the database's; without a database it keeps the machine's time until the next try."""
-    try:
-        clock.anchor(database_now())
-    except DATABASE_TROUBLE:
-        log.warning("the clock could not be set by the database")
-    finally:
-        release_connection()

@@ -10,9 +10,10 @@ from functools import partial
 from threading import Event, Thread
 from typing import TypeVar
 
-from ussd_server.house import Services, anchor_clock
+from ussd_server.house import Services
 from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.rpc.logs import logger, now_about, trace_of
+from ussd_server.services.pulse import BEAT_SECONDS
 
 Work = TypeVar("Work")
 
@@ -22,6 +23,7 @@ _TICK_SECONDS = 0.5
 _SHORT_TICK_SECONDS = 0.2
 _NOTICES_SECONDS = 1.0
 _HOUSEKEEPING_SECONDS = 10.0
+_TAKE_OVER_SECONDS = 1.0
 _SESSIONS_AT_ONCE = 200
 
 
@@ -52,12 +54,42 @@ class Worker:
     def run(self, stop: Event) -> None:
         """Work until `stop` is set, then finish what was claimed and return."""
         self._pause = stop
+        finished = Event()
+        # Without it nobody would notice that this worker died with what it claimed.
+        while not self._show_pulse():
+            if stop.wait(_TICK_SECONDS):
+                return
+        beside = [
+            Thread(target=self._services.timekeeper.follow, args=(finished,), name="timekeeper"),
+            Thread(target=self._keep_alive, args=(finished,), name="pulse"),
+        ]
         deliveries = Thread(target=self._serve, args=(self._deliveries(stop), stop), name="deliveries")
-        deliveries.start()
+        for thread in [*beside, deliveries]:
+            thread.start()
         self._serve(self._settlement(stop), stop, self._keep_house)
         deliveries.join()
+        # What was claimed is being finished until here, and must not look abandoned.
+        finished.set()
+        for thread in beside:
+            thread.join()
         self._attempt("take its pulse away", self._services.pulse.end)
         release_connection()
+
+    def _keep_alive(self, finished: Event) -> None:
+        """Show the pulse, and take over what silent workers hold, on a thread that no other work delays."""
+        next_beat = time.monotonic() + BEAT_SECONDS
+        while not finished.wait(_TAKE_OVER_SECONDS):
+            if time.monotonic() >= next_beat:
+                next_beat = time.monotonic() + BEAT_SECONDS
+                self._show_pulse()
+            self._attempt("take over from silent workers", self._services.pulse.take_over)
+            release_connection()
+
+    def _show_pulse(self) -> bool:
+        """Show the pulse; False when the database is away."""
+        shown_at = self._attempt("show its pulse", self._services.pulse.beat)
+        release_connection()
+        return shown_at is not None
 
     def _settlement(self, stop: Event) -> Lane:
         settlement = self._services.settlement
@@ -102,7 +134,7 @@ class Worker:
             release_connection()
 
     def _keep_house(self) -> None:
-        """What is done now and then: notices, the clock, the pulse, removing what is old, ending old sessions."""
+        """What is done now and then: notices, removing what is old, ending old sessions."""
         if time.monotonic() >= self._next_notices:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
             for company in self._services.providers:
@@ -111,8 +143,6 @@ class Worker:
         if time.monotonic() < self._next_housekeeping:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS
-        anchor_clock(self._services.clock)
-        self._attempt("show its pulse", self._services.pulse.beat)
         self._attempt("remove what is old", self._services.retention.clean)
         end_expired = partial(self._services.ussd.end_expired, _SESSIONS_AT_ONCE)
         while self._attempt("end sessions", end_expired) == _SESSIONS_AT_ONCE and not self._pause.is_set():

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ussd_server.house import Services, anchor_clock, build_services
+from ussd_server.house import Services, build_services
 from ussd_server.models.base import close_connections
 from ussd_server.models.schema import migrate
 from ussd_server.settings import read_settings
@@ -21,7 +21,6 @@ def opened_house(folder: Path, settings: Mapping[str, str]) -> Iterator[Services
     house = build_services(read_settings())
     try:
         migrate()
-        anchor_clock(house.clock)
         yield house
     finally:
         house.limiter.close()

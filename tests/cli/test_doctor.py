@@ -15,7 +15,9 @@ from tests.models.divided import divide, drop_months
 from tests.shop import Shop, client_call
 from ussd_server.house import Services
 from ussd_server.messages.api_keys import CreateApiKey
+from ussd_server.models.base import close_connections, database_now, open_database
 from ussd_server.models.clients import Client
+from ussd_server.models.service_clock import ServiceClock
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.settings import Settings
 
@@ -67,6 +69,16 @@ def test_a_divided_table_whose_months_run_out_is_named(settings: Settings, folde
     status, findings = diagnose(folder, **places)
     assert status == 1
     assert "worker" in findings["partitions"]["mend"]
+
+
+def test_a_service_whose_time_is_not_the_databases_is_named(settings: Settings, folder: Path) -> None:
+    open_database(settings.database_url, 2)
+    ServiceClock.update(ahead_ms=600_000, decided_at=database_now()).execute()
+    close_connections()
+    places = {"USSD_DATABASE_URL": settings.database_url, "USSD_REDIS_URL": settings.redis_url}
+    found = diagnose(folder, **places)[1]["clock"]
+    assert found["found"] == "the service's time is +600 s from the database's"
+    assert "docs/OPERATIONS.md" in found["mend"]
 
 
 def test_a_money_company_that_does_not_answer_is_named(folder: Path) -> None:

@@ -177,7 +177,7 @@ def refusal(error: ServiceError, exchange: Exchange) -> Answer:
     if exchange.is_management:
         envelope = management_envelope(status, error.message, None)
     else:
-        envelope = error_envelope(error.code.error, error.message, exchange.house.clock.now())
+        envelope = error_envelope(error.code.error, error.message, exchange.house.clock.rough())
     wait = error.retry_after_seconds
     return Answer(status, orjson.dumps(envelope), () if wait is None else [("Retry-After", str(wait))])
 

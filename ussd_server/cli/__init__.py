@@ -15,7 +15,7 @@ from peewee import PeeweeException
 
 from schemas.fields import timestamp
 from ussd_server.cli.database_trouble import explain
-from ussd_server.house import Services, anchor_clock, build_services
+from ussd_server.house import Services, build_services
 from ussd_server.models.base import close_connections
 from ussd_server.models.connections import UnsupportedDatabaseError
 from ussd_server.rpc.logs import configure_logs
@@ -103,7 +103,6 @@ def open_house(settings: Settings | None = None) -> Iterator[Services]:
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     services = build_services(settings)
     try:
-        anchor_clock(services.clock)
         yield services
     finally:
         services.limiter.close()

@@ -23,6 +23,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.partitions import ends_of_partitions
 from ussd_server.models.replica import Replica
 from ussd_server.models.schema import check_version, missing_migrations
+from ussd_server.models.service_clock import read_service_clock
 from ussd_server.rpc.keyring import Keyring, Ring
 from ussd_server.rpc.logs import configure_logs
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, connect, hosts_of, takes_writes_alone
@@ -136,6 +137,7 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Finding]:
         check_version()
         difference = abs((database_now() - datetime.now(UTC)).total_seconds())
         missing = missing_migrations()
+        ahead = round(read_service_clock().ahead.total_seconds())
         if keyring is not None and not missing:
             yield _keys(keyring)
         yield from _partitions()
@@ -157,6 +159,9 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Finding]:
     if difference > _WORST_CLOCK_DIFFERENCE_SECONDS:
         mend = "Let both machines follow the same time servers; the service goes by the database's clock."
         yield Finding("clock", f"{difference:.0f} s away from the database's", mend)
+    elif ahead:
+        mend = "A clock was set; it is made up at 1 %. docs/OPERATIONS.md, Repair, says how to end it at once."
+        yield Finding("clock", f"the service's time is {ahead:+} s from the database's", mend)
     else:
         yield Finding("clock", "agrees with the database's")
     if settings.replica_url:

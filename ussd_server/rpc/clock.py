@@ -6,24 +6,54 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+SLEW_SECONDS = 1.0
+"""A correction of the clock is spread over so long; it must be smaller than this, so that time never goes back."""
+
 
 class Clock:
     """Tells the time in UTC.
 
-    The machine's wall clock may be set back or forward while the service runs. `anchor` takes a moment from the
-    database, and from then on only the monotonic clock moves the time on, so that rows written by several machines
-    agree and no deadline comes early.
+    The machine's wall clock may be set back or forward while the service runs. The clock is set once, to a moment of
+    the database; from then on the monotonic clock moves it, and `slew` corrects it little by little.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self.anchor(datetime.now(UTC))
+        # The moment of the last setting or correction, the monotonic clock then, and the seconds still to be gained.
+        self._anchor: tuple[datetime, float, float] | None = None
+        self.set_first: Callable[[], None] = lambda: self.anchor(datetime.now(UTC))
+        """Sets the clock when its time is asked for the first time; may raise whatever `now` may raise."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the clock has been set."""
+        return self._anchor is not None
 
     def anchor(self, moment: datetime) -> None:
         """Take `moment` as the time of now."""
-        self._anchor = (moment.replace(microsecond=moment.microsecond // 1000 * 1000), self._monotonic())
+        self._anchor = (moment, self._monotonic(), 0.0)
+
+    def slew(self, seconds: float) -> None:
+        """Gain `seconds`, or lose them when negative, evenly within SLEW_SECONDS."""
+        self._anchor = (self.exact(), self._monotonic(), seconds)
 
     def now(self) -> datetime:
-        """The present moment in UTC, whole milliseconds, as rows keep it."""
-        base, taken = self._anchor
-        return base + timedelta(milliseconds=int((self._monotonic() - taken) * 1000))
+        """The present moment in UTC, whole milliseconds, as rows keep it.
+
+        Raises what `set_first` raises: the database's errors, while it has not been reached since the process started.
+        """
+        if self._anchor is None:
+            self.set_first()
+        moment = self.exact()
+        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+    def rough(self) -> datetime:
+        """As `now`, but the machine's own time while the clock is not set: for answers, not for decisions."""
+        return self.now() if self.is_set else datetime.now(UTC)
+
+    def exact(self) -> datetime:
+        """The present moment in UTC, in microseconds. The clock must be set."""
+        assert self._anchor is not None
+        moment, taken, gain = self._anchor
+        elapsed = self._monotonic() - taken
+        return moment + timedelta(seconds=elapsed + gain * min(1.0, elapsed / SLEW_SECONDS))

@@ -10,6 +10,7 @@ import json
 import random
 import secrets
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -57,13 +58,25 @@ class Pace:
 class DeliveryService:
     """Sends what is due. Any number of processes may share the work."""
 
-    def __init__(self, vault: Vault, transport: Transport, clock: Clock, slots: int, pace: Pace | None = None) -> None:
-        """`slots` is how many deliveries this process sends at the same time."""
+    def __init__(
+        self,
+        vault: Vault,
+        transport: Transport,
+        clock: Clock,
+        slots: int,
+        pace: Pace | None = None,
+        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
+    ) -> None:
+        """`slots` is how many deliveries this process sends at the same time.
+
+        `new_lease_token` makes tokens that name the worker (`services/pulse.py`).
+        """
         self._vault = vault
         self._transport = transport
         self._clock = clock
         self._slots = slots
         self._pace = pace or Pace()
+        self._new_lease_token = new_lease_token
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` deliveries that are due, the heads of their queues, to this caller; give their ids.
@@ -95,7 +108,7 @@ class DeliveryService:
                     chosen += heads
             if chosen:
                 Delivery.update(
-                    due_at=now + timedelta(seconds=self._pace.lease_seconds), lease_token=secrets.token_hex(8)
+                    due_at=now + timedelta(seconds=self._pace.lease_seconds), lease_token=self._new_lease_token()
                 ).where(Delivery.id.in_(chosen)).execute()
         return chosen
 

@@ -1,9 +1,10 @@
 """Settlement: asks companies to move money, hears what became of it, and concludes. Every step may be repeated.
 
 A transaction is claimed with a lease, asked about outside every database transaction, and concluded in one. After any
-crash the lease runs out and the next worker goes on from what the row says: `asked_at` null means that certainly
-nothing was sent, anything else that the company may have it and is enquired first. `asked_at` is set under the row's
-lock, and only by the one who then asks: whoever was overtaken, because it slept longer than its lease, enquires.
+crash the lease is freed, because the worker is silent, or runs out, and the next worker goes on from what the row says:
+`asked_at` null means that certainly nothing was sent, anything else that the company may have it and is enquired first.
+`asked_at` is set under the row's lock, and only by the one who then asks: a worker that was overtaken, because it slept
+longer than its lease, enquires.
 """
 
 from __future__ import annotations
@@ -52,12 +53,14 @@ class Settlement:
         timeout_seconds: float = 20.0,
         count_call: Callable[[str, str, Outcome], None] = lambda *_: None,
         at_kill_point: Callable[[str], None] = lambda _: None,
+        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         """`within_pace` tells whether one more call to a company fits its rate, and counts it if it does.
 
         A company has `timeout_seconds` to answer, less than half of LEASE_SECONDS. `count_call` is told of every call
         to a company: its name, `ask` or `enquire`, and what the answer proved. `at_kill_point` is told every point at
-        which fault tests may end the process.
+        which fault tests may end the process. `new_lease_token` makes tokens that name the worker
+        (`services/pulse.py`).
         """
         self._providers = providers
         self._clock = clock
@@ -65,6 +68,7 @@ class Settlement:
         self._timeout_seconds = timeout_seconds
         self._count_call = count_call
         self._at_kill_point = at_kill_point
+        self._new_lease_token = new_lease_token
         self._breathless_until: dict[str, datetime] = {}
 
     def claim(self, limit: int) -> list[str]:
@@ -81,7 +85,7 @@ class Settlement:
         with unit_of_work():
             ids = [row.id for row in chosen]
             Transaction.update(
-                leased_until=now + timedelta(seconds=LEASE_SECONDS), lease_token=secrets.token_hex(8)
+                leased_until=now + timedelta(seconds=LEASE_SECONDS), lease_token=self._new_lease_token()
             ).where(Transaction.id.in_(ids)).execute()
         return ids
 

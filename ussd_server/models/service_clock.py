@@ -1,0 +1,93 @@
+"""The service's time as all processes share it: the database's time, and how far ahead of that the service is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from peewee import SQL, BigIntegerField, IntegerField, OperationalError, ProgrammingError
+
+from ussd_server.models.base import MomentField, Table, database, database_now, is_postgres
+
+SLEW_SHARE = 0.01
+"""The service's time goes so much slower or faster than the database's until both are the same again."""
+
+# How far ahead the service is, in milliseconds, and the database's time when that was decided.
+Decision = tuple[int, datetime | None]
+
+_DATABASE_TIME = {True: "clock_timestamp()", False: "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"}
+
+
+class ServiceClock(Table):
+    """One row. At the database's time `decided_at` the service was `ahead_ms` ahead of it (behind, when negative).
+
+    `last_seen_at` is a late moment of the service's time that a process has seen.
+    """
+
+    id = IntegerField(primary_key=True)
+    ahead_ms = BigIntegerField()
+    decided_at = MomentField()
+    last_seen_at = MomentField(null=True)
+
+    class Meta:
+        table_name = "service_clock"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """What the database says about the time."""
+
+    database_at: datetime
+    ahead_ms: int = 0
+    decided_at: datetime | None = None
+    last_seen_at: datetime | None = None
+
+    @property
+    def decision(self) -> Decision:
+        """What was decided last."""
+        return self.ahead_ms, self.decided_at
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far the service's time is ahead of the database's now."""
+        whole = timedelta(milliseconds=self.ahead_ms)
+        if self.decided_at is None:
+            return whole
+        made_up = max(self.database_at - self.decided_at, timedelta()) * SLEW_SHARE
+        return max(whole - made_up, timedelta()) if self.ahead_ms > 0 else min(whole + made_up, timedelta())
+
+    @property
+    def service_at(self) -> datetime:
+        """The service's time."""
+        return self.database_at + self.ahead
+
+
+def read_service_clock() -> ClockReading:
+    """Read the database's time and the row in one statement; a database that is not migrated yet gives its time alone.
+
+    Raises one of `DATABASE_TROUBLE`.
+    """
+    try:
+        row = ServiceClock.select(SQL(_DATABASE_TIME[is_postgres()]), ServiceClock).tuples().first()
+    except (ProgrammingError, OperationalError):
+        if database.table_exists("service_clock"):
+            raise
+        return ClockReading(database_now())
+    database_at = MomentField().python_value(row[0])
+    assert database_at is not None
+    return ClockReading(database_at, *row[2:])
+
+
+def put_ahead(reading: ClockReading, ahead: timedelta) -> Decision | None:
+    """Let the service be `ahead` of the database from the moment of `reading` on; None when another was faster."""
+    at = reading.database_at
+    decision = round(ahead / timedelta(milliseconds=1)), at.replace(microsecond=at.microsecond // 1000 * 1000)
+    changed = ServiceClock.update(ahead_ms=decision[0], decided_at=decision[1], last_seen_at=at + ahead).where(
+        ServiceClock.ahead_ms == reading.ahead_ms, ServiceClock.decided_at == reading.decided_at
+    )
+    return decision if changed.execute() else None
+
+
+def note_seen(moment: datetime) -> None:
+    """Remember that the service's time has come to `moment`."""
+    ServiceClock.update(last_seen_at=moment).execute()
