@@ -68,6 +68,8 @@ def _reply(code: Code, message: str, request_id: str) -> bytes:
         "Connection: close\r\n"
         "Content-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n"
+        "Cache-Control: no-store\r\n"
+        "X-Content-Type-Options: nosniff\r\n"
         f"X-Request-Id: {request_id}\r\n\r\n"
     )
     return head.encode("ascii") + body
