@@ -14,8 +14,8 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from tests.postgres_server import PostgresServer, create_database, drop_database
-from tests.rpc.redis_server import Server
+from testbed.postgres import PostgresServer, create_database, drop_database
+from testbed.valkey import Server
 from ussd_server.app import create_app
 from ussd_server.house import Services, build_services
 from ussd_server.models.base import close_connections, open_database

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from documents.steady import steady
 from flask import Flask
 
+from tests.documents.steady import steady
 from ussd_server.blueprints.openapi import api_document
 from ussd_server.blueprints.reference import operations, records
 from ussd_server.rpc.status import Code

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rpc.redis_server import free_port
+from testbed.valkey import free_port
 from ussd_server.supervisor import StartError, _make_private, base_url, listen
 
 

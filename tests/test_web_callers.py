@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from testbed.postgres import PostgresServer, create_database, drop_database
+from testbed.valkey import free_port
 from tests.eventually import eventually
 from tests.journeys.service import answers, descendants, environment
-from tests.postgres_server import PostgresServer, create_database, drop_database
-from tests.rpc.redis_server import free_port
 from ussd_server.models.base import close_connections, open_database
 from ussd_server.models.schema import migrate
 from ussd_server.services.credentials import new_apikey

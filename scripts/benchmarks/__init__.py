@@ -1,1 +1,1 @@
-"""What `scripts/bench` measures, one file each."""
+"""What `scripts/bench` measures; docs/PERFORMANCE.md explains it."""

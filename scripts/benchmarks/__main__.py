@@ -2,28 +2,71 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from pathlib import Path
+from typing import Any
 
 import click
+import orjson
 
-from benchmarks.calls import calls
-from benchmarks.document import document
-from benchmarks.everything import everything, verdict
-from benchmarks.footprint import footprint
-from benchmarks.growth import growth
-from benchmarks.ledger import ledger
-from benchmarks.pages import pages
-from benchmarks.profile import profile
-from benchmarks.ussd import ussd
+from benchmarks.calls import measure_calls
+from benchmarks.pages import measure_pages
+from benchmarks.postings import measure_postings
+from benchmarks.report import DOCUMENT, FIGURES, Size, fill_tables, floors_of, print_table
 
-bench = click.Group(
-    "bench",
-    commands=[everything, calls, document, footprint, growth, ledger, pages, profile, ussd, verdict],
-    help="Measure the service beside the best that its parts can do, and beside what a team would otherwise build.",
-)
+_PARTS = {"calls": measure_calls, "postings": measure_postings, "pages": measure_pages}
+
+
+@click.group()
+def bench() -> None:
+    """Measure how fast the service is.
+
+    Every rate is compared with a plain Flask application that returns a constant, with a Flask application of the
+    usual parts (Flask-Limiter, Peewee), or with pgbench. All servers are started for the run and listen on loopback.
+    """
+
+
+@bench.command()
+@click.argument("parts", nargs=-1, type=click.Choice(list(_PARTS)))
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1), help="Repetitions.")
+@click.option("--seconds", default=1.5, show_default=True, type=click.FloatRange(0.1), help="Length of a measurement.")
+@click.option("--clients", default=1000, show_default=True, type=click.IntRange(50), help="API clients that call.")
+@click.option("--rows", default=1_000_000, show_default=True, type=click.IntRange(1000), help="Rows of the big table.")
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Write medians and spreads to this file.")
+def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows: int, file: Path | None) -> None:
+    """Measure PARTS (default: all, about ten minutes).
+
+    \b
+    calls     requests per second and latencies of the API, beside the bare and the usual Flask application
+    postings  transfers per second, beside pgbench calling the same database function
+    pages     the time of a page of transactions in a small and in a large table
+
+    Prints the medians with the least and the greatest value, then the floors. Exit status 1: a median misses its floor.
+    """
+    result: dict[str, Any] = {"processors": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
+    for name in parts or _PARTS:
+        result |= _PARTS[name](Size(rounds, seconds, clients, rows))
+    if file is not None:
+        file.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
+    floors = floors_of(result)
+    print_table("Floors", [floor.row() for floor in floors])
+    sys.exit(int(not all(floor.is_met for floor in floors)))
+
+
+@bench.command()
+@click.argument("file", type=click.Path(exists=True, path_type=Path), default=FIGURES)
+@click.option("--to", "target", type=click.Path(path_type=Path), default=DOCUMENT, help="Write to this file instead.")
+def document(file: Path, target: Path) -> None:
+    """Fill the tables of docs/PERFORMANCE.md.
+
+    FILE is what `run --json` wrote (default: docs/performance.json).
+    """
+    target.write_text(fill_tables(DOCUMENT.read_text(), orjson.loads(file.read_bytes())))
+
 
 if __name__ == "__main__":
-    # Told to end, it still ends whatever it started.
+    # SIGTERM ends the servers that were started as well.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    bench()
+    bench(prog_name="scripts/bench")

@@ -1,4 +1,4 @@
-"""The limit of the stack: a Flask application that only answers."""
+"""The limit of the stack: a Flask application that returns a constant."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ app = Flask("bare")
 
 @app.route("/", methods=["GET", "POST"])
 def answer() -> dict[str, Any]:
-    """The same few bytes for every call."""
+    """Return the same few bytes to every request."""
     return {"success": True, "data": {}, "message": "Done"}

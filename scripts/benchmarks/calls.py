@@ -1,52 +1,162 @@
-"""`calls`: the service's calls beside a bare Flask answer and beside what a team would otherwise build."""
+"""`calls`: requests per second of our API beside the bare and the usual Flask application, and latencies under load."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import click
+from benchmarks.agreement import MOST_A_MINUTE, WRONG_SECRET, agree
+from benchmarks.generator import Call, Load, Outcome
+from benchmarks.menu import CODE
+from benchmarks.report import Size, print_table, ratios, spread
+from benchmarks.requests import Key, ask, calls_with, payment, sessions
+from benchmarks.stage import Stage, start_stage
 
-from benchmarks.agreement import agree
-from benchmarks.measure import measure_in_turn, rates_of, row_of
-from benchmarks.report import print_table, spread, write_json
-from benchmarks.servers import Measured
-from benchmarks.stage import PEERS, Stage, start_stage
-from benchmarks.targets import TARGETS, Target
-
+CONNECTIONS = 32
 LOAD_SHARE = 0.7
-_LATENCY_RUNS, _LATENCY_SECONDS = 3, 3.0
+_LATENCY_RUNS = 3
+_DONE = b'"Done"'
+_CREATED = b'"created"'
+# More than any application answers in a second: payments and steps are sent once only.
+_ONCE_PER_SECOND = 8000
+_SPENT_AT_ONCE = 4
+# A web process answers from memory once it has seen a key. So many calls of each key reach both processes.
+_WARM_UP_CALLS = 8
+_WARM_UP_SECONDS = 30.0
+_numbers = itertools.count()
+
+Scripts = Sequence[Sequence[Call]]
 
 
-@click.command()
-@click.option("--only", multiple=True, type=click.Choice([target.name for target in TARGETS]), help="Measure these.")
-@click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1))
-@click.option("--seconds", default=1.5, show_default=True, help="How long each run takes.")
-@click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures to this file as well.")
-def calls(only: tuple[str, ...], rounds: int, seconds: float, file: Path | None) -> None:
-    """Measure every kind of call in turn, each authenticated and limited, beside the bare answer and the peers."""
-    targets = [target for target in TARGETS if not only or target.name in only]
-    with start_stage([peer for peer in PEERS if any(target.program == peer for target in targets)]) as stage:
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One kind of call of one application.
+
+    `scripts` makes the calls of a run of so many seconds. `peer` names the target of the usual application.
+    """
+
+    name: str
+    application: str
+    scripts: Callable[[Stage, float], Scripts]
+    status: int = 200
+    repeats: bool = True
+    bare: str = "bare GET"
+    peer: str | None = None
+    has_latencies: bool = False
+    warms_up: bool = True
+
+    def run(self, stage: Stage, seconds: float, rate: float = 0) -> Outcome:
+        """Send the calls for so many seconds; `rate` is in calls per second, 0 sends as fast as replies come."""
+        port = stage.webs[self.application].port
+        load = Load(port, self.scripts(stage, seconds), seconds, CONNECTIONS, self.status, self.repeats, rate)
+        return stage.run(self.application, load)
+
+
+def measure_calls(size: Size) -> dict[str, Any]:
+    """Measure every target once in each round, then the latencies; print both tables and return their rows."""
+    with start_stage(size.clients) as stage:
         agree(stage)
-        seen = measure_in_turn(stage, targets, rounds, seconds)
-        steady = [_measure_latency(stage, target, seen[target.name]) for target in targets if target.is_promised]
-    rows = [row_of(target, seen) for target in targets]
-    print_table(f"{rounds} rounds of {seconds} s: median (least to greatest)", rows)
-    if steady:
-        print_table(f"Latencies at {LOAD_SHARE:.0%} of the highest load, evenly spaced calls", steady)
-    write_json(file, {"rounds": rounds, "seconds": seconds, "targets": rows, "latencies": steady})
+        for target in TARGETS:
+            _warm_up(stage, target, size)
+        seen: dict[str, list[Outcome]] = {target.name: [] for target in TARGETS}
+        for _ in range(size.rounds):
+            for target in TARGETS:
+                seen[target.name].append(target.run(stage, size.seconds))
+        steady = [
+            _latencies(stage, target, seen[target.name], size.seconds) for target in TARGETS if target.has_latencies
+        ]
+    calls = [_row(target, seen) for target in TARGETS]
+    print_table(f"{size.rounds} rounds of {size.seconds} s: median (least to greatest)", calls)
+    print_table(f"Latencies at {LOAD_SHARE:.0%} of the highest load", steady)
+    return {"calls": calls, "latencies": steady}
 
 
-def _measure_latency(stage: Stage, target: Target, runs: list[Measured]) -> dict[str, Any]:
-    rate = LOAD_SHARE * median(rates_of(runs))
-    outcomes = [
-        stage.servers.run(target.program, target.load(stage, _LATENCY_SECONDS, rate)).outcome
-        for _ in range(_LATENCY_RUNS)
-    ]
+def _warm_up(stage: Stage, target: Target, size: Size) -> None:
+    wanted = _WARM_UP_CALLS * size.clients if target.application == "service" and target.warms_up else 1
+    ends_at = time.monotonic() + _WARM_UP_SECONDS
+    while wanted > 0 and time.monotonic() < ends_at:
+        wanted -= target.run(stage, min(1.0, size.seconds)).answers
+
+
+def _row(target: Target, seen: dict[str, list[Outcome]]) -> dict[str, Any]:
+    rates = {name: [outcome.per_second for outcome in outcomes] for name, outcomes in seen.items()}
+    own = rates[target.name]
     return {
-        "target": target.name, "calls_per_second": round(rate),
-        "p50_ms": spread(outcome.p50_ms for outcome in outcomes),
-        "p99_ms": spread(outcome.p99_ms for outcome in outcomes),
-        "ratio": spread(outcome.p99_ms / outcome.p50_ms for outcome in outcomes),
+        "call": target.name, "per_second": spread(own), "to_bare": ratios(own, rates[target.bare]),
+        "to_peer": ratios(own, rates[target.peer]) if target.peer else None,
+        **{name: round(median(getattr(each, name) for each in seen[target.name]), 2) for name in ("p50_ms", "p99_ms")},
     }  # fmt: skip
+
+
+def _latencies(stage: Stage, target: Target, outcomes: list[Outcome], seconds: float) -> dict[str, Any]:
+    rate = LOAD_SHARE * median(outcome.per_second for outcome in outcomes)
+    runs = [target.run(stage, 2 * seconds, rate) for _ in range(_LATENCY_RUNS)]
+    return {
+        "call": target.name, "calls_per_second": round(rate), "p50_ms": spread(run.p50_ms for run in runs),
+        "p99_ms": spread(run.p99_ms for run in runs), "p99_to_p50": spread(run.p99_ms / run.p50_ms for run in runs),
+    }  # fmt: skip
+
+
+def _get(purpose: str, path: str, mark: bytes) -> Callable[[Stage, float], Scripts]:
+    return lambda stage, _: [calls_with(stage.keys[purpose], path, mark)]
+
+
+def _with_wrong_secrets(stage: Stage, _: float) -> Scripts:
+    keys = [key._replace(secret=WRONG_SECRET) for key in stage.keys["refused"]]
+    return [calls_with(keys, "/bench/door", b"INVALID_CREDENTIALS")]
+
+
+def _above_the_limit(stage: Stage, _: float) -> Scripts:
+    """Return calls with keys that have just made all the calls of their minute."""
+    keys = [stage.keys["spent"].pop(0) for _ in range(_SPENT_AT_ONCE)]
+    for call in calls_with(keys, "/bench/door", _DONE) * MOST_A_MINUTE:
+        ask(stage.webs["service"].port, call.request)
+    return [calls_with(keys, "/bench/door", b"RATE_LIMIT_EXCEEDED")]
+
+
+def _payments(keys: Callable[[Stage], list[Key]], mark: bytes, path: bytes = b"") -> Callable[[Stage, float], Scripts]:
+    def make(stage: Stage, seconds: float) -> Scripts:
+        pairs = zip(range(int(seconds * _ONCE_PER_SECOND)), itertools.cycle(keys(stage)))
+        made = [payment(key, f"order-{next(_numbers)}", place=place) for place, key in pairs]
+        if path:
+            made = [each.replace(b"/api/transactions", path, 1) for each in made]
+        return [[Call(each, mark) for each in made]]
+
+    return make
+
+
+def _steps(application: str) -> Callable[[Stage, float], Scripts]:
+    def make(stage: Stage, seconds: float) -> Scripts:
+        each = int(2 * seconds * _ONCE_PER_SECOND / CONNECTIONS)
+        paths = itertools.islice(itertools.cycle(stage.gateway_paths[application]), CONNECTIONS)
+        return [list(itertools.islice(sessions(path, CODE), each)) for path in paths]
+
+    return make
+
+
+def _ours(stage: Stage) -> list[Key]:
+    return stage.keys["disbursement"]
+
+
+TARGETS = (
+    Target("bare GET", "bare", _get("authenticated", "/", _DONE)),
+    Target("bare POST", "bare", _payments(_ours, _DONE, b"/"), bare="bare POST"),
+    Target("peer: authenticated call", "peer", lambda stage, _: [calls_with(stage.peer_keys, "/bench/door", _DONE)]),
+    Target("peer: disbursement", "peer", _payments(lambda stage: stage.peer_keys, _CREATED), 201, repeats=False,
+           bare="bare POST"),
+    Target("peer: USSD step", "peer", _steps("peer"), repeats=False, bare="bare POST"),
+    Target("authenticated call", "service", _get("authenticated", "/bench/door", _DONE),
+           peer="peer: authenticated call", has_latencies=True),
+    Target("refused 401", "service", _with_wrong_secrets, 401),
+    Target("refused 429", "service", _above_the_limit, 429, warms_up=False),
+    Target("balance", "service", _get("balance", "/api/balance", b'"available"'), has_latencies=True),
+    Target("disbursement", "service", _payments(_ours, _CREATED), 201, repeats=False, bare="bare POST",
+           peer="peer: disbursement", has_latencies=True),
+    Target("USSD step", "service", _steps("service"), repeats=False, bare="bare POST", peer="peer: USSD step",
+           has_latencies=True, warms_up=False),
+)  # fmt: skip
+"""Every target, in the order in which a round measures them."""

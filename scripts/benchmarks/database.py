@@ -1,15 +1,10 @@
-"""A PostgreSQL of the benchmark's own, as durable as in service, with the service's tables and one client."""
+"""A database with the service's tables and one client."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import psycopg
 
-from tests.postgres_server import PostgresServer, create_database
+from testbed.postgres import create_database
 from ussd_server.models.base import close_connections, open_database
 from ussd_server.models.schema import migrate
 
@@ -25,23 +20,12 @@ _TRANSACTIONS = """
     SELECT ('01900000-0000-7000-8000-' || n)::uuid, %(client)s,
         CASE n %% 3 WHEN 0 THEN 'disbursement' ELSE 'collection' END, 'created',
         '+25677' || (1000000 + n / 50 %% 50000),
-        %(cents)s, 0, 'UGX', 'main', 'mtn', n, '', false, %(moment)s, %(moment)s, 0, 0, %(moment)s, 'poll'
+        100, 0, 'UGX', 'main', 'mtn', n, '', false, %(moment)s, %(moment)s, 0, 0, %(moment)s, 'poll'
     FROM generate_series(%(first)s::bigint, %(last)s::bigint) AS n"""
 
 
-@contextmanager
-def start_durable_server() -> Iterator[str]:
-    """A server that nobody else uses; gives its address."""
-    with TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
-        server = PostgresServer(Path(folder), is_durable=True)
-        try:
-            yield server.url
-        finally:
-            server.stop()
-
-
 def create_bench_database(server_url: str) -> str:
-    """A database with the service's tables and the client; gives its address."""
+    """Make a database with the service's tables and the client; return its address."""
     url = create_database(server_url)
     open_database(url, max_connections=2)
     migrate()
@@ -52,11 +36,11 @@ def create_bench_database(server_url: str) -> str:
 
 
 def transaction_id(number: int) -> str:
-    """The id of the transaction of that number."""
+    """Return the id of the transaction of that number."""
     return f"01900000-0000-7000-8000-{number}"
 
 
-def add_transactions(connection: psycopg.Connection, first: int, last: int, cents: int) -> None:
-    """Record the transactions numbered `first` to `last`, in that order."""
-    numbers = {"first": first, "last": last, "cents": cents, "moment": MOMENT, "client": CLIENT_ID}
+def add_transactions(connection: psycopg.Connection, first: int, last: int) -> None:
+    """Insert the transactions numbered `first` to `last`, in that order."""
+    numbers = {"first": first, "last": last, "moment": MOMENT, "client": CLIENT_ID}
     connection.execute(_TRANSACTIONS, numbers)

@@ -1,7 +1,7 @@
-"""The load: one process that speaks HTTP on connections that stay open, cheap enough to leave the cores to the servers.
+"""The load generator: one process that sends prepared HTTP requests on connections that stay open.
 
-Requests are ready-made bytes. A connection sends its next one when the answer to the last has come whole; with a rate,
-requests fall due evenly spaced and take any idle connection, and latencies count from when they were due.
+A connection sends its next request when the reply to the last is complete. With a rate, requests are due evenly spaced
+and take any idle connection; latencies count from when they were due, so that a stall counts for all it delayed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from itertools import cycle
 from multiprocessing.connection import Connection as Pipe
 from typing import NamedTuple
 
-_PATIENCE_SECONDS = 20.0
+_TIMEOUT_SECONDS = 20.0
 
 
 class Call(NamedTuple):
-    """A request, and what its answer must contain."""
+    """A request, and what its reply must contain."""
 
     request: bytes
     mark: bytes = b""
@@ -32,9 +32,9 @@ class Call(NamedTuple):
 class Load(NamedTuple):
     """What to send to a port of this machine, in order, for so many seconds.
 
-    `scripts` has one list of calls for each connection, or a single one from which all take the next. What `repeats`
-    begins again at its end; otherwise running out of calls is an error. Every answer must carry the HTTP `status`.
-    `rate` is in requests a second; 0 sends as fast as answers come.
+    `scripts` has one list of calls for each connection, or a single one from which all take the next. With `repeats` a
+    list begins again at its end; otherwise running out of calls is an error. Every reply must have the HTTP `status`.
+    `rate` is in requests per second; 0 sends as fast as replies come.
     """
 
     port: int
@@ -47,29 +47,27 @@ class Load(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a load: its answers in time, at least one, and in all, latencies, and what the generator used."""
+    """The result of a load: replies within its time (at least one), its length, and latencies in milliseconds."""
 
     answers: int
-    answers_in_all: int
     seconds: float
     p50_ms: float
     p99_ms: float
-    generator_cpu_seconds: float
 
     @property
     def per_second(self) -> float:
-        """Answers a second."""
+        """Replies per second."""
         return self.answers / self.seconds
 
 
 class Generator:
-    """The process that makes load."""
+    """The process that sends loads."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
 
     def run(self, load: Load) -> Outcome:
-        """Make the load and wait for its end. Raises RuntimeError on the first answer that is not as it must be."""
+        """Send the load and wait for its end. Raises RuntimeError on the first reply that is not as it must be."""
         self._pipe.send(load)
         outcome: Outcome | str = self._pipe.recv()
         if isinstance(outcome, str):
@@ -79,7 +77,7 @@ class Generator:
 
 @contextmanager
 def start_generator() -> Iterator[Generator]:
-    """A process of its own, which ends with the block."""
+    """Start the process; it ends with the block."""
     fresh = multiprocessing.get_context("spawn")
     ours, theirs = fresh.Pipe()
     child = fresh.Process(target=_serve, args=(theirs,), daemon=True)
@@ -92,7 +90,7 @@ def start_generator() -> Iterator[Generator]:
 
 
 def _serve(pipe: Pipe) -> None:
-    # A pause of the collector would be counted as a latency of the server.
+    # A garbage collection here would count as a latency of the server.
     gc.disable()
     while (load := pipe.recv()) is not None:
         try:
@@ -102,7 +100,7 @@ def _serve(pipe: Pipe) -> None:
         gc.collect()
 
 
-class _Line:
+class _Connection:
     """One connection with its calls."""
 
     def __init__(self, load: Load, calls: Iterator[Call]) -> None:
@@ -111,7 +109,7 @@ class _Line:
         self._received = b""
         self._mark = b""
         self.due_at = 0.0
-        self.socket = socket.create_connection(("127.0.0.1", load.port), _PATIENCE_SECONDS)
+        self.socket = socket.create_connection(("127.0.0.1", load.port), _TIMEOUT_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, due_at: float) -> None:
@@ -123,32 +121,32 @@ class _Line:
         self.socket.sendall(call.request)
 
     def receive(self) -> bool:
-        """Take what has come; whether the answer is whole now."""
+        """Read what has arrived; return whether the reply is complete."""
         chunk = self.socket.recv(262_144)
         if not chunk:
             raise RuntimeError("the server closed the connection")
         received = self._received = self._received + chunk if self._received else chunk
-        if not _is_whole(received):
+        if not _is_complete(received):
             return False
         if received[9:12] != self._status or self._mark not in received:
-            raise RuntimeError(f"an unexpected answer: {received[:400]!r}")
+            raise RuntimeError(f"an unexpected reply: {received[:400]!r}")
         self._received = b""
         return True
 
 
-def _is_whole(received: bytes) -> bool:
+def _is_complete(received: bytes) -> bool:
     head_end = received.find(b"\r\n\r\n")
     if head_end < 0:
         return False
     head = received[:head_end].lower()
     at = head.find(b"\r\ncontent-length:")
     if at < 0:
-        raise RuntimeError(f"an answer without a length: {head[:200]!r}")
+        raise RuntimeError(f"a reply without a length: {head[:200]!r}")
     return len(received) >= head_end + 4 + int(head[at + 17 :].partition(b"\r")[0])
 
 
 class _Run:
-    """One load while it is made."""
+    """One load while it is sent."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -158,64 +156,62 @@ class _Run:
         self._seconds = load.seconds
 
     def drive(self) -> Outcome:
-        """Make the load; answers that come after its end are waited for and not counted."""
+        """Send the load; replies after its end are waited for and not counted."""
         scripts = [cycle(calls) if self._load.repeats else iter(calls) for calls in self._load.scripts]
         shared = scripts * self._load.connections if len(scripts) == 1 else scripts
-        lines = [_Line(self._load, calls) for calls in shared]
+        connections = [_Connection(self._load, calls) for calls in shared]
         try:
-            for line in lines:
-                self._selector.register(line.socket, selectors.EVENT_READ, line)
-            used, began = time.process_time(), time.perf_counter()
-            (self._send_at_rate if self._load.rate else self._send_at_once)(lines, began)
-            return self._outcome(time.process_time() - used)
+            for connection in connections:
+                self._selector.register(connection.socket, selectors.EVENT_READ, connection)
+            (self._send_at_rate if self._load.rate else self._send_at_once)(connections, time.perf_counter())
+            return self._outcome()
         finally:
             self._selector.close()
-            for line in lines:
-                line.socket.close()
+            for connection in connections:
+                connection.socket.close()
 
-    def _send_at_once(self, lines: list[_Line], began: float) -> None:
+    def _send_at_once(self, connections: list[_Connection], began: float) -> None:
         clock, latencies = time.perf_counter, self._latencies
         ends_at = began + self._load.seconds
-        for line in lines:
-            line.send(clock())
-        busy = len(lines)
+        for connection in connections:
+            connection.send(clock())
+        busy = len(connections)
         while busy:
-            for line in self._answering(_PATIENCE_SECONDS):
+            for connection in self._answering(_TIMEOUT_SECONDS):
                 now = clock()
                 if now < ends_at:
-                    latencies.append(now - line.due_at)
-                    line.send(now)
+                    latencies.append(now - connection.due_at)
+                    connection.send(now)
                     continue
                 if not latencies:
-                    # Nothing was answered in time: it took until now.
-                    latencies.append(now - line.due_at)
+                    # No reply came in time: the run lasts until now.
+                    latencies.append(now - connection.due_at)
                     self._seconds = now - began
                 busy -= 1
 
-    def _send_at_rate(self, lines: list[_Line], began: float) -> None:
+    def _send_at_rate(self, connections: list[_Connection], began: float) -> None:
         clock, latencies = time.perf_counter, self._latencies
-        idle, gap, sent = deque(lines), 1 / self._load.rate, 0
+        idle, gap, sent = deque(connections), 1 / self._load.rate, 0
         total = int(self._load.seconds * self._load.rate)
-        while sent < total or len(idle) < len(lines):
+        while sent < total or len(idle) < len(connections):
             due_at = began + sent * gap
             if sent < total and idle and due_at <= clock():
                 idle.popleft().send(due_at)
                 sent += 1
                 continue
-            wait = max(0.0, due_at - clock()) if sent < total and idle else _PATIENCE_SECONDS
-            for line in self._answering(wait):
-                latencies.append(clock() - line.due_at)
-                idle.append(line)
+            wait = max(0.0, due_at - clock()) if sent < total and idle else _TIMEOUT_SECONDS
+            for connection in self._answering(wait):
+                latencies.append(clock() - connection.due_at)
+                idle.append(connection)
 
-    def _answering(self, wait_seconds: float) -> list[_Line]:
-        """The connections whose answers became whole now."""
+    def _answering(self, wait_seconds: float) -> list[_Connection]:
+        """Return the connections whose replies became complete."""
         ready = self._selector.select(wait_seconds)
-        if not ready and wait_seconds == _PATIENCE_SECONDS:
-            raise RuntimeError("the server does not answer any more")
+        if not ready and wait_seconds == _TIMEOUT_SECONDS:
+            raise RuntimeError("the server stopped replying")
         return [key.data for key, _ in ready if key.data.receive()]
 
-    def _outcome(self, cpu_seconds: float) -> Outcome:
+    def _outcome(self) -> Outcome:
         ordered = sorted(self._latencies)
         p50, p99 = (1000 * ordered[math.ceil(share * len(ordered)) - 1] for share in (0.5, 0.99))
-        late = 0 if self._load.rate else self._load.connections
-        return Outcome(len(ordered), len(ordered) + late, self._seconds, p50, p99, cpu_seconds)
+        return Outcome(len(ordered), self._seconds, p50, p99)

@@ -1,31 +1,104 @@
-"""What a benchmark prints: a table for people and, on request, a file for programs."""
+"""Medians with their spread, the floors that they have to reach, and the tables that show them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-import orjson
 from rich.console import Console
 from rich.table import Table
 
-_WIDTH_OF_FILES = 200
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+FIGURES, DOCUMENT = _DOCS / "performance.json", _DOCS / "PERFORMANCE.md"
+TABLES = ("calls", "latencies", "postings", "pages")
+_PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_WIDTH_OF_FILES = 160
+
+# Call, what it is compared with, and the least median of the ratio.
+_RATIOS = (
+    ("authenticated call", "bare", 0.80),
+    ("authenticated call", "peer", 9),
+    ("refused 401", "bare", 0.70),
+    ("refused 429", "bare", 0.70),
+    ("balance", "bare", 0.55),
+    ("disbursement", "bare", 0.20),
+    ("disbursement", "peer", 7.5),
+    ("USSD step", "bare", 0.24),
+    ("USSD step", "peer", 4),
+)
+_POSTINGS = {"many": 0.85, "one": 1.5}
+_MOST_P99_TO_P50 = 5
+_MOST_PAGE_GROWTH = 1.2
+
+
+class Size(NamedTuple):
+    """How much is measured: rounds, seconds of one measurement, API clients, and rows of the large table."""
+
+    rounds: int
+    seconds: float
+    clients: int
+    rows: int
+
+
+class Floor(NamedTuple):
+    """A measured ratio whose median must be at least, or at most, so much."""
+
+    figure: str
+    bound: str  # ">=" or "<="
+    required: float
+    measured: Mapping[str, float]
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the median keeps the bound."""
+        found = self.measured["median"]
+        return found >= self.required if self.bound == ">=" else found <= self.required
+
+    def row(self) -> dict[str, Any]:
+        """Return the line of the table."""
+        required = f"{self.bound} {self.required}"
+        met = "met" if self.is_met else "NOT MET"
+        return {"figure": self.figure, "required": required, "measured": self.measured, "verdict": met}
+
+
+def floors_of(result: Mapping[str, Any]) -> list[Floor]:
+    """Return every floor that a result holds the figure for."""
+    return list(_floors(result))
+
+
+def _floors(result: Mapping[str, Any]) -> Iterator[Floor]:
+    calls = {row["call"]: row for row in result.get("calls", ())}
+    for call, beside, least in _RATIOS:
+        if call in calls and calls[call][f"to_{beside}"]:
+            yield Floor(f"{call} / {beside}", ">=", least, calls[call][f"to_{beside}"])
+    for row in result.get("latencies", ()):
+        yield Floor(f"{row['call']}: p99 / p50 at 70 % load", "<=", _MOST_P99_TO_P50, row["p99_to_p50"])
+    for row in result.get("postings", ()):
+        if row["threads"] == 8:
+            name = f"postings / pgbench, 8 clients, accounts: {row['accounts']}"
+            yield Floor(name, ">=", _POSTINGS[row["accounts"]], row["ratio"])
+    for row in result.get("pages", ()):
+        yield Floor(f"page {row['page']}: many rows / few rows", "<=", _MOST_PAGE_GROWTH, row["ratio"])
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
-    """The median of several rounds with the least and the greatest of them."""
+    """Return the median of several rounds with the least and the greatest of them."""
     seen = list(values)
     return {"median": round(median(seen), 3), "least": round(min(seen), 3), "greatest": round(max(seen), 3)}
 
 
-def print_table(title: str, rows: list[dict[str, Any]]) -> None:
-    """Print rows by the names that the first has; a spread shows its median and bounds, a list is left to programs."""
-    table = Table(title=title)
+def ratios(ours: Sequence[float], others: Sequence[float]) -> dict[str, float]:
+    """Return the spread of the ratios, each taken within its round: a slow moment slows both sides."""
+    return spread(one / other for one, other in zip(ours, others, strict=True))
+
+
+def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows; a spread shows its median and its bounds."""
     names, lines = _cells(rows)
-    for name in names:
-        table.add_column(name, justify="right")
+    table = Table(*names, title=title)
     for line in lines:
         table.add_row(*line)
     console = Console()
@@ -34,25 +107,26 @@ def print_table(title: str, rows: list[dict[str, Any]]) -> None:
     console.print(table)
 
 
-def markdown_table(rows: list[dict[str, Any]]) -> str:
-    """The same table for a document."""
+def fill_tables(text: str, result: Mapping[str, Any]) -> str:
+    """Return the document with the tables that the result has figures for."""
+    tables = {name: _markdown(result[name]) for name in TABLES if result.get(name)}
+    tables["floors"] = _markdown([floor.row() for floor in floors_of(result)])
+    machine = f"{result['processors']} processors, load average before the run: {result['load_average']}.\n"
+    return _PLACE.sub(lambda place: place[1] + {"machine": machine, **tables}.get(place["name"], "") + place[3], text)
+
+
+def _markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     names, lines = _cells(rows)
     return "\n".join(f"| {' | '.join(line)} |" for line in (names, ["---"] * len(names), *lines)) + "\n"
 
 
-def write_json(file: Path | None, result: dict[str, Any]) -> None:
-    """Keep a result for programs, where somebody asked for it."""
-    if file is not None:
-        file.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
-
-
-def _cells(rows: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    names = [name for name, value in rows[0].items() if not isinstance(value, list)]
-    return [name.replace("_", " ") for name in names], [[_written(row.get(name, "")) for name in names] for row in rows]
+def _cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    names = list(rows[0]) if rows else ["nothing"]
+    return [name.replace("_", " ") for name in names], [[_written(row[name]) for name in names] for row in rows]
 
 
 def _written(value: Any) -> str:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         digits = 0 if value["median"] >= 100 else 2
         return "{median:,.{0}f} ({least:,.{0}f} to {greatest:,.{0}f})".format(digits, **value)
-    return str(value)
+    return "" if value is None else str(value)

@@ -1,120 +1,141 @@
-"""The service, the bare answer and the peers, filled with clients and serving."""
+"""What `calls` starts: PostgreSQL, Valkey, the load generator, and the bare, the usual and our application, filled."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import orjson
 
-from benchmarks.house import opened_house
-from benchmarks.requests import Pair
-from benchmarks.servers import Servers, start_servers
-from benchmarks.switchboard import USUAL_NODES, Switchboard
-from benchmarks.tenants import CLIENTS, Tenants, settle_tenants
-from benchmarks.web import BARE, SERVICE, environment
+from benchmarks.generator import Generator, Load, Outcome, start_generator
+from benchmarks.menu import CHANNELS, CODE, places_menu
+from benchmarks.requests import Key
+from benchmarks.services import opened_services
+from benchmarks.web import Web, environment, serve
+from testbed.postgres import PostgresServer, create_database
+from testbed.valkey import Server as Valkey
+from ussd_server.house import Services
+from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
+from ussd_server.messages.menus import NameMenu, SaveDraft
+from ussd_server.messages.transactions import CreateDeposit
+from ussd_server.models.base import new_id, unit_of_work
+from ussd_server.models.clients import Client
+from ussd_server.models.keys import ApiKey
+from ussd_server.rpc.context import operator_call
+from ussd_server.rpc.keyring import Keyring
+from ussd_server.services.credentials import Vault, new_apikey, new_apisecret
 
-USUAL_WORKERS = 2
-_PURPOSES = ["door", "refused", "balance", "disbursement", "collection", "list", "spent"]
-
-
-class Program(NamedTuple):
-    """What a team would otherwise build: its package, its application, and gunicorn's worker class for it."""
-
-    package: str
-    application: str
-    worker_class: str | None = None
-    settings: Mapping[str, str] = {}
-
-
-_HOME = "benchmarks.peers"
-# What waits for databases needs gunicorn's own threads.
-_THREADS = "gthread"
-PEERS = {
-    "flask": Program(f"{_HOME}.flask_peer", "app:app", _THREADS),
-    "flask minute": Program(f"{_HOME}.flask_peer", "app:app", _THREADS, {"PEER_NOTE_SECONDS": "60"}),
-    "fastapi": Program(f"{_HOME}.fastapi_peer", "app:app", "uvicorn_worker.UvicornWorker"),
-    "django": Program(f"{_HOME}.django_peer", "app:application", _THREADS),
-}
-
-
-class PeerTenants(NamedTuple):
-    """Who calls a peer; only the Flask peer has more than keys."""
-
-    keys: list[Pair]
-    tokens: list[str]
-    gateway_paths: list[str]
+PURPOSES = ("authenticated", "refused", "balance", "disbursement", "spent")
+_FUNDS_CENTS = 10**12
+_ROWS_AT_ONCE = 500
+_LOG_LINES_SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Everything that can be measured, and who calls it."""
+    """The applications by name ("bare", "peer", "service") and what they are called with."""
 
-    servers: Servers
-    tenants: Tenants
-    switchboard: Switchboard
-    peer_tenants: dict[str, PeerTenants]
+    webs: dict[str, Web]
+    generator: Generator
+    keys: dict[str, list[Key]]  # the service's, by purpose
+    peer_keys: list[Key]
+    gateway_paths: dict[str, list[str]]  # by application
 
-    def port(self, program: str) -> int:
-        """Where a program listens."""
-        return self.servers.webs[program].port
-
-
-def program_name(kind: str, workers: int) -> str:
-    """The name of the bare answer or the service with so many web processes."""
-    return kind if workers == USUAL_WORKERS else f"{kind} x{workers}"
+    def run(self, application: str, load: Load) -> Outcome:
+        """Send a load. Raises RuntimeError, with the end of the application's log, on the first wrong reply."""
+        try:
+            return self.generator.run(load)
+        except RuntimeError as error:
+            lines = [
+                line for line in self.webs[application].log.read_text().splitlines() if '"event":"call"' not in line
+            ]
+            error.add_note("\n".join(lines[-_LOG_LINES_SHOWN:]))
+            raise
 
 
 @contextmanager
-def start_stage(
-    peers: Iterable[str], worker_counts: Iterable[int] = (USUAL_WORKERS,), clients: int = CLIENTS
-) -> Iterator[Stage]:
-    """Start and fill everything; the bare answer and the service once for each number of web processes."""
-    with start_servers() as servers:
-        home = servers.new_folder("home")
-        settings = service_settings(servers.new_database(), servers.redis_url(0))
-        with opened_house(home, settings) as house:
-            tenants = settle_tenants(house, _PURPOSES, clients)
-        switchboard = Switchboard(home, settings, [USUAL_NODES])
-        shared = settings | {"USSD_SECRETS_FILE": str(tenants.secrets_file)}
-        for workers in worker_counts:
-            counted = {"USSD_WORKERS": str(workers)}
-            for kind, application, those in (("bare", BARE, counted), ("service", SERVICE, shared | counted)):
-                name = program_name(kind, workers)
-                servers.start(name, application, servers.new_folder(name), those)
-        found = {name: _start_peer(servers, name, number, clients) for number, name in enumerate(peers, 1)}
-        yield Stage(servers, tenants, switchboard, found)
+def start_stage(clients: int) -> Iterator[Stage]:
+    """Start all servers, with so many clients in each database; everything ends with the block."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
+        homes = {name: folder / name for name in ("postgres", "valkey", "bare", "peer", "service")}
+        for home in homes.values():
+            home.mkdir()
+        # Before any other thread or server of this process.
+        generator = stack.enter_context(start_generator())
+        postgres = PostgresServer(homes["postgres"], is_durable=True)
+        stack.callback(postgres.stop)
+        valkey = Valkey(homes["valkey"])
+        stack.callback(valkey.stop)
+        settings = {
+            "USSD_DATABASE_URL": create_database(postgres.url), "USSD_REDIS_URL": f"{valkey.url}?db=0",
+            "USSD_TRUSTED_PROXIES": "1",
+        }  # fmt: skip
+        peer_settings = {"PEER_DATABASE_URL": create_database(postgres.url), "PEER_REDIS_URL": f"{valkey.url}?db=1"}
+        with opened_services(homes["service"], settings) as services:
+            keys = _fill(services, clients)
+            paths = _add_menu(services)
+        made = _prepare_peer(homes["peer"], peer_settings, clients)
+        webs = {
+            # The settings decide which worker gunicorn uses: the bare application gets the same ones.
+            "bare": stack.enter_context(serve("benchmarks.bare:app", homes["bare"], settings)),
+            # An application that blocks in its database driver needs threads.
+            "peer": stack.enter_context(serve("benchmarks.peer.app:app", homes["peer"], peer_settings, "gthread")),
+            "service": stack.enter_context(serve("benchmarks.door:app", homes["service"], settings)),
+        }
+        peer_keys = [Key(*pair) for pair in made["keys"]]
+        yield Stage(webs, generator, keys, peer_keys, {"service": paths, "peer": made["gateway_paths"]})
 
 
-def service_settings(database_url: str, redis_url: str) -> dict[str, str]:
-    """The service's settings as behind a proxy in production, but for the sandbox that answers for a company."""
-    return {"USSD_DATABASE_URL": database_url, "USSD_REDIS_URL": redis_url, "USSD_TRUSTED_PROXIES": "1"}
+def _fill(services: Services, clients: int) -> dict[str, list[Key]]:
+    """Make clients with money and a key for each purpose, straight in the tables, where the API would take minutes."""
+    now, vault = services.clock.now(), Vault(Keyring(services.settings.secrets_file))
+    moments = {"is_active": True, "created_at": now, "updated_at": now}
+    client_ids = [new_id(now) for _ in range(clients)]
+    _insert(Client, [{"id": client_id, "name": client_id, **moments} for client_id in client_ids])
+    keys: dict[str, list[Key]] = {}
+    for purpose in PURPOSES:
+        keys[purpose] = [Key(new_apikey(), new_apisecret()) for _ in client_ids]
+        rows = []
+        for client_id, key in zip(client_ids, keys[purpose], strict=True):
+            key_id = new_id(now)
+            kept = vault.keep(key.secret, None, client_id, key_id)
+            rows.append({"id": key_id, "client_id": client_id, "apikey": key.apikey, **kept, "scopes": None, **moments})
+        _insert(ApiKey, rows)
+    for client_id in client_ids:
+        services.transactions.deposit(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_call())
+    return keys
 
 
-def _start_peer(servers: Servers, name: str, number: int, clients: int) -> PeerTenants:
-    program, home = PEERS[name], servers.new_folder(name)
-    settings = {
-        "USSD_WORKERS": str(USUAL_WORKERS),
-        "PEER_DATABASE_URL": servers.new_database(),
-        "PEER_REDIS_URL": servers.redis_url(number),
-        **program.settings,
-    }
-    made = _prepare(program, home, settings, clients)
-    servers.start(name, f"{program.package}.{program.application}", home, settings, program.worker_class)
-    keys = [Pair(*pair) for pair in made["keys"]]
-    return PeerTenants(keys, made.get("tokens", []), made.get("gateway_paths", []))
+def _add_menu(services: Services) -> list[str]:
+    """Publish the menu for the first client; give the gateway paths of its channels."""
+    client_id = str(Client.select(Client.id).first().id)
+    call = operator_call(client_id)
+    services.menus.save_draft(SaveDraft("places", places_menu()), call)
+    services.menus.publish(NameMenu("places"), call)
+    services.channels.assign_code(AssignCode(CODE, client_id), call)
+    services.menus.bind_code(BindCode(CODE, "places"), call)
+    # One channel would reach the limit of a gateway.
+    channel = CreateChannel("africastalking", client_id)
+    return [services.channels.create(channel, call).gateway_path for _ in range(CHANNELS)]
 
 
-def _prepare(program: Program, home: Path, settings: Mapping[str, str], clients: int) -> dict[str, list[str]]:
-    """Let a peer make its tables and its clients; gives what it printed of them."""
+def _insert(table: Any, rows: list[dict[str, Any]]) -> None:
+    with unit_of_work():
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            table.insert_many(rows[first : first + _ROWS_AT_ONCE]).execute()
+
+
+def _prepare_peer(home: Path, settings: dict[str, str], clients: int) -> dict[str, Any]:
     printed = subprocess.run(
-        [sys.executable, "-m", f"{program.package}.prepare", str(clients)],
+        [sys.executable, "-m", "benchmarks.peer.prepare", str(clients)],
         env=environment(home, settings), check=True, stdout=subprocess.PIPE,
     ).stdout  # fmt: skip
-    made: dict[str, list[str]] = orjson.loads(printed)
+    made: dict[str, Any] = orjson.loads(printed)
     return made

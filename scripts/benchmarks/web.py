@@ -1,4 +1,4 @@
-"""gunicorn as in service, on loopback: the same settings for whatever is measured."""
+"""gunicorn with the settings of the service, for every application that is measured."""
 
 from __future__ import annotations
 
@@ -12,26 +12,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.probe import ask
-from benchmarks.requests import request
-from tests.rpc.redis_server import free_port
+from benchmarks.requests import ask, request
+from testbed.valkey import free_port
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_PATIENCE_SECONDS = 30.0
-BARE = "benchmarks.bare:app"
-SERVICE = "benchmarks.door:app"
+_TIMEOUT_SECONDS = 30.0
 
 
 class Web(NamedTuple):
-    """A gunicorn that serves: its port, the process of its master, and what its programs write down."""
+    """A gunicorn that serves: its port and its log."""
 
     port: int
-    pid: int
     log: Path
 
 
 def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """What a program of the benchmark finds in its environment: these settings and none of whoever started it."""
+    """Return the environment of a server: these settings and no other of the service's."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("USSD_")}
     path = f"{_REPOSITORY}:{_REPOSITORY / 'scripts'}"
     return inherited | {"USSD_DATA_DIR": str(folder), "PYTHONPATH": path, **settings}
@@ -41,30 +37,27 @@ def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
 def serve(
     application: str, folder: Path, settings: Mapping[str, str], worker_class: str | None = None
 ) -> Iterator[Web]:
-    """Serve an application under the service's own gunicorn settings until the block ends.
-
-    `worker_class` replaces the service's own for an application that is not WSGI or waits for databases by itself.
-    """
+    """Serve an application with two web processes until the block ends; `worker_class` replaces the service's own."""
     port = free_port()
     options = [] if worker_class is None else ["-k", worker_class]
     path = folder / "web.log"
     with path.open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.gunicorn_settings", *options, application],
-            env=environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}"},
+            env=environment(folder, settings) | {"USSD_BIND": f"127.0.0.1:{port}", "USSD_WORKERS": "2"},
             cwd=_REPOSITORY, stdout=log, stderr=log,
         )  # fmt: skip
         try:
             _wait_for(port, server)
-            yield Web(port, server.pid, path)
+            yield Web(port, path)
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(_PATIENCE_SECONDS)
+            server.wait(_TIMEOUT_SECONDS)
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    """Wait for an answer: gunicorn listens long before its workers have loaded the application."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    """Wait for a reply: gunicorn listens long before its workers have loaded the application."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < deadline and server.poll() is None:
         try:
             ask(port, request("GET", "/", {}))

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from peewee import PeeweeException
 
-from tests.postgres_server import create_database, drop_database
+from testbed.postgres import create_database, drop_database
 from ussd_server.cli.database_trouble import explain
 from ussd_server.models.base import close_connections, database, open_database
 from ussd_server.models.schema import migrate

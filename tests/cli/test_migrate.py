@@ -11,8 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from testbed.postgres import create_database, drop_database
 from tests.journeys.service import environment
-from tests.postgres_server import create_database, drop_database
 from ussd_server.models.base import close_connections, database, open_database
 from ussd_server.models.connections import UnsupportedDatabaseError
 from ussd_server.models.schema import migrate

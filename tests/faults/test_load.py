@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from testbed.valkey import free_port
 from tests.eventually import eventually
 from tests.journeys.keys import fresh_keys
 from tests.journeys.service import Service, descendants, environment
-from tests.rpc.redis_server import free_port
 from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
 
 HANDS, CALLS_OF_A_HAND, KEYS = 50, 8, 10

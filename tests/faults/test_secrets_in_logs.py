@@ -14,11 +14,11 @@ from urllib.parse import quote, unquote
 import psycopg
 import pytest
 
+from testbed.postgres import PostgresServer
+from testbed.valkey import free_port
 from tests.eventually import eventually
 from tests.journeys.deployment import Installed, install
 from tests.journeys.edge import HOST
-from tests.postgres_server import PostgresServer
-from tests.rpc.redis_server import free_port
 from tests.stand_ins import mtn_settings, start_mtn
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.slow, pytest.mark.timeout(300)]

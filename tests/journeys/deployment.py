@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from testbed.valkey import Server, free_port
 from tests.eventually import eventually
 from tests.journeys.edge import Edge
 from tests.journeys.service import answers
-from tests.rpc.redis_server import Server, free_port
 from tests.shop import CODE, PHONE, shop_document
 
 _REPOSITORY = Path(__file__).parents[2]

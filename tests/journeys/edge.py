@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from testbed.valkey import free_port
 from tests.adapters.certificates import certified
 from tests.conftest import PROGRAM_FOLDERS
-from tests.rpc.redis_server import free_port
 
 HOST = "ussd.example.com"
 SITE = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text()

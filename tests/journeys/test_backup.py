@@ -13,8 +13,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from testbed.postgres import binaries, create_database, drop_database
 from tests.conftest import MovableClock
-from tests.postgres_server import binaries, create_database, drop_database
 from tests.services.money import a_client, deposit, wish, work
 from ussd_server.house import Services
 from ussd_server.messages.api_keys import CreateApiKey

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from testbed.valkey import free_port
 from tests.eventually import eventually
 from tests.journeys.keys import fresh_keys
 from tests.journeys.service import Service
-from tests.rpc.redis_server import free_port
 from tests.stand_ins import StandInProcess, airtel_settings, mtn_settings, start_airtel, start_mtn
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.tokens import Tokens

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
+from testbed.postgres import create_database, drop_database
+from testbed.valkey import free_port
 from tests.eventually import eventually
 from tests.journeys.deployment import Installed, install
 from tests.journeys.edge import HOST, assert_refused, assert_refused_to_people
-from tests.postgres_server import create_database, drop_database
-from tests.rpc.redis_server import free_port
 from ussd_server.adapters.gateways import ADAPTERS
 
 SCREEN_OF_NGINX = (

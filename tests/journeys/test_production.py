@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from testbed.postgres import create_database, drop_database
+from testbed.valkey import free_port
 from tests.adapters.certificates import Authority
 from tests.eventually import eventually
 from tests.journeys.deployment import Installed, install
 from tests.journeys.edge import HOST
 from tests.journeys.installation import install_into
-from tests.postgres_server import create_database, drop_database
-from tests.rpc.redis_server import free_port
 from tests.stand_ins import StandInProcess, airtel_settings, mtn_settings, start_airtel, start_mtn
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(300)]

@@ -15,9 +15,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from testbed.valkey import free_port
 from tests.eventually import eventually
 from tests.journeys.service import answers, environment
-from tests.rpc.redis_server import free_port
 from tests.shop import CODE, PHONE, Shop
 from ussd_server.house import Services
 from ussd_server.models.transactions import Transaction

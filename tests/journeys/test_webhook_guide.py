@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from documents.webhooks import examples, shown_in
 
+from testbed.valkey import free_port
 from tests.conftest import MovableClock
-from tests.rpc.redis_server import free_port
+from tests.documents.webhooks import examples, shown_in
 from tests.services.money import a_client
 from tests.services.receivers import deliver, deliveries_of, happen, subscribe
 from ussd_server.house import Services

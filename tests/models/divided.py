@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.postgres_server import binaries
+from testbed.postgres import binaries
 
 _FILE = Path(__file__).parents[2] / "deploy" / "partitions.sql"
 _MONTHS = """

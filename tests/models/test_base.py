@@ -19,8 +19,8 @@ import pytest
 from peewee import OperationalError
 from playhouse.pool import MaxConnectionsExceeded
 
+from testbed.postgres import PostgresServer
 from tests.eventually import eventually
-from tests.postgres_server import PostgresServer
 from ussd_server.models.base import (
     close_connections,
     database,

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from peewee import Table
 
+from testbed.postgres import PostgresServer, create_database, drop_database
 from tests.eventually import eventually
-from tests.postgres_server import PostgresServer, create_database, drop_database
 from tests.services.money import a_client, deposit, wish
 from ussd_server.cli.doctor import examine_replica
 from ussd_server.house import Services

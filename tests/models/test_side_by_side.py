@@ -15,9 +15,9 @@ import psycopg
 import pytest
 from playhouse.migrations import Runner
 
+from testbed.postgres import create_database, drop_database
 from tests.conftest import MovableClock
 from tests.eventually import eventually
-from tests.postgres_server import create_database, drop_database
 from tests.services.books import check_everything
 from tests.services.money import work
 from ussd_server.house import build_services

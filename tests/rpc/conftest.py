@@ -11,7 +11,7 @@ from uuid import uuid4
 import fakeredis
 import pytest
 
-from tests.rpc.redis_server import Server
+from testbed.valkey import Server
 from ussd_server.rpc.sliding_log import SlidingLogStorage
 
 

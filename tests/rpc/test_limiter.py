@@ -14,7 +14,7 @@ import time_machine
 from limits import parse_many
 from redis.crc import key_slot
 
-from tests.rpc.redis_server import Server
+from testbed.valkey import Server
 from ussd_server.rpc.limiter import Limiter, Policy, rate_limit_headers
 from ussd_server.rpc.sliding_log import SlidingLogStorage
 from ussd_server.rpc.verdict import Verdict, WindowState, tightest

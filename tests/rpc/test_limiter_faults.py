@@ -16,7 +16,7 @@ import pytest
 import redis
 from limits import parse_many
 
-from tests.rpc.redis_server import Server, free_port
+from testbed.valkey import Server, free_port
 from ussd_server.rpc.limiter import Limiter, Policy, log_change
 from ussd_server.rpc.sliding_log import SlidingLogStorage, Windows
 from ussd_server.rpc.verdict import Reading, tightest

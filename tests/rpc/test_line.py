@@ -10,8 +10,8 @@ import pytest
 from redis import RedisError
 from redis.exceptions import ResponseError
 
+from testbed.valkey import Server
 from tests.cooperative import run_cooperatively
-from tests.rpc.redis_server import Server
 from ussd_server.rpc.redis_link import REDIS_TROUBLE, Line, connect
 
 

@@ -13,8 +13,8 @@ from limits import parse_many
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
+from testbed.valkey import Server, free_port
 from tests.eventually import eventually
-from tests.rpc.redis_server import Server, free_port
 from ussd_server.rpc.bell import Bell
 from ussd_server.rpc.limiter import Limiter, Policy
 from ussd_server.rpc.noticeboard import Noticeboard

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from testbed.valkey import Server, free_port
 from tests.companies import OPERATOR, Company
 from tests.eventually import eventually
-from tests.rpc.redis_server import Server, free_port
 from tests.services.crowd import at_once
 from ussd_server.house import Services, build_services
 from ussd_server.messages.api_keys import ApiKeyView, DeleteApiKey, ImportApiKey, RotateApiKey

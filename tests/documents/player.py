@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from documents.exchange import Exchange
 from schemas.envelopes import is_management
+from tests.documents.exchange import Exchange
 from tests.journeys.service import Service
 from ussd_server.blueprints.reference import operations
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from flask import Response, abort, g, jsonify, request
+from flask import Response, abort, g, request
 from marshmallow import Schema, ValidationError, fields, validate
 from peewee import IntegrityError
 
-from benchmarks.peers import common
-from benchmarks.peers.flask_peer.app import app, by_key, refusal
-from benchmarks.peers.flask_peer.models import (
+from benchmarks.peer.app import app, by_key, refusal, success, written
+from benchmarks.peer.models import (
     Account,
     Event,
     Fee,
@@ -23,7 +22,7 @@ from benchmarks.peers.flask_peer.models import (
 
 
 class PaymentBody(Schema):
-    """A wish to pay somebody."""
+    """The body of a request for a payment."""
 
     type = fields.String(required=True, validate=validate.OneOf(["disbursement"]))
     phone_number = fields.String(required=True, validate=validate.Regexp(r"\+256[0-9]{9}\Z"))
@@ -57,10 +56,10 @@ class PaymentRecord(Schema):
     session_id = fields.Constant(None)
     description = fields.String()
     metadata = fields.Dict()
-    created_at = fields.Function(lambda row: common.written(row.created_at))
-    updated_at = fields.Function(lambda row: common.written(row.updated_at))
+    created_at = fields.Function(lambda row: written(row.created_at))
+    updated_at = fields.Function(lambda row: written(row.updated_at))
     completed_at = fields.Constant(None)
-    next_check_at = fields.Function(lambda row: common.written(row.due_at))
+    next_check_at = fields.Function(lambda row: written(row.due_at))
 
 
 _body, _record = PaymentBody(), PaymentRecord()
@@ -69,19 +68,19 @@ _body, _record = PaymentBody(), PaymentRecord()
 @app.post("/api/transactions")
 @by_key
 def create_transaction() -> Response:
-    """Record a disbursement, reserve its amount, and tell its story."""
+    """Record a disbursement and reserve its amount."""
     try:
-        wish = _body.load(request.get_json())
+        body = _body.load(request.get_json())
     except ValidationError as error:
         name = next(iter(error.messages_dict))
         abort(refusal(400, "INVALID_REQUEST", f"{name}: {error.messages_dict[name][0]}"))
     digest = hashlib.sha256(request.get_data()).hexdigest()
-    known = _find(wish["reference"])
+    known = _find(body["reference"])
     if known is None:
         try:
-            known = _record_payment(wish, digest)
+            known = _record_payment(body, digest)
         except IntegrityError:
-            known = _find(wish["reference"])
+            known = _find(body["reference"])
         else:
             return _answer(known, 201, "Transaction accepted")
     if known.request_digest != digest:
@@ -93,23 +92,23 @@ def _find(reference: str) -> Transaction | None:
     return Transaction.get_or_none(Transaction.client == g.client, Transaction.reference == reference)
 
 
-def _record_payment(wish: dict[str, Any], digest: str) -> Transaction:
-    amount_cents = int(wish["amount"] * 100)
-    fee = Fee.get_or_none(Fee.client == g.client, Fee.type == wish["type"])
+def _record_payment(body: dict[str, Any], digest: str) -> Transaction:
+    amount_cents = int(body["amount"] * 100)
+    fee = Fee.get_or_none(Fee.client == g.client, Fee.type == body["type"])
     fee_cents = 0 if fee is None else fee.fixed_cents
     with database.atomic():
-        company, _ = Account.get_or_create(client=g.client, name=f"provider:{wish['provider']}")
+        provider, _ = Account.get_or_create(client=g.client, name=f"provider:{body['provider']}")
         account = Account.select().where(Account.client == g.client, Account.name == "main").for_update().get()
         if account.balance_cents - account.reserved_cents < amount_cents + fee_cents:
             abort(refusal(400, "INSUFFICIENT_BALANCE", "Insufficient balance to complete the transaction"))
         row = Transaction.create(
-            client=g.client, type=wish["type"], status="created", phone_number=wish["phone_number"],
-            amount_cents=amount_cents, fee_cents=fee_cents, account="main", provider=wish["provider"],
-            reference=wish["reference"], request_digest=digest, description=wish.get("description"),
-            metadata=wish.get("metadata"),
+            client=g.client, type=body["type"], status="created", phone_number=body["phone_number"],
+            amount_cents=amount_cents, fee_cents=fee_cents, account="main", provider=body["provider"],
+            reference=body["reference"], request_digest=digest, description=body.get("description"),
+            metadata=body.get("metadata"),
         )  # fmt: skip
         Transfer.create(
-            transaction=row, kind="hold", debit_account=account, credit_account=company, amount_cents=amount_cents
+            transaction=row, kind="hold", debit_account=account, credit_account=provider, amount_cents=amount_cents
         )
         Account.update(reserved_cents=Account.reserved_cents + amount_cents).where(Account.id == account.id).execute()
         TransactionEvent.create(transaction=row, sequence=1, status=row.status, source="submit")
@@ -118,7 +117,7 @@ def _record_payment(wish: dict[str, Any], digest: str) -> Transaction:
 
 
 def _answer(row: Transaction, status: int, message: str) -> Response:
-    response = jsonify(common.success(_record.dump(row), message))
+    response = success(_record.dump(row), message)
     response.status_code = status
     response.headers["Location"] = f"/api/transactions/{row.id}"
     return response

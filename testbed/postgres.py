@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: the pipeline's, the system's, or the one inside a wheel."""
+"""A real PostgreSQL: the pipeline's, the system's, or the one inside a wheel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SYSTEM_VERSIONS = Path("/usr/lib/postgresql")
 
 
 class PostgresServer:
-    """A PostgreSQL process of the tests' own, on loopback.
+    """A PostgreSQL process of one's own, on loopback.
 
     Unless `is_durable`, it may lose everything in a crash of the machine, which makes it faster. `replica_of` makes
     it a streaming replica of another one.

@@ -8,7 +8,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from documents.player import Player
+from tests.documents.player import Player
 from ussd_server.rpc.keyring import Keyring
 from ussd_server.rpc.status import Code
 from ussd_server.rpc.tokens import Tokens

@@ -14,16 +14,16 @@ from ussd_server.settings import read_settings
 
 
 @contextmanager
-def opened_house(folder: Path, settings: Mapping[str, str]) -> Iterator[Services]:
-    """Every service, made from these settings, with the tables made; the environment is left as it was."""
+def opened_services(folder: Path, settings: Mapping[str, str]) -> Iterator[Services]:
+    """Open every service with these settings and make the tables; the environment is left as it was."""
     before = dict(os.environ)
     os.environ.update({**settings, "USSD_DATA_DIR": str(folder)})
-    house = build_services(read_settings())
+    services = build_services(read_settings())
     try:
         migrate()
-        yield house
+        yield services
     finally:
-        house.limiter.close()
+        services.limiter.close()
         close_connections()
         os.environ.clear()
         os.environ.update(before)

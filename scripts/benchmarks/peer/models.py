@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from datetime import UTC, datetime
 from typing import Any
@@ -21,9 +22,7 @@ from peewee import (
 from playhouse.pool import PooledPostgresqlDatabase
 from playhouse.postgres_ext import BinaryJSONField, DateTimeTZField
 
-from benchmarks.peers.common import DATABASE_URL
-
-_server = urlsplit(DATABASE_URL)
+_server = urlsplit(os.environ["PEER_DATABASE_URL"])
 database = PooledPostgresqlDatabase(
     _server.path.strip("/"), host=_server.hostname, port=_server.port, user=_server.username,
     max_connections=32, stale_timeout=300,
@@ -31,7 +30,7 @@ database = PooledPostgresqlDatabase(
 
 
 def now() -> datetime:
-    """This moment."""
+    """Return the present time in UTC."""
     return datetime.now(UTC)
 
 
@@ -53,34 +52,16 @@ class Client(Table):
 
 
 class ApiKey(Table):
-    """A key; its secret is digested for the door and sealed for its owner."""
+    """An API key; of its secret only the digest is kept."""
 
     client = ForeignKeyField(Client, backref="keys")
     apikey = CharField(unique=True)
     secret_digest = BlobField()
-    secret_sealed = BlobField()
     scopes = TextField(null=True)
     is_active = BooleanField(default=True)
     updated_at = DateTimeTZField(default=now)
     expires_at = DateTimeTZField(null=True)
     last_used_at = DateTimeTZField(null=True)
-
-
-class Login(Table):
-    """Somebody who signed in."""
-
-    client = ForeignKeyField(Client)
-    expires_at = DateTimeTZField()
-    ended_at = DateTimeTZField(null=True)
-
-
-class AuditEvent(Table):
-    """Who did what."""
-
-    client = ForeignKeyField(Client)
-    login = ForeignKeyField(Login)
-    action = CharField()
-    address = CharField()
 
 
 class Account(Table):
@@ -140,7 +121,7 @@ class Transfer(Table):
 
 
 class TransactionEvent(Table):
-    """A step of a payment's story."""
+    """A status that a payment had."""
 
     transaction = ForeignKeyField(Transaction)
     sequence = IntegerField()
@@ -152,7 +133,7 @@ class TransactionEvent(Table):
 
 
 class Event(Table):
-    """News for a client's webhooks."""
+    """An event for a client's webhooks."""
 
     client = ForeignKeyField(Client)
     type = CharField()
@@ -162,7 +143,7 @@ class Event(Table):
 
 
 class Channel(Table):
-    """A phone company's way in."""
+    """A gateway's connection."""
 
     client = ForeignKeyField(Client)
     secret_digest = BlobField(unique=True)
@@ -170,7 +151,7 @@ class Channel(Table):
 
 
 class Menu(Table):
-    """What answers a code."""
+    """The menu of a service code."""
 
     client = ForeignKeyField(Client)
     code = CharField(unique=True)
@@ -178,7 +159,7 @@ class Menu(Table):
 
 
 class UssdSession(Table):
-    """A conversation."""
+    """A USSD session."""
 
     client = ForeignKeyField(Client)
     channel = ForeignKeyField(Channel)
@@ -199,7 +180,7 @@ class UssdSession(Table):
 
 
 class UssdStep(Table):
-    """One step of a conversation's transcript."""
+    """One step of a USSD session."""
 
     session = ForeignKeyField(UssdSession)
     turn = IntegerField()

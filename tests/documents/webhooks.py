@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from documents.steady import steady
 from tests.conftest import MovableClock
+from tests.documents.steady import steady
 from tests.journeys.service import environment
 from tests.services.money import wish, work
 from tests.services.receivers import Receiver, subscribe

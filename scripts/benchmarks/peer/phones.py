@@ -1,4 +1,4 @@
-"""Phone conversations: the session and every step are rows, committed before the screen is sent."""
+"""USSD sessions: the session and every step are rows, committed before the screen is sent."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 from flask import Response, abort, g, request
 
-from benchmarks.peers import common
-from benchmarks.peers.flask_peer.app import app, limiter
-from benchmarks.peers.flask_peer.models import (
+from benchmarks.peer.app import app, digest, limiter
+from benchmarks.peer.models import (
     Channel,
     Client,
     Event,
@@ -27,8 +26,8 @@ _BACK = "0"
 
 @app.post("/ussd/africastalking/<secret>")
 def take_step(secret: str) -> Response:
-    """One step; 404 for a path that is nobody's."""
-    channel = Channel.select(Channel, Client).join(Client).where(Channel.secret_digest == common.digest(secret)).first()
+    """Take one step; 404 for an unknown path."""
+    channel = Channel.select(Channel, Client).join(Client).where(Channel.secret_digest == digest(secret)).first()
     if channel is None or not channel.is_active or not channel.client.is_active:
         abort(404)
     g.identity = channel.id

@@ -1,0 +1,102 @@
+"""The application: a pooled connection for each request, authentication, and limits."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any
+
+from flask import Flask, Response, abort, g, jsonify, request
+from flask_limiter import Limiter
+
+from benchmarks.peer.models import ApiKey, Client, database, now
+
+_PEPPER = b"the pepper of an application that is only measured"
+_TOO_MANY = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
+
+app = Flask("peer")
+limiter = Limiter(
+    lambda: str(g.identity),
+    app=app,
+    storage_uri=os.environ["PEER_REDIS_URL"].replace("unix:", "redis+unix:"),
+    headers_enabled=True,
+)
+
+
+@app.before_request
+def connect() -> None:
+    """Take a connection from the pool."""
+    database.connect()
+
+
+@app.teardown_request
+def give_back(_: BaseException | None) -> None:
+    """Give the connection back."""
+    if not database.is_closed():
+        database.close()
+
+
+@app.errorhandler(429)
+def refuse_too_many(_: Exception) -> Response:
+    """Refuse a call above the limits."""
+    return refusal(429, "RATE_LIMIT_EXCEEDED", _TOO_MANY)
+
+
+def refusal(status: int, error: str, message: str) -> Response:
+    """Return a refusal as the API document shows it."""
+    response = jsonify({"success": False, "error": error, "message": message, "timestamp": written(now())})
+    response.status_code = status
+    return response
+
+
+def success(data: Any, message: str) -> Response:
+    """Return a successful reply as the API document shows it."""
+    return jsonify({"success": True, "data": data, "message": message})
+
+
+def written(moment: datetime | None) -> str | None:
+    """Return a time as the API shows it."""
+    return moment and moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def digest(secret: str) -> bytes:
+    """Return what is kept of a secret."""
+    return hmac.digest(_PEPPER, secret.encode(), hashlib.sha256)
+
+
+def by_key(view: Any) -> Any:
+    """Let a view be called with an API key and its secret, as often as the limits allow."""
+    limited = limiter.limit("100 per minute; 1000 per hour")(view)
+
+    @wraps(limited)
+    def checked(**variables: str) -> Any:
+        key = (
+            ApiKey.select(ApiKey, Client)
+            .join(Client)
+            .where(ApiKey.apikey == request.headers.get("x-api-key", ""))
+            .first()
+        )
+        shown = digest(request.headers.get("x-api-secret", ""))
+        if key is None or not hmac.compare_digest(shown, bytes(key.secret_digest)):
+            abort(refusal(401, "INVALID_CREDENTIALS", "Invalid API key or secret"))
+        expired = key.expires_at is not None and key.expires_at <= now()
+        if not key.is_active or not key.client.is_active or expired:
+            abort(refusal(403, "API_KEY_DISABLED", "The API key is disabled or expired"))
+        ApiKey.update(last_used_at=now()).where(ApiKey.id == key.id).execute()
+        g.client, g.identity = key.client, key.id
+        return limited(**variables)
+
+    return checked
+
+
+@app.get("/bench/door")
+@by_key
+def authenticated() -> Response:
+    """Return a constant."""
+    return success({}, "Done")
+
+
+from benchmarks.peer import payments, phones  # noqa: E402,F401 - they add their views to the app

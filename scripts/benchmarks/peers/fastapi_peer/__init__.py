@@ -1,1 +1,0 @@
-"""FastAPI with SQLAlchemy on asyncpg and a limiter on Redis."""

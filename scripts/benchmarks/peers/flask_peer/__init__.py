@@ -1,1 +1,0 @@
-"""Flask with Flask-Limiter, Peewee, marshmallow and Flask's own JSON."""

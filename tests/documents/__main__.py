@@ -1,0 +1,65 @@
+"""Writes docs/API.md and the examples of docs/WEBHOOKS.md from what the service really answers and sends."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import jinja2
+
+from tests.documents.player import Player
+from tests.documents.steady import steady
+from tests.documents.story import play
+from tests.documents.webhooks import write_examples
+from tests.journeys.service import Service
+from tests.stand_ins import airtel_settings
+from ussd_server.blueprints.reference import operations, records, title_of
+from ussd_server.messages.webhooks import EVENT_TYPES
+from ussd_server.rpc.status import Code
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+# Nothing that a caller does can bring this one about, and a document should not pretend it was seen.
+_NEVER_PLAYED = {Code.INTERNAL_ERROR}
+
+
+def unplayed(player: Player) -> list[str]:
+    """What the story forgot: operations without an answer, codes without a refusal."""
+    names = [operation.name for operation in operations(player.document) if operation.name not in player.played]
+    codes = [code.error for code in Code if code not in _NEVER_PLAYED and code.error not in player.refused]
+    return names + codes
+
+
+def write_reference(player: Player) -> None:
+    """Fill the template with the reference and with what was answered."""
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False,
+    )  # fmt: skip
+    templates.filters["title_of"] = title_of
+    page = templates.get_template("API.md.jinja").render(
+        operations=operations(player.document), records=records(player.document), played=player.played,
+        refused=player.refused, management=player.management, codes=list(Code), event_types=EVENT_TYPES,
+    )  # fmt: skip
+    (REPOSITORY / "docs/API.md").write_text(steady(re.sub(r"\n{3,}", "\n\n", page)), encoding="utf-8")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        # A money company that is switched on, for the callbacks; the story asks nothing of it.
+        company = airtel_settings("http://127.0.0.1:1")
+        service = Service(Path(folder) / "data", USSD_ALLOW_PRIVATE_ADDRESSES="1", USSD_LOG_LEVEL="ERROR", **company)
+        try:
+            player = Player(service)
+            play(player)
+        finally:
+            service.stop()
+    if forgotten := unplayed(player):
+        sys.exit("Nothing was played for: " + ", ".join(forgotten))
+    write_reference(player)
+    write_examples(REPOSITORY / "docs/WEBHOOKS.md")
+
+
+if __name__ == "__main__":
+    main()

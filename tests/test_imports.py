@@ -1,0 +1,29 @@
+"""What stands beside the product keeps apart: scripts and tests share `testbed` and import nothing of each other."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+def imported(folder: str) -> Iterator[tuple[str, str]]:
+    """Give every file of a folder with the first part of each name that it imports."""
+    for path in (_CHECKOUT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            yield from ((str(path), name.partition(".")[0]) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("folder", "forbidden"),
+    [("scripts", {"tests"}), ("tests", {"scripts", "benchmarks"}), ("testbed", {"tests", "scripts", "benchmarks"})],
+)
+def test_scripts_and_tests_do_not_import_each_other(folder: str, forbidden: set[str]) -> None:
+    assert [found for found in imported(folder) if found[1] in forbidden] == []
