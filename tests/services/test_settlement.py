@@ -10,9 +10,10 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.books import check_everything
-from tests.services.money import a_client, balances, deposit, wish
+from tests.services.money import a_client, balances, deposit, operator, wish
 from ussd_server.house import Services
 from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment
+from ussd_server.messages.review import EndReview
 from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionStatus, TransactionView
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
@@ -512,7 +513,8 @@ def test_the_look_after_a_failure_waits_for_a_company_that_was_switched_off(desk
     desk.work()
     with_company = desk.settlement
     desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
-    desk.work(700)
+    desk.clock.advance(600)
+    desk.work()
     assert desk.row.status == "failed"
     desk.settlement = with_company
     desk.work(3700)
@@ -529,7 +531,8 @@ def test_a_company_that_is_switched_off_midway_ends_only_what_was_never_sent(
     desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
     desk.work(100)
     assert desk.row.status == ("pending" if was_sent else "failed")
-    desk.work(3 * 3600)
+    desk.clock.advance(2 * 3600)
+    desk.work()
     assert desk.row.review_reason == (REVIEW_SILENT if was_sent else None)
     if was_sent:
         company.told = [SUCCESS]
@@ -579,8 +582,114 @@ def test_a_callback_brings_the_next_enquiry_forward_and_is_named_as_its_source(d
 def test_a_callback_before_anything_was_asked_changes_nothing(desk: Desk, company: Company) -> None:
     desk.order()
     assert not desk.settlement.bring_forward(desk.row.provider_reference)
-    desk.work()
+    (claimed,) = desk.settlement.claim(1)
+    assert not desk.settlement.bring_forward(desk.row.provider_reference)
+    assert desk.another_worker().claim(1) == []
+    desk.settlement.advance(claimed)
     assert len(company.asks) == 1
+
+
+def test_only_the_enquiry_that_a_callback_brought_forward_names_it_as_its_source(desk: Desk, company: Company) -> None:
+    company.told = [PENDING, SUCCESS]
+    desk.order()
+    desk.work()
+    assert desk.settlement.bring_forward(desk.row.provider_reference)
+    desk.work(60)
+    assert (desk.statuses[-1], desk.view.events[-1].source) == ("succeeded", "poll")
+
+
+def test_a_payment_that_its_provider_calls_about_was_sent_whatever_the_request_seemed_to_show(
+    desk: Desk, company: Company
+) -> None:
+    company.asked, company.told = [NOT_SENT], [UNKNOWN]
+    desk.order()
+    desk.work(58)
+    company.while_asked = lambda: desk.settlement.bring_forward(desk.row.provider_reference)
+    desk.work(20)
+    assert desk.row.status == "ambiguous"
+
+
+def test_a_worker_out_of_pace_leaves_the_lease_of_another(desk: Desk, company: Company) -> None:
+    desk.order()
+
+    def overtake(_: str) -> bool:
+        desk.clock.advance(61)
+        assert desk.settlement.claim(1) == [claimed]
+        return False
+
+    slow = desk.another_worker(overtake)
+    (claimed,) = slow.claim(1)
+    slow.advance(claimed)
+    assert desk.another_worker().claim(1) == []
+
+
+def test_a_lost_payment_is_not_sent_again_while_another_worker_enquires(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [UNKNOWN], [NOT_FOUND, PENDING]
+    desk.order()
+    (claimed,) = desk.settlement.claim(1)
+    desk.settlement.advance(claimed)
+    desk.clock.advance(70)
+
+    def overtake(point: str) -> None:
+        if point == "enquiry.answered":
+            assert desk.settlement.bring_forward(desk.row.provider_reference)
+            assert desk.settlement.claim(1) == [claimed]
+
+    slow = desk.another_worker(at_kill_point=overtake)
+    assert slow.claim(1) == [claimed]
+    slow.advance(claimed)
+    desk.settlement.advance(claimed)
+    desk.work(100)
+    assert (desk.row.status, len(company.asks)) == ("pending", 1)
+
+
+@pytest.mark.parametrize("has_operator_settled", [False, True])
+def test_nothing_is_sent_once_a_person_decides(desk: Desk, company: Company, has_operator_settled: bool) -> None:
+    company.asked, company.told = [UNKNOWN], [NOT_FOUND]
+    desk.order("disbursement")
+    desk.work()
+    desk.clock.advance(61)
+    (claimed,) = desk.settlement.claim(1)
+    desk.settlement.advance(claimed)
+    assert desk.row.asked_at is None, "it is about to be sent again"
+    with_company = desk.settlement
+    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    desk.clock.advance(2 * 3600)
+    desk.work()
+    assert desk.row.review_reason == REVIEW_SILENT
+    if has_operator_settled:
+        desk.house.review.end(EndReview(desk.id, "no trace of it", "Ann", "Ben", has_succeeded=False), operator())
+    desk.settlement = with_company
+    desk.work(3 * 3600)
+    assert len(company.asks) == 1
+    assert desk.row.status == ("failed" if has_operator_settled else "ambiguous")
+
+
+def test_what_could_never_be_sent_fails_when_its_company_is_switched_off(desk: Desk, company: Company) -> None:
+    company.asked = [NOT_SENT]
+    desk.order("disbursement")
+    desk.work()
+    assert desk.row.status == "submitted"
+    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    desk.work(70)
+    assert (desk.row.status, desk.row.failure_code) == ("failed", "PROVIDER_UNAVAILABLE")
+
+
+def test_what_another_worker_has_just_called_off_is_not_sent(desk: Desk, company: Company) -> None:
+    desk.order()
+    company.told = [NOT_FOUND]
+    without_company = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+
+    def call_off(point: str) -> None:
+        if point == "claimed":
+            desk.clock.advance(61)
+            assert without_company.claim(1) == [claimed]
+            without_company.advance(claimed)
+
+    slow = desk.another_worker(at_kill_point=call_off)
+    (claimed,) = slow.claim(1)
+    slow.advance(claimed)
+    assert (company.asks, desk.row.status) == ([], "failed")
 
 
 def test_a_callback_after_a_failure_finds_the_late_success(desk: Desk, company: Company) -> None:
@@ -591,6 +700,7 @@ def test_a_callback_after_a_failure_finds_the_late_success(desk: Desk, company: 
     desk.work()
     row = desk.row
     assert (row.status, row.late, row.review_reason) == ("succeeded", True, REVIEW_LATE)
+    assert row.provider_transaction_id == "R-1"
     assert balances(desk.call.client_id)["main"] == (0, 0)
 
 

@@ -198,12 +198,12 @@ class Settlement:
     def _about_to_ask(self, row: Transaction) -> Payment | None:
         """Commit that a request is about to leave, so that whatever happens next is known to be possible.
 
-        None when one may have left already: then only an enquiry can say more.
+        None when one may have left already, and while a person decides: then only an enquiry can say more.
         """
         with unit_of_work():
             now = self._clock.now()
             row = lock_row(Transaction, row.id)
-            if row.asked_at is not None or row.status not in UNFINISHED:
+            if row.asked_at is not None or row.status not in UNFINISHED or row.review_opened_at is not None:
                 return None
             row.asked_at = row.updated_at = now
             row.ask_attempts += 1
@@ -220,10 +220,14 @@ class Settlement:
             now = self._clock.now()
             row.leased_until = row.lease_token = None
             waited = now - row.created_at
+            was_never_sent = row.asked_at is None and row.status in (
+                TransactionStatus.CREATED,
+                TransactionStatus.SUBMITTED,
+            )
             if row.status not in UNFINISHED:
                 waits = now - row.completed_at < timedelta(seconds=_NO_COMPANY_FOR_SECONDS)
                 row.due_at = now + timedelta(seconds=SLOWLY_SECONDS) if waits else None
-            elif row.status == TransactionStatus.CREATED and waited > timedelta(seconds=UNREACHABLE_SECONDS):
+            elif was_never_sent and waited > timedelta(seconds=UNREACHABLE_SECONDS):
                 fail(row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now)
             else:
                 row.due_at = now + timedelta(seconds=WAITS_FOR_A_COMPANY_SECONDS)
