@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 import hypothesis
 import pytest
@@ -55,9 +56,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 class MovableClock(Clock):
     """A clock that tests set forward."""
 
+    last_made: ClassVar[MovableClock | None] = None
+    """The clock of the present test, where it has one."""
+
     def __init__(self) -> None:
         super().__init__()
         self.anchor(datetime.now(UTC))
+        MovableClock.last_made = self
 
     def advance(self, seconds: float) -> None:
         """Let `seconds` pass."""

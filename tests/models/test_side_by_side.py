@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
 import psycopg
 import pytest
 from playhouse.migrations import Runner
@@ -143,8 +144,15 @@ def tell(transaction: dict[str, Any], status: str, sequence: int) -> str:
         status=status, source="submit", created_at=NOW,
     )  # fmt: skip
     event_id = fresh_id()
+    names = ("reference", "type", "phone_number", "currency", "account", "provider", "provider_reference", "late")
+    unset = ("to_phone_number", "session_id", "description", "metadata", "failure", "provider_transaction_id")
+    payload = {name: transaction.get(name) for name in names} | dict.fromkeys(unset) | {
+        "transaction_id": transaction["id"], "status": status, "amount": 7, "fee": 0, "created_at": NOW,
+        "updated_at": NOW, "completed_at": NOW if status == "succeeded" else None, "next_check_at": None,
+    }  # fmt: skip
     insert(
-        "events", id=event_id, client_id=transaction["client_id"], type=f"transaction.{status}", payload="{}",
+        "events", id=event_id, client_id=transaction["client_id"], type=f"transaction.{status}",
+        payload=orjson.dumps(payload).decode(),
         object_id=transaction["id"], sequence=sequence, created_at=NOW,
     )  # fmt: skip
     return event_id

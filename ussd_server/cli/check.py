@@ -1,4 +1,4 @@
-"""`check`: whether everything that must be true of money and stories is true."""
+"""`check`: whether everything that must be true of money, status histories, events and the schema is true."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _MOST_IN_JSON = 1000
 )
 @with_json
 def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> None:
-    """Prove the books: balances, holds, states, stories and events. It may run while the service does.
+    """Prove the books and the schema: balances, holds, statuses, their histories, events and names.
 
-    Prints a line for every violation, and then the exit code is 1. An interrupted check prints the mark from which the
-    next one may go on.
+    It may run while the service does. Prints a sentence for every violation; then the exit code is 1. An interrupted
+    check prints the mark from which the next one may go on.
     """
     rows: Counter[str] = Counter()
     found: list[Violation] = []
     number = 0
     try:
-        with open_house():
-            for checked in check_ranges(mark, batch):
+        with open_house() as services:
+            for checked in check_ranges(mark, batch, services.clock.now()):
                 rows[checked.part] += checked.rows
                 found += checked.violations[: _MOST_IN_JSON - len(found)]
                 number += len(checked.violations)
                 if not as_json:
                     for violation in checked.violations:
-                        click.echo(f"{violation.part} {violation.id}: {violation.rule}")
+                        click.echo(str(violation))
                 mark = checked.mark
                 ranges = ranges and ranges - 1
                 if ranges == 0:
@@ -55,6 +55,6 @@ def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> No
 
 
 def _summary(rows: Counter[str], number: int, mark: str | None) -> str:
-    seen = ", ".join(f"{count} {part}" for part, count in rows.items())
-    verdict = f"{number} violations" if number else "everything is as it must be"
+    seen = ", ".join("the schema" if part == "schema" else f"{count} {part}" for part, count in rows.items())
+    verdict = f"{number} violation{'s' * (number != 1)}" if number else "everything is as it must be"
     return f"Checked {seen}: {verdict}." + (f"\nGo on with --from {mark}" if mark else "")

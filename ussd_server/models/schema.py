@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 from peewee import OperationalError
-from playhouse.migrations import Runner
+from playhouse.migrations import Migration, Runner
 
 from ussd_server.models.base import database, is_postgres, release_connection, unhurried
 from ussd_server.models.connections import UnsupportedDatabaseError
@@ -84,9 +84,18 @@ def _apply() -> list[str]:
     return missing
 
 
+def migrations() -> list[Migration]:
+    """The migrations in their order: those of this code, applied or not, and those only the database knows.
+
+    `applied` is None for one that the database does not have, `path` is None for one that this code does not have.
+    """
+    found: list[Migration] = Runner(database, str(_DIRECTORY)).status()
+    return found
+
+
 def missing_migrations() -> list[str]:
     """The names of migrations that this code needs and the database does not have yet."""
-    return [step.name for step in Runner(database, str(_DIRECTORY)).status() if step.applied is None]
+    return [step.name for step in migrations() if step.applied is None]
 
 
 def execute_all(db: Any, statements: str) -> None:

@@ -1,131 +1,44 @@
-"""The invariant check: what must be true of money and stories, looked for in ranges while the service runs."""
+"""The invariant check: what must be true of money, status histories, events and the schema, checked in ranges."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
 
-from ussd_server.models.base import database, is_id, is_postgres, unhurried
+from ussd_server.models.base import database, database_now, is_id, is_postgres, iso_milliseconds, unhurried
+from ussd_server.models.schema_differences import schema_differences
+from ussd_server.services.check_history import history_faults
+from ussd_server.services.check_money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
 
-_BOUND = re.compile(r":(\w+)")
+_BOUND = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _FIRST = "00000000-0000-0000-0000-000000000000"
 _LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+# Well beyond every lease and every pause between two attempts that the service itself sets.
+_LONGEST_LEASE = timedelta(minutes=10)
+_LONGEST_PAUSE = timedelta(days=2)
+# So many transactions are compared with their histories and events at a time: these are in memory together.
+_COMPARED_TOGETHER = 500
 
-# Each query gives the ids, within (:low, :high], of what breaks its rule. `:low_text` and `:high_text` are the same
-# bounds for columns that keep ids as text.
-_CLIENT_RULES = {
-    "its accounts do not add up to zero": """
-        SELECT client_id FROM ledger_accounts WHERE client_id > :low AND client_id <= :high
-        GROUP BY client_id HAVING sum(balance_cents) <> 0""",
-}
-_ACCOUNT_RULES = {
-    "its balance or reservation differs from its transfers": """
-        WITH legs AS (
-            SELECT debit_account_id AS account_id,
-                sum(CASE WHEN kind IN ('move', 'post') THEN -amount_cents ELSE 0 END) AS moved,
-                sum(CASE kind WHEN 'hold' THEN amount_cents WHEN 'move' THEN 0 ELSE -amount_cents END) AS held
-            FROM ledger_transfers
-            WHERE debit_account_id > :low AND debit_account_id <= :high GROUP BY debit_account_id
-            UNION ALL
-            SELECT credit_account_id, sum(CASE WHEN kind IN ('move', 'post') THEN amount_cents ELSE 0 END), 0
-            FROM ledger_transfers
-            WHERE credit_account_id > :low AND credit_account_id <= :high GROUP BY credit_account_id
-        ), history AS (SELECT account_id, sum(moved) AS balance, sum(held) AS reserved FROM legs GROUP BY account_id)
-        SELECT id FROM ledger_accounts LEFT JOIN history ON account_id = id WHERE id > :low AND id <= :high
-            AND (balance_cents <> coalesce(balance, 0) OR reserved_cents <> coalesce(reserved, 0))""",
-    "it has less than nothing": """
-        SELECT id FROM ledger_accounts WHERE id > :low AND id <= :high AND (reserved_cents < 0
-            OR (balance_cents < reserved_cents AND kind NOT IN ('provider', 'deposits', 'shortfall')))""",
-}
-_TRANSACTION_RULES = {
-    "a hold of it was ended twice": """
-        SELECT transaction_id FROM ledger_transfers
-        WHERE transaction_id > :low AND transaction_id <= :high AND hold_id IS NOT NULL
-        GROUP BY transaction_id, hold_id HAVING count(*) > 1""",
-    "it moved the same money twice": """
-        SELECT transaction_id FROM ledger_transfers
-        WHERE transaction_id > :low AND transaction_id <= :high AND kind IN ('move', 'post')
-        GROUP BY transaction_id, purpose HAVING count(*) > 1""",
-    "a hold of it was ended by something else than it reserved": """
-        SELECT ended.transaction_id FROM ledger_transfers AS ended LEFT JOIN ledger_transfers AS held
-            ON held.id = ended.hold_id AND held.kind = 'hold' AND held.transaction_id = ended.transaction_id
-            AND held.purpose = ended.purpose AND held.amount_cents = ended.amount_cents
-            AND held.debit_account_id = ended.debit_account_id AND held.credit_account_id = ended.credit_account_id
-        WHERE ended.transaction_id > :low AND ended.transaction_id <= :high
-            AND ended.kind IN ('post', 'void') AND held.id IS NULL""",
-    "it moved money of another client": """
-        SELECT transaction_id FROM ledger_transfers AS moved
-            LEFT JOIN transactions ON transactions.id = transaction_id AND transactions.client_id = moved.client_id
-            LEFT JOIN ledger_accounts AS debited
-                ON debited.id = debit_account_id AND debited.client_id = moved.client_id
-            LEFT JOIN ledger_accounts AS credited
-                ON credited.id = credit_account_id AND credited.client_id = moved.client_id
-        WHERE transaction_id > :low AND transaction_id <= :high
-            AND (transactions.id IS NULL OR debited.id IS NULL OR credited.id IS NULL)""",
-    "it moved money between other accounts than it names": """
-        SELECT transaction_id FROM ledger_transfers AS moved
-            JOIN transactions AS promise ON promise.id = transaction_id
-            JOIN ledger_accounts AS debited ON debited.id = debit_account_id
-            JOIN ledger_accounts AS credited ON credited.id = credit_account_id
-        WHERE transaction_id > :low AND transaction_id <= :high
-            AND (credited.name <> CASE
-                    WHEN purpose = 'fee' THEN 'fees'
-                    WHEN type IN ('collection', 'deposit') THEN account
-                    WHEN type = 'transfer' THEN to_phone_number
-                    ELSE 'provider:' || provider END
-                OR (debited.name <> CASE
-                        WHEN purpose = 'fee' THEN account
-                        WHEN type = 'collection' THEN 'provider:' || provider
-                        WHEN type = 'deposit' THEN 'deposits'
-                        ELSE account END
-                    AND NOT (debited.name = 'shortfall' AND moved.kind = 'move' AND late
-                        AND type IN ('disbursement', 'refund'))))""",
-    "its state and its transfers contradict each other": """
-        WITH legs AS (
-            SELECT transaction_id, purpose,
-                sum(CASE WHEN kind IN ('move', 'post') THEN amount_cents ELSE 0 END) AS moved,
-                sum(CASE kind WHEN 'hold' THEN amount_cents WHEN 'move' THEN 0 ELSE -amount_cents END) AS held
-            FROM ledger_transfers WHERE transaction_id > :low AND transaction_id <= :high
-            GROUP BY transaction_id, purpose
-        ), promised AS (
-            SELECT id, 'amount' AS purpose, type, status, amount_cents AS cents
-            FROM transactions WHERE id > :low AND id <= :high
-            UNION ALL
-            SELECT id, 'fee', type, status, fee_cents FROM transactions WHERE id > :low AND id <= :high
-        )
-        SELECT id FROM promised LEFT JOIN legs ON transaction_id = id AND legs.purpose = promised.purpose
-        WHERE coalesce(moved, 0) <> CASE WHEN status IN ('succeeded', 'reversed') THEN cents ELSE 0 END
-            OR coalesce(held, 0) <> CASE WHEN type IN ('disbursement', 'refund')
-                AND status NOT IN ('succeeded', 'reversed', 'failed') THEN cents ELSE 0 END""",
-    "it is unfinished, and neither is it due nor does a person look at it": """
-        SELECT id FROM transactions WHERE id > :low AND id <= :high
-            AND status NOT IN ('succeeded', 'reversed', 'failed') AND due_at IS NULL
-            AND (review_opened_at IS NULL OR review_closed_at IS NOT NULL)""",
-    "its story has a gap or does not end where it stands": """
-        WITH stories AS (
-            SELECT transaction_id, count(*) AS steps, max(sequence) AS newest FROM transaction_events
-            WHERE transaction_id > :low AND transaction_id <= :high GROUP BY transaction_id)
-        SELECT id FROM transactions LEFT JOIN stories ON stories.transaction_id = id
-            LEFT JOIN transaction_events AS told ON told.transaction_id = id AND told.sequence = newest
-        WHERE id > :low AND id <= :high
-            AND (newest IS NULL OR steps <> newest OR told.status <> transactions.status)""",
-    "its client was not told of every change": """
-        WITH stories AS (
-            SELECT transaction_id, count(*) AS steps FROM transaction_events
-            WHERE transaction_id > :low AND transaction_id <= :high GROUP BY transaction_id
-        ), told AS (
-            SELECT object_id, count(*) AS steps FROM events
-            WHERE object_id > :low_text AND object_id <= :high_text AND type <> 'transaction.needs_review'
-            GROUP BY object_id)
-        SELECT transaction_id FROM stories LEFT JOIN told ON object_id = CAST(transaction_id AS text)
-        WHERE stories.steps <> coalesce(told.steps, 0)""",
-}
 _EVENT_RULES = {
-    "its events have a gap": """
+    "has a gap in its events": """
         SELECT object_id FROM events WHERE object_id > :low_text AND object_id <= :high_text
-        GROUP BY object_id HAVING count(*) <> max(sequence)""",
+        GROUP BY object_id HAVING count(*) <> max(sequence) OR count(DISTINCT sequence) <> max(sequence)""",
+    "is a session that ended without an event of it, or has such an event and did not end": """
+        WITH ended AS MATERIALIZED (
+            SELECT CAST(id AS text) AS id FROM ussd_sessions WHERE id > :low AND id <= :high AND ended_at IS NOT NULL
+        ), told AS MATERIALIZED (
+            SELECT object_id AS id FROM events
+            WHERE object_id > :low_text AND object_id <= :high_text AND type = 'ussd.session.ended')
+        SELECT id FROM (SELECT id FROM ended EXCEPT SELECT id FROM told) AS untold
+        UNION ALL SELECT id FROM (SELECT id FROM told EXCEPT SELECT id FROM ended) AS unended""",
+}
+_DELIVERY_RULES = {
+    "has a due time far ahead": """
+        SELECT id FROM deliveries WHERE id > :low AND id <= :high AND due_at > :latest_due""",
 }
 
 
@@ -135,28 +48,38 @@ class MarkError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One table to go through in the order of a column, and the rules that what is found there must keep."""
+    """One table to go through in the order of a column, what a row is called, and the rules that rows must keep."""
 
+    noun: str
     table: str
     column: str
     rules: dict[str, str]
 
 
+_SCHEMA = "schema"
 _PARTS = {
-    "clients": _Part("clients", "id", _CLIENT_RULES),
-    "accounts": _Part("ledger_accounts", "id", _ACCOUNT_RULES),
-    "transactions": _Part("transactions", "id", _TRANSACTION_RULES),
-    "events": _Part("events", "object_id", _EVENT_RULES),
+    "clients": _Part("Client", "clients", "id", CLIENT_RULES),
+    "accounts": _Part("Account", "ledger_accounts", "id", ACCOUNT_RULES),
+    "transactions": _Part("Transaction", "transactions", "id", TRANSACTION_RULES),
+    "events": _Part("Object", "events", "object_id", _EVENT_RULES),
+    "deliveries": _Part("Delivery", "deliveries", "id", _DELIVERY_RULES),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that must never be: where, of which id, and what is wrong with it."""
+    """Something that must never be: in which part, of which id, and what is wrong, to be read behind the id.
+
+    In the part `schema` the id is the name of a table, or `database` for what belongs to none.
+    """
 
     part: str
     id: str
     rule: str
+
+    def __str__(self) -> str:
+        noun = "The schema of" if self.part == _SCHEMA else _PARTS[self.part].noun
+        return f"{noun} {self.id} {self.rule}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +92,26 @@ class CheckedRange:
     mark: str | None
 
 
-def check_ranges(mark: str | None = None, batch: int = 10_000) -> Iterator[CheckedRange]:
+def check_ranges(mark: str | None = None, batch: int = 10_000, now: datetime | None = None) -> Iterator[CheckedRange]:
     """Check everything after `mark` (from the beginning where it is None), `batch` rows of a table at a time.
 
-    Each range is one moment of the whole database, which no writer has to wait for; memory does not grow with the
-    tables. MarkError for a mark that was never given.
+    The schema comes first, as one range. Each further range is one moment of the whole database, which no writer has to
+    wait for; memory does not grow with the tables. `now` is what leases and due times are measured from, the database's
+    time where it is None. MarkError for a mark that was never given.
     """
+    if mark is None:
+        mark = f"{next(iter(_PARTS))}:{_FIRST}"
+        violations = tuple(_schema_violations())
+        yield CheckedRange(_SCHEMA, 1, violations, mark)
     names = list(_PARTS)
-    name, low = _read_mark(mark) if mark is not None else (names[0], _FIRST)
+    name, low = _read_mark(mark)
+    now = now or database_now()
+    limits = {"latest_lease": now + _LONGEST_LEASE, "latest_due": now + _LONGEST_PAUSE}
+    given = {limit: iso_milliseconds(moment) for limit, moment in limits.items()}
     while True:
         with _snapshot():
             high, rows = _bounds(_PARTS[name], low, batch)
-            violations = tuple(_violations(name, low, high))
+            violations = tuple(_violations(name, low, high, given))
         is_last_range = high == _LAST
         is_last_part = name == names[-1]
         part, low = name, _FIRST if is_last_range else high
@@ -213,25 +144,48 @@ def _snapshot() -> Iterator[None]:
             yield
 
 
-def _bounds(part: _Part, low: str, batch: int) -> tuple[str, int]:
+def _schema_violations() -> Iterator[Violation]:
+    """What the schema lacks, and the names that are taken twice where a table is not what the migrations make."""
+    differences = schema_differences()
+    for table, fault in differences:
+        yield Violation(_SCHEMA, table or "database", fault)
+    parts = {part.table: name for name, part in _PARTS.items()}
+    with _snapshot():
+        for table in {difference.table for difference in differences} & NAME_RULES.keys():
+            yield from _found(parts[table], NAME_RULES[table], {})
+
+
+def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[str, int]:
     """The end of the range that begins after `low` and has `batch` rows, and how many it really has."""
-    following = f"FROM {part.table} WHERE {part.column} > :low"
+    following = f"FROM {part.table} WHERE {part.column} > :low AND {part.column} <= :highest"
     found = _run(
-        f"SELECT {part.column} {following} ORDER BY {part.column} LIMIT 1 OFFSET :skipped", low=low, skipped=batch - 1
-    )
-    high = found[0] if found else _LAST
-    (rows,) = _run(f"SELECT count(*) {following} AND {part.column} <= :high", low=low, high=high)
+        f"SELECT {part.column} {following} ORDER BY {part.column} LIMIT 1 OFFSET :skipped",
+        low=low, highest=highest, skipped=batch - 1,
+    )  # fmt: skip
+    high = str(found[0][0]) if found else highest
+    ((rows,),) = _run(f"SELECT count(*) {following}", low=low, highest=high)
     return high, int(rows)
 
 
-def _violations(name: str, low: str, high: str) -> Iterator[Violation]:
-    for rule, query in _PARTS[name].rules.items():
-        for found in _run(query, low=low, high=high, low_text=low, high_text=high):
+def _violations(name: str, low: str, high: str, given: dict[str, str]) -> Iterator[Violation]:
+    bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
+    yield from _found(name, _PARTS[name].rules, bounds | given)
+    if name == "transactions":
+        while low != high:
+            end, _ = _bounds(_PARTS[name], low, _COMPARED_TOGETHER, high)
+            for transaction_id, rule in history_faults(low, end, _run):
+                yield Violation(name, transaction_id, rule)
+            low = end
+
+
+def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Violation]:
+    for rule, query in rules.items():
+        for found in dict.fromkeys(str(row[0]) for row in _run(query, **given)):
             yield Violation(name, found, rule)
 
 
-def _run(query: str, **bounds: str | int) -> list[str]:
-    """The first column of what a query finds, as text."""
+def _run(query: str, **given: str | int) -> list[tuple[Any, ...]]:
+    """What a query finds; it names what it is given as `:name`."""
     if is_postgres():
         query = _BOUND.sub(r"%(\1)s", query)
-    return [str(row[0]) for row in database.execute_sql(query, bounds)]
+    return list(database.execute_sql(query, given))

@@ -1,0 +1,139 @@
+"""The rules of money: what must be true of accounts, transfers, refunds and names, as queries for what breaks it."""
+
+from __future__ import annotations
+
+# Each query returns the ids, within (:low, :high], of what breaks its rule. `:low_text` and `:high_text` are the same
+# bounds for columns that keep ids as text.
+CLIENT_RULES = {
+    "has accounts that do not add up to zero": """
+        SELECT client_id FROM ledger_accounts WHERE client_id > :low AND client_id <= :high
+        GROUP BY client_id HAVING sum(balance_cents) <> 0""",
+}
+ACCOUNT_RULES = {
+    "has a balance or reservation that differs from its transfers": """
+        WITH legs AS (
+            SELECT debit_account_id AS account_id,
+                sum(CASE WHEN kind IN ('move', 'post') THEN -amount_cents ELSE 0 END) AS moved,
+                sum(CASE kind WHEN 'hold' THEN amount_cents WHEN 'move' THEN 0 ELSE -amount_cents END) AS held
+            FROM ledger_transfers
+            WHERE debit_account_id > :low AND debit_account_id <= :high GROUP BY debit_account_id
+            UNION ALL
+            SELECT credit_account_id, sum(CASE WHEN kind IN ('move', 'post') THEN amount_cents ELSE 0 END), 0
+            FROM ledger_transfers
+            WHERE credit_account_id > :low AND credit_account_id <= :high GROUP BY credit_account_id
+        ), history AS (SELECT account_id, sum(moved) AS balance, sum(held) AS reserved FROM legs GROUP BY account_id)
+        SELECT id FROM ledger_accounts LEFT JOIN history ON account_id = id WHERE id > :low AND id <= :high
+            AND (balance_cents <> coalesce(balance, 0) OR reserved_cents <> coalesce(reserved, 0))""",
+    "has less than nothing": """
+        SELECT id FROM ledger_accounts WHERE id > :low AND id <= :high AND (reserved_cents < 0
+            OR (balance_cents < reserved_cents AND kind NOT IN ('provider', 'deposits', 'shortfall')))""",
+}
+TRANSACTION_RULES = {
+    "has a hold that was ended twice": """
+        SELECT transaction_id FROM ledger_transfers
+        WHERE transaction_id > :low AND transaction_id <= :high AND hold_id IS NOT NULL
+        GROUP BY transaction_id, hold_id HAVING count(*) > 1""",
+    "moved the same money twice": """
+        SELECT transaction_id FROM ledger_transfers
+        WHERE transaction_id > :low AND transaction_id <= :high AND kind IN ('move', 'post')
+        GROUP BY transaction_id, purpose HAVING count(*) > 1""",
+    "has a hold that was ended by something else than it reserved": """
+        SELECT ended.transaction_id FROM ledger_transfers AS ended LEFT JOIN ledger_transfers AS held
+            ON held.id = ended.hold_id AND held.kind = 'hold' AND held.transaction_id = ended.transaction_id
+            AND held.purpose = ended.purpose AND held.amount_cents = ended.amount_cents
+            AND held.debit_account_id = ended.debit_account_id AND held.credit_account_id = ended.credit_account_id
+        WHERE ended.transaction_id > :low AND ended.transaction_id <= :high
+            AND ended.kind IN ('post', 'void') AND held.id IS NULL""",
+    "moved money of another client": """
+        SELECT transaction_id FROM ledger_transfers AS moved
+            LEFT JOIN transactions ON transactions.id = transaction_id AND transactions.client_id = moved.client_id
+            LEFT JOIN ledger_accounts AS debited
+                ON debited.id = debit_account_id AND debited.client_id = moved.client_id
+            LEFT JOIN ledger_accounts AS credited
+                ON credited.id = credit_account_id AND credited.client_id = moved.client_id
+        WHERE transaction_id > :low AND transaction_id <= :high
+            AND (transactions.id IS NULL OR debited.id IS NULL OR credited.id IS NULL)""",
+    "moved money between other accounts than it names": """
+        SELECT transaction_id FROM ledger_transfers AS moved
+            JOIN transactions AS promise ON promise.id = transaction_id
+            JOIN ledger_accounts AS debited ON debited.id = debit_account_id
+            JOIN ledger_accounts AS credited ON credited.id = credit_account_id
+        WHERE transaction_id > :low AND transaction_id <= :high
+            AND (credited.name <> CASE
+                    WHEN purpose = 'fee' THEN 'fees'
+                    WHEN type IN ('collection', 'deposit') THEN account
+                    WHEN type = 'transfer' THEN to_phone_number
+                    ELSE 'provider:' || provider END
+                OR (debited.name <> CASE
+                        WHEN purpose = 'fee' THEN account
+                        WHEN type = 'collection' THEN 'provider:' || provider
+                        WHEN type = 'deposit' THEN 'deposits'
+                        ELSE account END
+                    AND NOT (debited.name = 'shortfall' AND moved.kind = 'move' AND late
+                        AND type IN ('disbursement', 'refund'))))""",
+    "has a status that contradicts its transfers": """
+        WITH legs AS (
+            SELECT transaction_id, purpose,
+                sum(CASE WHEN kind IN ('move', 'post') THEN amount_cents ELSE 0 END) AS moved,
+                sum(CASE kind WHEN 'hold' THEN amount_cents WHEN 'move' THEN 0 ELSE -amount_cents END) AS held
+            FROM ledger_transfers WHERE transaction_id > :low AND transaction_id <= :high
+            GROUP BY transaction_id, purpose
+        ), promised AS (
+            SELECT id, 'amount' AS purpose, type, status, amount_cents AS cents
+            FROM transactions WHERE id > :low AND id <= :high
+            UNION ALL
+            SELECT id, 'fee', type, status, fee_cents FROM transactions WHERE id > :low AND id <= :high
+        )
+        SELECT id FROM promised LEFT JOIN legs ON transaction_id = id AND legs.purpose = promised.purpose
+        WHERE coalesce(moved, 0) <> CASE WHEN status IN ('succeeded', 'reversed') THEN cents ELSE 0 END
+            OR coalesce(held, 0) <> CASE WHEN type IN ('disbursement', 'refund')
+                AND status NOT IN ('succeeded', 'reversed', 'failed') THEN cents ELSE 0 END""",
+    "is a refund of something else than a collection of its client that succeeded": """
+        SELECT refund.id FROM transactions AS refund LEFT JOIN transactions AS original
+            ON original.id = refund.refund_of AND original.client_id = refund.client_id
+                AND original.type = 'collection' AND original.status IN ('succeeded', 'reversed')
+                AND original.phone_number = refund.phone_number
+        WHERE refund.id > :low AND refund.id <= :high AND original.id IS NULL
+            AND (refund.type = 'refund' OR refund.refund_of IS NOT NULL)""",
+    "has refunds that exceed it": """
+        WITH refunds AS (
+            SELECT refund_of, sum(amount_cents) AS cents FROM transactions
+            WHERE refund_of > :low AND refund_of <= :high AND (status <> 'failed' OR due_at IS NOT NULL)
+            GROUP BY refund_of)
+        SELECT id FROM transactions JOIN refunds ON refunds.refund_of = id
+        WHERE id > :low AND id <= :high AND cents > amount_cents""",
+    "is reversed without refunds of all of it, or has them and is not reversed": """
+        WITH refunds AS (
+            SELECT refund_of, sum(amount_cents) AS cents FROM transactions
+            WHERE refund_of > :low AND refund_of <= :high AND status = 'succeeded' GROUP BY refund_of)
+        SELECT id FROM transactions LEFT JOIN refunds ON refunds.refund_of = id
+        WHERE id > :low AND id <= :high AND (status = 'reversed') <> (coalesce(cents, 0) >= amount_cents)""",
+    "has a lease or a due time far ahead": """
+        SELECT id FROM transactions WHERE id > :low AND id <= :high
+            AND (leased_until > :latest_lease OR due_at > :latest_due)""",
+    "is unfinished without a due time or an open review": """
+        SELECT id FROM transactions WHERE id > :low AND id <= :high
+            AND status NOT IN ('succeeded', 'reversed', 'failed') AND due_at IS NULL
+            AND (review_opened_at IS NULL OR review_closed_at IS NOT NULL)""",
+}
+
+# Names that are taken twice, over the whole table: needed only where the index that forbids them is gone.
+_TAKEN_TWICE = """
+    SELECT id FROM (
+        SELECT id, row_number() OVER (PARTITION BY {columns} ORDER BY id) AS place FROM {table} WHERE {condition}
+    ) AS named WHERE place > 1"""
+NAME_RULES = {
+    table: {
+        f"has {what} of another one": _TAKEN_TWICE.format(columns=columns, table=table, condition=condition)
+        for what, columns, condition in names
+    }
+    for table, names in {
+        "ledger_accounts": [("the name", "client_id, name", "true")],
+        "transactions": [
+            ("the reference", "client_id, reference, (type = 'deposit')", "true"),
+            ("the idempotency key", "client_id, idempotency_key", "idempotency_key IS NOT NULL"),
+            ("the confirmation", "session_id, confirmation", "session_id IS NOT NULL AND confirmation IS NOT NULL"),
+            ("the provider reference", "provider_reference", "provider_reference IS NOT NULL"),
+        ],
+    }.items()
+}
