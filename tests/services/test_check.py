@@ -49,6 +49,9 @@ def scene(house: Services, clock: MovableClock) -> Scene:
     work(house, clock, 1)
     names["deposit"] = Transaction.get(Transaction.client_id == call.client_id, Transaction.type == "deposit").id
     names["session"] = _ended_session(house, clock)
+    keyed = house.transactions.create(wish(shillings=1, idempotency_key="mine"), call)
+    names["keyed"] = keyed.transaction.transaction_id
+    house.transactions.create(wish(shillings=1, idempotency_key="mine"), other)
     for account in Account.select().where(Account.client_id == call.client_id):
         names[account.name.partition(":")[0]] = account.id
     names["foreign"] = Account.get(Account.client_id == other.client_id, Account.name == "main").id
@@ -71,7 +74,14 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "_snapshot", nullcontext)
     run = database.execute_sql
     if is_postgres():
-        for table in ("transactions", "transaction_events", "ledger_accounts", "ledger_transfers", "events"):
+        for table in (
+            "transactions",
+            "transaction_events",
+            "ledger_accounts",
+            "ledger_transfers",
+            "events",
+            "idempotency_keys",
+        ):
             run(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
             named = f"SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = '{table}'::regclass"
             for (constraint,) in run(named).fetchall():
@@ -117,6 +127,7 @@ _AHEAD = "has a lease or a due time far ahead"
 _DELIVERED_LATE = "has a due time far ahead"
 _UNENDED = "is a session that ended without an event of it, or has such an event and did not end"
 _SAME_REFERENCE = "has the reference of another one"
+_BOUND_ELSEWHERE = "has an idempotency key that is bound to another one"
 _SAME_KEY = "has the idempotency key of another one"
 _SAME_CONFIRMATION = "has the confirmation of another one"
 _SAME_PROVIDER_REFERENCE = "has the provider reference of another one"
@@ -276,6 +287,8 @@ SABOTAGE = [
      {(_SAME_REFERENCE, "disbursement_04"), (_FORGED, "disbursement_04")}),
     ("UPDATE transactions SET idempotency_key = 'k' WHERE id IN ('{collection_04}', '{disbursement_04}')",
      {(_SAME_KEY, "disbursement_04")}),
+    ("UPDATE idempotency_keys SET transaction_id = '{collection_04}' WHERE client_id = '{client}'",
+     {(_BOUND_ELSEWHERE, "keyed")}),
     ("UPDATE transactions SET session_id = '{session}', confirmation = 'c' "
      "WHERE id IN ('{collection_04}', '{disbursement_04}')",
      {(_SAME_CONFIRMATION, "disbursement_04"), (_FORGED, "collection_04"), (_FORGED, "disbursement_04")}),
@@ -403,7 +416,7 @@ def test_a_stopped_check_goes_on_from_its_mark(scene: Scene) -> None:
         mark = checked.mark
     assert pieces == whole
     assert max(rows for part, rows in whole if part != "events") == 5
-    assert sum(rows for part, rows in whole if part == "transactions") == 15
+    assert sum(rows for part, rows in whole if part == "transactions") == 17
 
 
 @pytest.mark.parametrize("mark", ["", "x", "accounts", "accounts:1", "gifts:00000000-0000-0000-0000-000000000000"])

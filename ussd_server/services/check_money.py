@@ -108,6 +108,10 @@ TRANSACTION_RULES = {
             WHERE refund_of > :low AND refund_of <= :high AND status = 'succeeded' GROUP BY refund_of)
         SELECT id FROM transactions LEFT JOIN refunds ON refunds.refund_of = id
         WHERE id > :low AND id <= :high AND (status = 'reversed') <> (coalesce(cents, 0) >= amount_cents)""",
+    "has an idempotency key that is bound to another one": """
+        SELECT id FROM transactions JOIN idempotency_keys
+            ON idempotency_keys.client_id = transactions.client_id AND key = idempotency_key
+        WHERE id > :low AND id <= :high AND transaction_id <> id""",
     "has a lease or a due time far ahead": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND (leased_until > :latest_lease OR due_at > :latest_due)""",
