@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.balances import BalanceService
-from ussd_server.services.sessions import Patience, Sessions
+from ussd_server.services.sessions import LEASE_SECONDS, Patience, Sessions
 
 
 def test_a_yes_that_was_overtaken_by_going_back_pays_nothing(
@@ -37,6 +37,58 @@ def test_a_yes_that_was_overtaken_by_going_back_pays_nothing(
         assert phone.type("1").screen.startswith("Enter whole shillings")
     assert Transaction.select().count() == 0
     assert [turn["entry"] for turn in UssdSession.get().turns] == ["", "1", "5000", "0", "1"]
+
+
+def test_a_yes_whose_session_ran_out_before_it_was_claimed_pays_nothing(
+    shop: Shop, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = phone_of("hubtel", shop, web)
+    for act in (phone.dial, lambda: phone.type("1"), lambda: phone.type("5000")):
+        act()
+    clock.advance(174)
+    with before_first(monkeypatch, Sessions, "claim", lambda: clock.advance(6)):
+        assert not phone.type("1").ends
+    assert Transaction.select().count() == 0
+
+
+def test_one_who_lost_a_claim_leaves_it_to_the_one_who_took_over(
+    app: Flask, shop: Shop, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = phone_of("hubtel", shop, web)
+    phone.dial()
+    other = replace(phone, web=app.test_client(), entries=["2"])
+    working, waited_for = threading.Event(), threading.Event()
+    get, pause, calls = BalanceService.get, Patience.pause, []
+
+    def take_over() -> Shown:
+        try:
+            return other.again()
+        finally:
+            release_connection()
+
+    def get_slowly(*call: Any) -> Any:
+        calls.append(call)
+        if len(calls) == 1:
+            clock.advance(LEASE_SECONDS + 1)
+            answers.append(pool.submit(take_over))
+            assert working.wait(30)
+        elif len(calls) == 2:
+            working.set()
+            assert waited_for.wait(30)
+        return get(*call)
+
+    def pause_and_tell(patience: Patience) -> bool:
+        waited_for.set()
+        return pause(patience)
+
+    monkeypatch.setattr(BalanceService, "get", get_slowly)
+    monkeypatch.setattr(Patience, "pause", pause_and_tell)
+    answers: list[Future[Shown]] = []
+    with ThreadPoolExecutor(1) as pool:
+        shown = phone.type("2")
+        waited_for.set()
+        assert shown == answers[0].result(30) == Shown("Your balance is UGX 0", ends=True)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("company", ["madapi", "africastalking"])
