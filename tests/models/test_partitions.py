@@ -71,6 +71,11 @@ def test_a_divided_service_goes_on_where_it_was(house: Services, clock: MovableC
         assert len(rows_of(table)) == 2
         assert f"{table}_first" in rows_of(table)
     assert check_everything() == []
+    # A guard that one part alone has lost is a guard that is lost.
+    database.execute_sql("ALTER TABLE events_first DISABLE TRIGGER events_keep")
+    assert [(one.id, one.rule) for one in check_everything()] == [
+        ("events", "has lost or changed the trigger events_keep")
+    ]
 
 
 def test_a_divided_table_is_guarded_as_before_and_cleaned_as_before(
