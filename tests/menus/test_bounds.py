@@ -13,6 +13,7 @@ from ussd_server.menus.bounds import MAX_WORK, WorkBudget
 from ussd_server.menus.check import check
 from ussd_server.menus.document import parse
 from ussd_server.menus.engine import enter, start
+from ussd_server.menus.proof import prove
 from ussd_server.menus.screen import Budget, Footer, word_pages
 from ussd_server.menus.state import State
 from ussd_server.menus.variables import SessionFacts
@@ -87,8 +88,8 @@ def test_a_screen_is_measured_once_whatever_the_number_of_networks(menu: Make) -
     options = [{"label": f"Number {number} of many", "goto": "bye"} for number in range(30)]
     raw = menu({"root": {"type": "menu", "text": "Welcome", "options": options}}, languages=LANGUAGES[:3])
     alone, many = WorkBudget(), WorkBudget()
-    check(raw, work=alone)
-    check({**raw, "limits": networks(8)}, work=many)
+    assert not list(prove(parse(raw), alone))
+    assert not list(prove(parse({**raw, "limits": networks(8)}), many))
     assert 0 < alone.spent == many.spent
 
 
@@ -128,7 +129,7 @@ def test_a_check_stops_when_it_has_taken_too_much_work_and_lets_others_go_on_mea
     work = WorkBudget(pause=lambda: pauses.append(None))
     (finding,) = check(largest(kind), work=work).findings
     assert (finding.rule, finding.severity) == ("bounds", "error")
-    assert "300,000 units of work" in finding.message
+    assert "400,000 units of work" in finding.message
     assert work.spent < 1.1 * MAX_WORK
     assert len(pauses) > 50
 

@@ -13,7 +13,7 @@ MAX_NODES = 500
 MAX_VARIABLES = 100
 MAX_ASSIGNMENTS = 20
 # A unit is about a microsecond: one line measured, or one expression evaluated by a script.
-MAX_WORK = 300_000
+MAX_WORK = 400_000
 PAUSE_EVERY = 2_000
 
 

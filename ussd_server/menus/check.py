@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from ussd_server.menus.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
+from ussd_server.menus.counted import CountedNodes
 from ussd_server.menus.document import Document, read
 from ussd_server.menus.findings import Finding, Report, error
 from ussd_server.menus.paths import find_long_ways, find_loops, find_unguarded_payments, find_unreachable
@@ -44,9 +46,8 @@ def check(
     if excess:
         return Report.of(excess)
     work = work or WorkBudget()
-    document, problems = read(raw)
 
-    def findings() -> Iterator[Finding]:
+    def findings(document: Document) -> Iterator[Finding]:
         yield from (error(problem.rule, problem.message, problem.node) for problem in problems)
         yield from also(document) if also is not None else ()
         yield from find_unknown_targets(document)
@@ -61,8 +62,10 @@ def check(
             yield from _ways(document, session_life_seconds, work)
 
     try:
-        report = Report.of(findings())
-        return Report.of([*report.findings, *run_scripts(document, work)]) if report.passes else report
+        document, problems = read(raw, work)
+        document = replace(document, nodes=CountedNodes(document.nodes, work))
+        report = Report.of(findings(document))
+        return Report.of([*report.findings, *run_scripts(document)]) if report.passes else report
     except WorkExceededError:
         return Report.of([error("bounds", f"the check takes more than {MAX_WORK:,} units of work; {_LESS}")])
 

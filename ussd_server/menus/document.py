@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ussd_server.menus.bounds import WorkBudget
 from ussd_server.menus.expressions import Name
 from ussd_server.menus.fields import Fields, Problem, Reading
 from ussd_server.menus.node_fields import NodeFields
@@ -86,15 +87,18 @@ def parse(raw: Any) -> Document:
     return document
 
 
-def read(raw: Any) -> tuple[Document, tuple[Problem, ...]]:
-    """Read as much of a document as can be read, and give it together with every problem."""
-    reading = Reading((), "en")
+def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Problem, ...]]:
+    """Read as much of a document as can be read, and give it together with every problem.
+
+    `work` counts what is read; `WorkExceededError` when it is too much.
+    """
+    reading = Reading((), "en", work=work)
     fields = Fields(raw, reading)
     languages, default_language = _languages(fields)
-    reading = Reading(languages, default_language, problems=reading.problems)
+    reading = replace(reading, languages=languages, default_language=default_language)
     fields.reading = reading
     variables = {**_balance_variables(fields), **_variables(fields)}
-    reading = Reading(languages, default_language, _widths(variables), reading.problems)
+    reading = replace(reading, widest=_widths(variables))
     fields.reading = reading
     budget, network_budgets = _limits(fields)
     nodes, unread = _nodes(fields, variables)

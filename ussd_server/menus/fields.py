@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ussd_server.menus.bounds import WorkBudget
 from ussd_server.menus.expressions import Expression, ExpressionError, Name, compile_expression, constant
 from ussd_server.menus.findings import shorten
 from ussd_server.menus.nodes import Text
 from ussd_server.menus.templates import Template, compile_template
 
+_UNITS_OF_AN_OBJECT = 20
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}", re.ASCII)
 
 
@@ -26,12 +28,18 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is shared while one document is read: languages, the widths of variables, and the problems so far."""
+    """What is shared while one document is read: languages, widths of variables, problems so far, and the work."""
 
     languages: tuple[str, ...]
     default_language: str
     widest: Mapping[Name, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    work: WorkBudget | None = None
+
+    def spend(self, units: int) -> None:
+        """Count work, where it is counted."""
+        if self.work is not None:
+            self.work.spend(units)
 
 
 class Fields:
@@ -40,6 +48,7 @@ class Fields:
     def __init__(self, raw: Any, reading: Reading, node: str | None = None, place: str = "") -> None:
         self.reading, self.node, self.place = reading, node, place
         self._raw: Mapping[str, Any] = {}
+        reading.spend(_UNITS_OF_AN_OBJECT)
         self._asked: set[str] = set()
         if isinstance(raw, Mapping):
             self._raw = _named(raw)

@@ -40,6 +40,7 @@ MAX_AMOUNT = 999_999_999_999_999
 MAX_TIMEOUT_MS = 2500
 MAX_OPTIONS = 60
 MAX_RULES = 10
+_UNITS_OF_A_PATTERN = 100
 
 
 class NodeFields:
@@ -132,6 +133,7 @@ class NodeFields:
         return rule
 
     def _pattern(self, fields: Fields) -> re.Pattern[str] | None:
+        self.reading.spend(_UNITS_OF_A_PATTERN)
         try:
             return compile_pattern(fields.string("pattern"))
         except PatternError as error:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from ussd_server.menus.bounds import WorkBudget
 from ussd_server.menus.document import Document
 from ussd_server.menus.fields import Fields, Reading
 from ussd_server.menus.findings import Finding, error
-from ussd_server.menus.nodes import Node, Text, parts
 from ussd_server.menus.rehearsal import Rehearsal, World
 from ussd_server.menus.variables import SessionFacts
 
@@ -47,7 +45,7 @@ class Script:
     after: Mapping[str, Any] = field(default_factory=dict)
 
 
-def run_scripts(document: Document, work: WorkBudget) -> list[Finding]:
+def run_scripts(document: Document) -> list[Finding]:
     """Play every script of the document; a script that cannot be read or does not come out as written is an error."""
     findings: list[Finding] = []
     if len(document.scripts) > MAX_SCRIPTS:
@@ -56,7 +54,7 @@ def run_scripts(document: Document, work: WorkBudget) -> list[Finding]:
         script, problems = read_script(document, raw, number)
         findings += problems
         if script is not None:
-            findings += play(document, script, work)
+            findings += play(document, script)
     return findings
 
 
@@ -85,13 +83,8 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
     return Script(name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, wanted), []
 
 
-def play(document: Document, script: Script, work: WorkBudget | None = None) -> Iterator[Finding]:
-    """Play a script and give what came out differently; the first difference ends it.
-
-    Raises `WorkExceededError` when the nodes that it passes take more than is left of `work`, if that is given.
-    """
-    if work is not None:
-        document = replace(document, nodes=_CountedNodes(document.nodes, work))
+def play(document: Document, script: Script) -> Iterator[Finding]:
+    """Play a script and give what came out differently; the first difference ends it."""
     rehearsal = Rehearsal(document, script.facts, script.world, script.language)
     rehearsal.dial(script.entries)
     for number, step in enumerate(script.steps, start=1):
@@ -101,38 +94,6 @@ def play(document: Document, script: Script, work: WorkBudget | None = None) -> 
             return
     for trouble in _differences(rehearsal, script.after):
         yield error("script", f"script `{script.name}`, after the last step: {trouble}", rehearsal.state.node)
-
-
-class _CountedNodes(dict[str, Node]):
-    """The nodes of a document; each time the engine takes one, its work is counted."""
-
-    def __init__(self, nodes: Mapping[str, Node], work: WorkBudget) -> None:
-        super().__init__(nodes)
-        self._work = work
-        self._units: dict[str, int] = {}
-
-    def __getitem__(self, name: str) -> Node:
-        node = super().__getitem__(name)
-        if name not in self._units:
-            self._units[name] = _units(node)
-        self._work.spend(self._units[name])
-        return node
-
-    def get(self, name: str, default: Any = None) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            return default
-
-
-def _units(node: Node) -> int:
-    """Estimate the work of showing or passing a node by the length of its texts and expressions."""
-    units = 5
-    for part in parts(node):
-        templates = part.by_language.values() if isinstance(part, Text) else ()
-        longest = max((len(template.widest) for template in templates), default=0)
-        units += 1 + (longest if isinstance(part, Text) else len(part.source)) // 20
-    return units
 
 
 def _after(fields: Fields) -> dict[str, Any]:
