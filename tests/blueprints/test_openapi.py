@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from flask import Flask, template_rendered
 from flask.testing import FlaskClient
+from markupsafe import escape
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
@@ -16,6 +17,7 @@ from tests.conftest import MovableClock
 from tests.faults.tenant import Tenant
 from ussd_server.blueprints.doors import by_anybody, by_key, by_token
 from ussd_server.blueprints.openapi import api_document
+from ussd_server.blueprints.reference import operations, records
 from ussd_server.house import Services
 from ussd_server.rpc.status import Code
 
@@ -140,6 +142,17 @@ def test_the_page_shows_every_operation_and_fetches_nothing_from_elsewhere(
     with web.get(style) as sheet:
         assert (sheet.status_code, sheet.mimetype) == (200, "text/css")
         assert "url(" not in sheet.text
+
+
+def test_the_page_shows_every_parameter_and_field_with_its_meaning(web: FlaskClient, document: dict[str, Any]) -> None:
+    sections = dict(re.findall(r'<section id="(\w+)">(.*?)</section>', web.get("/docs").text, re.DOTALL))
+    for operation in operations(document):
+        for row in (*operation.parameters, *operation.body):
+            assert f"<code>{row.name}</code>" in sections[operation.name]
+    for record in records(document):
+        for row in record.rows:
+            assert f"<code>{row.name}</code>" in sections[record.name]
+            assert str(escape(row.words.replace("`", ""))) in sections[record.name]
 
 
 def test_every_link_on_the_page_leads_somewhere(web: FlaskClient) -> None:

@@ -6,6 +6,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
@@ -15,11 +16,12 @@ from tests.documents.story import play
 from tests.documents.webhooks import write_examples
 from tests.journeys.service import Service
 from tests.stand_ins import airtel_settings
-from ussd_server.blueprints.reference import operations, records, title_of
+from ussd_server.blueprints.reference import operations
 from ussd_server.messages.webhooks import EVENT_TYPES
 from ussd_server.rpc.status import Code
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+_PLACE = re.compile(r"(<!-- (?P<block>[a-z]+)(?P<tag>(?: \w+)?) -->\n).*?(<!-- end -->)", re.DOTALL)
 # Nothing that a caller does can bring this one about, and a document should not pretend it was seen.
 _NEVER_PLAYED = {Code.INTERNAL_ERROR}
 
@@ -31,18 +33,23 @@ def unplayed(player: Player) -> list[str]:
     return names + codes
 
 
-def write_reference(player: Player) -> None:
-    """Fill the template with the reference and with what was answered."""
-    templates = jinja2.Environment(
+def write_examples_of_calls(player: Player) -> None:
+    """Fill the marked places of docs/API.md with what was answered."""
+    blocks: Any = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False,
-    )  # fmt: skip
-    templates.filters["title_of"] = title_of
-    page = templates.get_template("API.md.jinja").render(
-        operations=operations(player.document), records=records(player.document), played=player.played,
-        refused=player.refused, management=player.management, codes=list(Code), event_types=EVENT_TYPES,
-    )  # fmt: skip
-    (REPOSITORY / "docs/API.md").write_text(steady(re.sub(r"\n{3,}", "\n\n", page)), encoding="utf-8")
+        undefined=jinja2.StrictUndefined, autoescape=False,
+    ).get_template("blocks.jinja").make_module({
+        "operations": operations(player.document), "played": player.played, "refused": player.refused,
+        "management": player.management, "error_codes": list(Code), "event_types": EVENT_TYPES,
+    })  # fmt: skip
+
+    def filled(place: re.Match[str]) -> str:
+        written = getattr(blocks, place["block"])(*place["tag"].split())
+        return f"{place[1]}\n{written.strip()}\n\n{place[4]}"
+
+    page = REPOSITORY / "docs/API.md"
+    text = _PLACE.sub(filled, page.read_text(encoding="utf-8"))
+    page.write_text(steady(re.sub(r"\n{3,}", "\n\n", text)), encoding="utf-8")
 
 
 def main() -> None:
@@ -57,7 +64,7 @@ def main() -> None:
             service.stop()
     if forgotten := unplayed(player):
         sys.exit("Nothing was played for: " + ", ".join(forgotten))
-    write_reference(player)
+    write_examples_of_calls(player)
     write_examples(REPOSITORY / "docs/WEBHOOKS.md")
 
 
