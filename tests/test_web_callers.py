@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,18 +55,28 @@ HALVES = {
 
 @contextmanager
 def serving(
-    folder: Path, database_url: str, redis_url: str, *, is_quiet: bool = True
+    folder: Path,
+    database_url: str,
+    redis_url: str,
+    *,
+    is_quiet: bool = True,
+    before: Callable[[], None] | None = None,
+    **more: str,
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """One web process, until the block ends: its port and its server. Unless `is_quiet` it may complain."""
+    """One web process, until the block ends: its port and its server. Unless `is_quiet` it may complain.
+
+    `before` runs in its process before its program begins.
+    """
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.gunicorn_settings"],
         cwd=_REPOSITORY,
         env=environment(
             folder, USSD_BIND=f"127.0.0.1:{port}", USSD_DATABASE_URL=database_url, USSD_REDIS_URL=redis_url,
-            USSD_WORKERS="1", USSD_THREADS=str(THREADS), USSD_LOG_LEVEL="ERROR",
+            **{"USSD_WORKERS": "1", "USSD_THREADS": str(THREADS), "USSD_LOG_LEVEL": "ERROR"} | more,
         ),
         stderr=subprocess.PIPE,
+        preexec_fn=before,
     )  # fmt: skip
     try:
         eventually(lambda: answers(port, "/health/live"))

@@ -23,7 +23,6 @@ _MOST_CONNECTIONS = 4000
 _OTHER_FILES = 256
 
 _settings = read_settings()
-_is_cooperative = not _settings.database_url.startswith("sqlite")
 
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 _files = _MOST_FILES if _hard == resource.RLIM_INFINITY else min(_hard, _MOST_FILES)
@@ -38,7 +37,7 @@ workers = _settings.workers
 # Each worker opens its own connections after it was forked; a preloaded application would share them.
 preload_app = False
 threads = _settings.threads
-worker_class = f"ussd_server.server.{'gevent' if _is_cooperative else 'thread'}_worker.WebWorker"
+worker_class = f"ussd_server.server.{'gevent' if _settings.is_cooperative else 'thread'}_worker.WebWorker"
 # Each request may open one more file, to somebody else's server.
 worker_connections = max(threads + 16, min(_MOST_CONNECTIONS, (_files - _OTHER_FILES) // 2))
 backlog = 2048

@@ -27,6 +27,7 @@ from ussd_server.services.api_keys import ApiKeyService
 from ussd_server.services.audit import AuditService
 from ussd_server.services.auth import AuthService
 from ussd_server.services.balances import BalanceService
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.callbacks import CallbackService, callback_path
 from ussd_server.services.channels import ChannelService
 from ussd_server.services.clients import ClientService
@@ -159,8 +160,12 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     transactions = TransactionService(providers, tokens, guard, recorder, waiting_calls=settings.threads // 2)
     balances = BalanceService(clock)
     channels = ChannelService(vault, limiter, clock)
+    # At most a quarter of all for one client.
+    places_of_client = settings.waiting_places // 4 if settings.is_cooperative else settings.threads // 4
+    bulkhead = Bulkhead(settings.waiting_places, max(1, places_of_client))
     sessions = Sessions(keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds)
-    deeds = Deeds(transactions, balances, providers, ClientServer(Transport(guard)), keyring, clock)
+    client_server = ClientServer(Transport(guard, max_connections=settings.waiting_places))
+    deeds = Deeds(transactions, balances, providers, client_server, bulkhead, keyring, clock)
     conversations = Conversations(sessions, deeds, clock)
     return Services(
         settings=settings,

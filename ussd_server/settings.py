@@ -27,6 +27,10 @@ class SettingsError(Exception):
     """The settings cannot be used; the message names everything that is wrong with them, one a line."""
 
 
+# Beside some thousand connections of callers.
+_WAITING_PLACES = 400
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything an operator may choose; `deploy/environment.example` explains each."""
@@ -71,6 +75,19 @@ class Settings:
     def delivery_slots(self) -> int:
         """How many webhooks a worker calls at the same time: receivers are slower than money companies."""
         return 4 * self.worker_threads
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether web processes answer requests without a thread for each; SQLite would hold up all of them."""
+        return not self.database_url.startswith("sqlite")
+
+    @property
+    def waiting_places(self) -> int:
+        """How many requests of a web process may wait for the servers of clients at the same time.
+
+        Where each takes a thread, some threads are left for everything else.
+        """
+        return _WAITING_PLACES if self.is_cooperative else max(1, self.threads * 3 // 8)
 
     @property
     def embeds_redis(self) -> bool:

@@ -31,14 +31,19 @@ from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateTransaction, T
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.keyring import Keyring, Ring
+from ussd_server.rpc.logs import logger
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.balances import BalanceService
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.providers import Providers
 from ussd_server.services.transactions import TransactionService
+
+log = logger(__name__)
 
 CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5
 _LONGEST_REFERENCE = 64
+_LOOKUPS = 20
 # After these refusals there may be a transaction under the payment's name all the same.
 _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KEY_REUSED)
 
@@ -75,9 +80,14 @@ class Deeds:
         balances: BalanceService,
         providers: Providers,
         client_server: ClientServer,
+        bulkhead: Bulkhead,
         keyring: Keyring,
         clock: Clock,
     ) -> None:
+        """`bulkhead` bounds how many requests wait for the servers of clients."""
+        self._bulkhead = bulkhead
+        # As many as there are connections to a provider, so that no client's callers take all of them.
+        self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)
         self._transactions = transactions
         self._balances = balances
         self._providers = providers
@@ -94,12 +104,14 @@ class Deeds:
                 wish = GetBalance(None if account == MAIN_ACCOUNT else account)
                 return BalanceFound(self._balances.get(wish, errand.call).available_cents)
             case LookupNameDeed(phone_number=phone_number):
-                return self._look_up(phone_number, errand)
+                with self._lookups.place(errand.call.client_id) as has_place:
+                    return self._look_up(phone_number, errand) if has_place else _refused(errand)
             case HttpDeed() | HandoverDeed():
-                try:
-                    return self._ask_client(deed, errand)
-                except NoAnswerError as none:
-                    return Failed(none.timed_out)
+                with self._bulkhead.place(errand.call.client_id) as has_place:
+                    try:
+                        return self._ask_client(deed, errand) if has_place else _refused(errand)
+                    except NoAnswerError as none:
+                        return Failed(none.timed_out)
 
     def _pay(self, deed: PayDeed, errand: Errand) -> Outcome:
         """Record a payment under the name of its confirmation, so that the same confirmation never pays twice."""
@@ -157,6 +169,11 @@ class Deeds:
             text=deed.text,
         )
         return HandedOver(*self._client_server.hand_over(deed.url, deed.protocol, step, signature, seconds))
+
+
+def _refused(errand: Errand) -> Outcome:
+    log.warning("a menu's request was not sent: too many of its client are waiting", client_id=errand.call.client_id)
+    return Failed()
 
 
 def payment_reference(session_id: str, confirmation: str) -> str:

@@ -1,0 +1,96 @@
+"""One client's slow servers and many connections cost other clients nothing."""
+
+from __future__ import annotations
+
+import resource
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.adapters.strange_server import StrangeServer, Visit
+from tests.eventually import eventually
+from tests.shop import Shop, shop_document
+from tests.test_web_callers import LIVE, Caller, calls_are_answered, serving
+from ussd_server.house import Services
+from ussd_server.models.base import release_connection
+
+CALLERS = 24
+OTHER_CODE = "*384*124#"
+
+
+def silent_shop(house: Services, url: str) -> Shop:
+    """A shop whose menu begins with three calls, one after another, to a server of its own."""
+    ask = {"type": "http", "method": "GET", "url": url, "map": {"balance": "value"}, "on_error": "bye"}
+    nodes = {f"ask{number}": ask | {"goto": goto} for number, goto in enumerate(("ask1", "ask2", "show"))}
+    nodes |= {f"ask{number}": nodes[f"ask{number}"] | {"on_timeout": f"ask{number + 1}"} for number in (0, 1)}
+    return Shop(house, shop_document(start="ask0", nodes=nodes, resume="off"))
+
+
+def dial(caller: Caller, shop: Shop, number: int) -> None:
+    """Send the first step of a session, and do not wait for its screen."""
+    step = {"sessionId": f"s{number}", "phoneNumber": f"+2567700{number:05}", "networkCode": "99999"}
+    body = urlencode(step | {"serviceCode": shop.code, "text": ""}).encode()
+    head = (
+        f"POST {shop.channel.gateway_path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    )
+    caller.send(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+
+def test_a_client_whose_server_is_silent_holds_up_nobody_else(house: Services, redis_url: str, tmp_path: Path) -> None:
+    settings = house.settings
+    with StrangeServer(Visit.fall_silent) as server, ExitStack() as stack:
+        slow, quick = silent_shop(house, server.url), Shop(house, code=OTHER_CODE)
+        release_connection()
+        started = serving(
+            tmp_path, settings.database_url, redis_url, is_quiet=False, USSD_THREADS="4",
+            USSD_ALLOW_PRIVATE_ADDRESSES="1",
+        )  # fmt: skip
+        port, _ = stack.enter_context(started)
+        waiting = [stack.enter_context(Caller(port)) for _ in range(CALLERS)]
+        for number, caller in enumerate(waiting):
+            dial(caller, slow, number)
+        eventually(lambda: server.visits)
+        with Caller(port) as caller:
+            dial(caller, quick, 1)
+            status, screen = caller.answer()
+            assert (status, screen.split()[:2]) == (200, [b"CON", b"Welcome"])
+            login = b'{"email": "nobody@example.com", "password": "not the password"}'
+            head = b"POST /api/clients/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            caller.send(head + b"Content-Length: %d\r\n\r\n" % len(login) + login)
+            assert caller.answer()[0] == 401
+        calls_are_answered(port)
+        assert not all(caller.has_answer() for caller in waiting), "the others were answered while these wait"
+        screens = [caller.answer()[1] for caller in waiting]
+    refused = screens.count(b"END Goodbye")
+    if not settings.is_cooperative:
+        # One of four threads; later callers may have had it in turn.
+        assert refused >= CALLERS // 2
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_more_connections_than_there_are_files_stop_no_process(house: Services, redis_url: str, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limits = (400, 400)
+    # Beside a connection's own end this process needs a few files.
+    assert before[0] > 1000
+    with (
+        serving(
+            tmp_path, house.settings.database_url, redis_url, is_quiet=False, before=partial(_limit_files, *limits)
+        ) as (port, process),
+        ExitStack() as stack,
+    ):
+        (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for _ in range(700):
+            stack.enter_context(Caller(port))
+        with Caller(port) as late:
+            late.send(LIVE)
+            stack.close()
+            assert late.answer()[0] == 200
+        assert Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split() == [worker]
+
+
+def _limit_files(soft: int, hard: int) -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
