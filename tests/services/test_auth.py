@@ -13,8 +13,8 @@ from ussd_server.blueprints.doors import Doorway, by_key
 from ussd_server.house import Services, build_services
 from ussd_server.messages.api_keys import ApiKeyView
 from ussd_server.rpc.context import CallContext
+from ussd_server.rpc.networks import network_of
 from ussd_server.rpc.status import ServiceError
-from ussd_server.services.auth import network_of
 from ussd_server.services.credentials import Vault, new_apikey, new_apisecret
 from ussd_server.settings import Settings
 

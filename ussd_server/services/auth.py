@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass
-from functools import lru_cache
 
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.prepared import Prepared, blank
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import Caller, CallerKind
 from ussd_server.rpc.limiter import Limiter
+from ussd_server.rpc.networks import network_of
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import Tokens
 from ussd_server.rpc.verdict import Verdict
@@ -153,15 +152,3 @@ def _wrong_pair(verdict: Verdict) -> ServiceError:
         "Too many requests with an invalid API key or secret",
         retry_after_seconds=verdict.retry_after_seconds,
     )
-
-
-@lru_cache(maxsize=10_000)
-def network_of(address: str) -> str:
-    """Whose failures are counted together: an IPv4 address, or the /64 of an IPv6 address, which has one holder."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    return str(parsed.ipv4_mapped or ipaddress.ip_network((int(parsed), 64), strict=False))

@@ -14,8 +14,8 @@ from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.limiter import Limiter
 from ussd_server.rpc.logs import logger
+from ussd_server.rpc.networks import network_of
 from ussd_server.rpc.status import Code, ServiceError
-from ussd_server.services.auth import network_of
 from ussd_server.services.credentials import Vault
 
 log = logger(__name__)

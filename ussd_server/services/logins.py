@@ -12,12 +12,13 @@ from ussd_server.models.clients import Client, Login, User
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.limiter import Limiter
+from ussd_server.rpc.networks import network_of
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.rpc.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims, Tokens
 from ussd_server.rpc.verdict import Verdict
 from ussd_server.services import passwords
 from ussd_server.services.audit import write_audit_event
-from ussd_server.services.auth import PERMISSIONS, network_of
+from ussd_server.services.auth import PERMISSIONS
 
 
 class LoginService:

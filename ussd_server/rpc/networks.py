@@ -1,0 +1,18 @@
+"""Networks: whose failures are counted together."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+
+
+@lru_cache(maxsize=10_000)
+def network_of(address: str) -> str:
+    """Whose failures are counted together: an IPv4 address, or the /64 of an IPv6 address, which has one holder."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ipaddress.ip_network((int(parsed), 64), strict=False))
