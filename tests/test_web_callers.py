@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -254,6 +254,17 @@ def test_a_body_that_is_too_large_is_refused_whether_or_not_it_is_sent(
             caller.send(b"a" * 65_536)
         status, body = caller.answer()
         assert (status, json.loads(body)["error"]) == (413, "REQUEST_TOO_LARGE")
+
+
+def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(patient_port: int) -> None:
+    head = ORDER + b"Transfer-Encoding: chunked\r\n\r\n"
+    with Caller(patient_port) as caller:
+        caller.send(head + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n")
+        assert caller.answer()[0] == 401, "a few are an ordinary body"
+        with suppress(OSError):
+            caller.send(head + b"1\r\na\r\n" * 60_000)
+        assert caller.answer()[0] == 400
+        assert caller.is_left()
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,10 @@ def post_fork(_server: Any, _worker: Any) -> None:
 
 
 def child_exit(_server: Any, worker: Any) -> None:
-    """Take a dead worker's gauges out of the sums."""
+    """Take a dead worker's gauges out of the sums, and its connections out of the shares."""
     from prometheus_client import multiprocess
 
+    from ussd_server.server.connection_shares import SHARES
+
+    SHARES.leave(worker.age)
     multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

@@ -39,6 +39,9 @@ def serve(
 ) -> Iterator[Web]:
     """Serve an application with two web processes until the block ends; `worker_class` replaces the service's own."""
     port = free_port()
+    if worker_class is None:
+        # Even a bare answer is served as the service with PostgreSQL is.
+        settings = {"USSD_DATABASE_URL": "postgresql://unused"} | dict(settings)
     options = [] if worker_class is None else ["-k", worker_class]
     path = folder / "web.log"
     with path.open("wb") as log:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from socket import SHUT_RD
@@ -19,10 +20,13 @@ from gunicorn.workers.ggevent import GeventWorker
 
 from ussd_server.rpc.logs import logger, trace_of
 from ussd_server.server.connection import Connection
+from ussd_server.server.connection_shares import SHARES
 from ussd_server.server.refusals import JsonRefusals
 
 # A caller may be sending its next request already when the process stops.
 _LINGER_SECONDS = 2.0
+# How long a process leaves a connection to others that hold fewer. One that is stuck does not take it.
+_LEAVE_SECONDS = 0.002
 
 log = logger(__name__)
 
@@ -41,17 +45,21 @@ class WebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
         self._connections: set[Connection] = set()
+        self._left_since = 0.0
+        SHARES.tell(self.age, 0)
         pool = Pool(self.worker_connections)
-        servers = [StreamServer(each, self._handler(each), spawn=pool) for each in self.sockets]
+        servers = [_Server(each, self._handler(each), spawn=pool) for each in self.sockets]
         for server in servers:
             # What one process does not take at once another may.
             server.max_accept = 1
+            server.may_accept = self._may_accept
             server.start()
         while self.alive:
             self.notify()
             # gunicorn writes into this pipe when a signal arrives.
             if select([self.PIPE[0]], [], [], 1.0)[0]:
                 os.read(self.PIPE[0], 4096)
+        SHARES.leave(self.age)
         for server in servers:
             # Whoever has connected already is answered; everybody else must reach another process, or another machine.
             server.stop_accepting()
@@ -64,10 +72,14 @@ class WebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
         """Answer the requests of a connection."""
         connection = Connection(client)
         self._connections.add(connection)
+        if self.alive:
+            SHARES.tell(self.age, len(self._connections))
         try:
             super().handle(listener, connection, addr)
         finally:
             self._connections.discard(connection)
+            if self.alive:
+                SHARES.tell(self.age, len(self._connections))
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> None:
         """Answer one request."""
@@ -76,6 +88,17 @@ class WebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
             super().handle_request(listener_name, req, sock, addr)
         finally:
             sock.send_answer()
+
+    def _may_accept(self) -> bool:
+        """Whether to accept a connection now, or to leave it to a process that holds fewer."""
+        if self.alive and len(self._connections) > SHARES.fewest():
+            now = time.monotonic()
+            self._left_since = self._left_since or now
+            if now - self._left_since < _LEAVE_SECONDS:
+                os.sched_yield()
+                return False
+        self._left_since = 0.0
+        return True
 
     def _handler(self, listener: Any) -> Any:
         # gunicorn asks the listener for its name even after a stop closed it.
@@ -90,6 +113,16 @@ class WebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
                 with suppress(OSError):
                     connection.shutdown(SHUT_RD)
             pool.join(timeout=0.25)
+
+
+class _Server(StreamServer):  # type: ignore[misc]
+    """Accepts connections while its worker may."""
+
+    may_accept: Callable[[], bool]
+
+    def do_read(self) -> Any:
+        """The next connection with its address, None while there is none for this process."""
+        return super().do_read() if self.may_accept() else None
 
 
 def _log_exception(_context: Any, _kind: Any, error: Any, _trace: Any) -> None:
