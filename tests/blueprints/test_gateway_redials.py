@@ -17,8 +17,10 @@ from tests.blueprints.conftest import Dial
 from tests.blueprints.phones import PHONES, Phone, Shown, phone_of
 from tests.conftest import MovableClock
 from tests.moments import before_first
-from tests.shop import PHONE, Shop, shop_document
+from tests.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server.house import Services
+from ussd_server.messages.channels import AssignCode, BindCode
+from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.base import release_connection
 from ussd_server.models.transactions import Transaction
@@ -66,15 +68,16 @@ def pay_until_waited_for(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterato
         waited_for.set()
 
 
-def at_accounts(house: Services, web: FlaskClient) -> Phone:
+def at_accounts(house: Services, web: FlaskClient, *entries: str) -> Phone:
     """A phone at a screen whose first key asks for a balance."""
     nodes = shop_document()["nodes"]
     nodes["root"]["options"][1]["goto"] = "accounts"
     options = [{"label": {"en": "Balance"}, "goto": "balance"}]
     accounts = {"type": "menu", "text": {"en": "Accounts"}, "options": options}
     phone = phone_of("hubtel", Shop(house, shop_document(nodes=nodes | {"accounts": accounts})), web)
-    for act in (phone.dial, lambda: phone.type("2"), lambda: phone.type("7")):
-        act()
+    phone.dial()
+    for entry in entries:
+        phone.type(entry)
     return phone
 
 
@@ -154,13 +157,74 @@ def test_a_yes_that_comes_after_the_redial_pays_nothing(
 
 
 def test_a_yes_that_is_faster_than_the_redial_is_waited_for(
-    shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+    shop: Shop,
+    web: FlaskClient,
+    monkeypatch: pytest.MonkeyPatch,
+    pay_until_waited_for: Callable[[Phone], Future[Shown]],
 ) -> None:
     phone = at_confirmation("hubtel", shop, web)
     again, answers = replace(phone, session="call-2"), []
-    with before_first(monkeypatch, Sessions, "give_way", lambda: answers.append(phone.type("1"))):
+    with before_first(monkeypatch, Sessions, "give_way", lambda: answers.append(pay_until_waited_for(phone))):
         assert again.dial().screen == f"{PROCESSING}\n1. Continue"
-    assert answers == [APPROVE]
+    assert answers[0].result(30) == APPROVE
+
+
+def test_so_is_one_that_is_faster_than_a_redial_under_the_same_session_id(
+    shop: Shop,
+    web: FlaskClient,
+    monkeypatch: pytest.MonkeyPatch,
+    pay_until_waited_for: Callable[[Phone], Future[Shown]],
+) -> None:
+    phone = at_confirmation("madapi", shop, web)
+    answers: list[Future[Shown]] = []
+    same = replace(phone, entries=list(phone.entries))
+    with before_first(monkeypatch, Sessions, "give_way", lambda: answers.append(pay_until_waited_for(same))):
+        assert phone.dial().screen == f"{PROCESSING}\n1. Continue"
+    assert answers[0].result(30) == APPROVE
+
+
+def test_a_call_too_short_to_be_continued_is_not_because_it_was_waited_for(
+    house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone = at_accounts(house, web, "2")
+
+    def break_off(*_: Any) -> Any:
+        phone.hang_up()
+        raise ValueError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(house.balances), "get", break_off)
+        broken.setattr(Sessions, "release", lambda *_: None)
+        phone.type("1")
+    # The first pause of the redial ends the claim, as the process that made it would have.
+    monkeypatch.setattr(
+        Patience, "pause", lambda _: UssdSession.update(working_token=None, working_until=None).execute()
+    )
+    assert replace(phone, session="call-2").dial().screen.startswith("Welcome to ACME")
+
+
+def test_entries_that_were_dialled_along_are_applied_to_the_beginning(at: Dial) -> None:
+    for text in ("", "1", "1*5000"):
+        at(text)
+    assert at("3", session="ATUid_2").startswith("CON Choose a language")
+
+
+def test_another_code_of_the_same_client_continues_nothing(house: Services, shop: Shop, at: Dial) -> None:
+    for text in ("", "1", "1*5000"):
+        at(text)
+    house.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
+    house.menus.bind_code(BindCode("*200#", shop.menu_id), shop.call)
+    assert at("", session="ATUid_2", serviceCode="*200#").startswith("CON Welcome to ACME")
+
+
+def test_a_continued_call_keeps_the_version_it_began_with(house: Services, shop: Shop, at: Dial) -> None:
+    for text in ("", "1", "1*5000"):
+        at(text)
+    changed = shop_document(nodes={"amount": shop_document()["nodes"]["amount"] | {"text": {"en": "How much?"}}})
+    house.menus.save_draft(SaveDraft("shop", changed), shop.call)
+    house.menus.publish(NameMenu("shop"), shop.call)
+    assert at("", session="ATUid_2").startswith("CON Continue where you stopped?")
+    assert at("1", session="ATUid_2").startswith("CON Enter amount")
 
 
 def test_a_session_that_a_redial_continues_has_ended(shop: Shop, web: FlaskClient) -> None:
@@ -181,7 +245,7 @@ def test_a_yes_whose_process_died_is_said_to_be_processed(shop: Shop, web: Flask
 def test_another_deed_whose_process_died_is_not_continued(
     house: Services, web: FlaskClient, clock: MovableClock
 ) -> None:
-    phone = at_accounts(house, web)
+    phone = at_accounts(house, web, "2", "7")
     UssdSession.update(working_token="dead", working_until=clock.now() - timedelta(seconds=1)).execute()
     assert replace(phone, session="call-2").dial().screen.startswith("Welcome to ACME")
 
@@ -198,7 +262,7 @@ def test_a_step_that_waits_too_long_for_a_payment_hears_that_it_is_processed(
 def test_a_claim_is_given_back_when_the_step_fails(
     house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    phone = at_accounts(house, web)
+    phone = at_accounts(house, web, "2", "7")
     with monkeypatch.context() as broken:
         broken.setattr(type(house.balances), "get", _fail)
         assert phone.type("1").screen.startswith("Sorry")

@@ -21,9 +21,10 @@ from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.context import CallContext, Caller, CallerKind
 from ussd_server.services.deeds import Deeds, Errand
 from ussd_server.services.menus import published_document
-from ussd_server.services.redials import FEWEST_TURNS_TO_RESUME, RESUME_SECONDS, Redial, Redials, facts_of
+from ussd_server.services.redials import FEWEST_TURNS_TO_RESUME, Redial, Redials, facts_of
 from ussd_server.services.sessions import Arrived, Sessions, state_of
 
+RESUME_SECONDS = 600
 _LONGEST_NETWORK = 10
 
 
@@ -68,7 +69,7 @@ class Conversations:
 
     def __init__(self, sessions: Sessions, deeds: Deeds, clock: Clock) -> None:
         self._sessions = sessions
-        self._redials = Redials(sessions, clock)
+        self._redials = Redials(sessions)
         self._deeds = deeds
         self._clock = clock
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from ussd_server.menus.document import Document
@@ -16,11 +15,9 @@ from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.rpc.clock import Clock
 from ussd_server.services.menus import published_document
 from ussd_server.services.sessions import Arrived, Patience, Sessions, may_be_paying, state_of
 
-RESUME_SECONDS = 600
 FEWEST_TURNS_TO_RESUME = 2
 _BROKE_OFF = (SessionStatus.ACTIVE, SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
 _OUTCOMES = {
@@ -50,9 +47,8 @@ class Redial:
 class Redials:
     """Decides whether a new session goes on from the phone's last one."""
 
-    def __init__(self, sessions: Sessions, clock: Clock) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._clock = clock
 
     def first_turn(self, redial: Redial, last_id: str) -> Turn | None:
         """The outcome of the last session's payment, or an offer to continue it; None when it begins afresh.
@@ -65,7 +61,7 @@ class Redials:
             return None
         if may_be_paying(last):
             return _announced(redial, last, "processing", 0)
-        if redial.document.resume == "off" or not self._is_dropped(last, redial.arrived):
+        if redial.document.resume == "off" or not _is_dropped(last, redial.arrived):
             return None
         payment = _payment_of(last)
         if payment is not None:
@@ -99,17 +95,6 @@ class Redials:
             if not patience.pause():
                 return last
 
-    def _is_dropped(self, last: UssdSession, arrived: Arrived) -> bool:
-        """Whether a session broke off lately, or ended with a screen that the person did not see.
-
-        A session under way counts as dropped when the same phone dials again through a gateway, which does not always
-        tell that a call broke off. An answer given after the person dialled again was not seen.
-        """
-        unseen = last.end_reason == EndReason.NOT_DELIVERED or last.last_seen_at > arrived.at
-        broke_off = last.status in _BROKE_OFF or (last.status == SessionStatus.COMPLETED and unseen)
-        lately = self._clock.now() - last.last_seen_at <= timedelta(seconds=RESUME_SECONDS)
-        return broke_off and lately and last.working_token is None
-
 
 def facts_of(row: UssdSession) -> SessionFacts:
     """What a menu may know of a session."""
@@ -120,6 +105,17 @@ def _announced(redial: Redial, last: UssdSession, outcome: str, amount_cents: in
     language = redial.language or last.language
     facts = facts_of(redial.row)
     return announce(redial.document, facts, language, outcome, amount_cents, given=redial.given, channel=redial.channel)
+
+
+def _is_dropped(last: UssdSession, arrived: Arrived) -> bool:
+    """Whether a session broke off, or ended with a screen that the person did not see.
+
+    A session under way counts as dropped when the same phone dials again through a gateway, which does not always
+    tell that a call broke off. An answer given after the person dialled again was not seen.
+    """
+    unseen = last.end_reason == EndReason.NOT_DELIVERED or last.last_seen_at > arrived.at
+    broke_off = last.status in _BROKE_OFF or (last.status == SessionStatus.COMPLETED and unseen)
+    return broke_off and last.working_token is None
 
 
 def _is_far(row: UssdSession) -> bool:
