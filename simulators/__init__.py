@@ -1,5 +1,1 @@
-"""Wire-faithful stand-ins for the money companies: `python -m simulators.mtn` or `.airtel`, `run(app)` in a test."""
-
-from simulators.server import run
-
-__all__ = ["run"]
+"""Stand-ins that answer like MTN and Airtel: `python -m simulators.mtn` or `.airtel`, `server.run` in a test."""

@@ -1,49 +1,75 @@
-"""Serving a stand-in: on a thread inside a test, or as a process of its own."""
+"""Serves a stand-in: on a thread inside a test, or as a process of its own."""
 
 import signal
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import click
-from flask import Flask
+from flask import Flask, Response, jsonify
+from werkzeug.exceptions import HTTPException
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from simulators.standin import StandIn
+from simulators import control, faults
+from simulators.standin import RefusalError, StandIn
+from simulators.switches import Switches
 
 HOST = "127.0.0.1"
+_Settings = TypeVar("_Settings")
 
 
 class QuietHandler(WSGIRequestHandler):
-    """One request on one thread, without a line for each on the terminal."""
+    """Serves one request on one thread and logs nothing."""
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """The book counts requests; nothing is printed."""
+        """Print nothing; the book counts requests."""
 
     def connection_dropped(self, error: BaseException, environ: Any = None) -> None:
-        """Hang up without a word; the next request would otherwise be awaited on a connection that was cut short."""
+        """Close the connection; the handler would otherwise wait for the next request on it."""
         self.close_connection = True
 
     def version_string(self) -> str:
-        """What the `Server` header says."""
+        """Returns the value of the `Server` header."""
         return "stand-in"
 
 
-@contextmanager
-def run(app: Flask, port: int = 0, certificate: str | None = None) -> Iterator[str]:
-    """Serve a stand-in's application on the loopback interface while the block lasts; gives its base address.
+def application(stand_in: StandIn) -> Flask:
+    """Returns the Flask application with the provider's routes, the faults and the controls."""
+    app = Flask(f"simulators.{type(stand_in).__name__}", static_folder=None)
+    app.url_map.strict_slashes = False
+    for route in stand_in.routes():
+        app.add_url_rule(route.path, route.endpoint, route.view, methods=[route.method], defaults=route.fixed or None)
 
-    Port 0 takes any free port. With a `certificate`, a file of one and its key in PEM, it speaks TLS. The
-    stand-in's book is closed at the end: make a new one, with the same file, to go on.
+    def refuse(refusal: RefusalError) -> tuple[Response, int]:
+        return jsonify(refusal.body), refusal.status
+
+    def refuse_unknown(error: HTTPException) -> tuple[Response, int]:
+        status = error.code or 500
+        return jsonify(stand_in.error(status)), status
+
+    app.register_error_handler(RefusalError, refuse)
+    app.register_error_handler(HTTPException, refuse_unknown)
+    faults.install(app, stand_in)
+    app.register_blueprint(control.blueprint(stand_in), url_prefix="/_control")
+    return app
+
+
+@contextmanager
+def run(stand_in: StandIn, port: int = 0, certificate: str | None = None) -> Iterator[str]:
+    """Serve a stand-in on the loopback interface while the block lasts; yields its base URL.
+
+    Port 0 takes any free port. `certificate` is a PEM file of a certificate and its key; with it the server speaks
+    TLS. The stand-in's book is closed at the end: to continue, create a new stand-in with the same book file.
     """
-    stand_in: StandIn = app.extensions["stand_in"]
     tls = None
     if certificate is not None:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(certificate)
-    server: BaseWSGIServer = make_server(HOST, port, app, threaded=True, request_handler=QuietHandler, ssl_context=tls)
+    server: BaseWSGIServer = make_server(
+        HOST, port, application(stand_in), threaded=True, request_handler=QuietHandler, ssl_context=tls
+    )
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="stand-in", daemon=True)
     stand_in.start()
     thread.start()
@@ -56,10 +82,40 @@ def run(app: Flask, port: int = 0, certificate: str | None = None) -> Iterator[s
         stand_in.stop()
 
 
-def serve(app: Flask, port: int, name: str, certificate: str | None) -> None:
-    """Serve until SIGINT or SIGTERM, and say on one line where."""
+def options(default_port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Returns a decorator that adds the options of every stand-in, which are the keyword arguments of `serve`."""
+    any_port, seconds = click.IntRange(0, 65535), click.FloatRange(0)
+    shared = (
+        click.option("--port", type=any_port, default=default_port, show_default=True, help="0 takes any free port."),
+        click.option("--certificate", default=None, help="PEM file of a certificate and its key: speak TLS."),
+        click.option("--book", default=":memory:", help="File for the book, kept over restarts."),
+        click.option("--approve-delay", type=seconds, default=0.0, help="Seconds until a payer approves."),
+        click.option("--callback-delay", type=seconds, default=0.0, help="Seconds from outcome to callback."),
+    )
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(shared):
+            command = option(command)
+        return command
+
+    return add
+
+
+def serve(
+    create: Callable[[_Settings, str, Switches], StandIn],
+    settings: _Settings,
+    *,
+    port: int,
+    certificate: str | None,
+    book: str,
+    approve_delay: float,
+    callback_delay: float,
+) -> None:
+    """Create a stand-in, print its base URL on one line, and serve until SIGINT or SIGTERM."""
     ends = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
-    with run(app, port, certificate) as base_url:
-        click.echo(f"{name} stand-in at {base_url}")
+    switches = Switches(approve_delay_seconds=approve_delay, callback_delay_seconds=callback_delay)
+    stand_in = create(settings, book, switches)
+    with run(stand_in, port, certificate) as base_url:
+        click.echo(f"{stand_in.name} stand-in at {base_url}")
         signal.sigwait(ends)

@@ -1,34 +1,33 @@
-"""What every stand-in is made of: a book, a clock, switches, a courier, and a Flask application in front."""
+"""The base of both stand-ins: a book, a clock, switches, callbacks, and the payments they share."""
 
 import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from flask import Flask, Response, jsonify, request
-from werkzeug.exceptions import HTTPException
+from flask import Response, request
 
-from simulators import control, wire
-from simulators.book import Book, Payment, Step
-from simulators.callbacks import Courier
-from simulators.clock import Clock
-from simulators.switches import SwitchBoard, Switches
+from simulators.access import Authorizer
+from simulators.book import Book, BookedPayment, BookedStep, RequestedPayment
+from simulators.callbacks import CallbackSender
+from simulators.clock import StandInClock
+from simulators.switches import CurrentSwitches, Switches
 
 
 class RefusalError(Exception):
-    """The company's answer to a call it does not carry out: an HTTP status and a JSON body, or none."""
+    """The provider's response to a call that it refuses: an HTTP status and a JSON body."""
 
-    def __init__(self, status: int, body: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, status: int, body: Mapping[str, Any]) -> None:
         super().__init__(status)
         self.status = status
         self.body = body
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """One call of a company: its endpoint name (as the book counts it), its kind of call, and what answers it."""
+class ProviderRoute:
+    """One route of a provider: the name its requests are counted by, its kind of call, and its view."""
 
     method: str
     path: str
@@ -39,111 +38,105 @@ class Route:
 
 
 class StandIn(ABC):
-    """A money company as its clients see it over HTTP."""
+    """A provider as its clients see it over HTTP."""
 
-    callback_method: ClassVar[str] = "POST"
+    name: ClassVar[str]
+    callback_method: ClassVar[str]
+    # The statuses of success and of failure, which are the ones that callbacks report.
+    final_statuses: ClassVar[tuple[str, str]]
+    payout_kinds: ClassVar[tuple[str, ...]]
+    access: Authorizer
 
-    def __init__(self, book_path: str = ":memory:", switches: Switches | None = None) -> None:
+    def __init__(self, currency: str, book_path: str, switches: Switches | None) -> None:
+        self.currency = currency
         self.book = Book(book_path)
-        self.clock = Clock(self.book.kept_clock())
-        self.switches = SwitchBoard(switches or Switches())
-        self.courier = Courier(self)
+        self.clock = StandInClock(self.book.saved_clock_offset())
+        self.switches = CurrentSwitches(switches or Switches())
+        self.callbacks = CallbackSender(self.book, self.clock, self.switches, self.callback_method, self.callback)
         self.stopping = threading.Event()
-        self.calls = {route.endpoint: route.call for route in self.routes()}
-        self.furnish()
 
     @abstractmethod
-    def routes(self) -> list[Route]:
-        """Every call the company offers."""
-
-    @abstractmethod
-    def furnish(self) -> None:
-        """Put into an empty book what the company knows before the first call; does nothing to a furnished one."""
+    def routes(self) -> list[ProviderRoute]:
+        """Returns every route of the provider."""
 
     @abstractmethod
     def reference(self) -> str:
-        """The reference the present request is about, or an empty text."""
+        """Returns the payment reference that the current request names, or an empty string."""
+
+    @staticmethod
+    @abstractmethod
+    def error(status: int, code: str = "") -> Mapping[str, Any]:
+        """Returns the body of an error of this HTTP status, in the provider's format."""
 
     @abstractmethod
-    def error(self, status: int, code: str = "") -> Mapping[str, Any]:
-        """The body of an error of this HTTP status, in the company's format."""
-
-    @abstractmethod
-    def callback(self, payment: Payment, step: Step, switches: Switches) -> dict[str, Any]:
-        """The body of the callback that tells of a step of a payment."""
-
-    def app(self) -> Flask:
-        """The application that serves this stand-in and its controls."""
-        app = Flask(f"simulators.{type(self).__name__}", static_folder=None)
-        app.extensions["stand_in"] = self
-        app.url_map.strict_slashes = False
-        for route in self.routes():
-            app.add_url_rule(
-                route.path, route.endpoint, route.view, methods=[route.method], defaults=route.fixed or None
-            )
-        app.register_error_handler(RefusalError, self._refuse)
-        app.register_error_handler(HTTPException, self._refuse_unknown)
-        wire.install(app, self)
-        app.register_blueprint(control.blueprint(self), url_prefix="/_control")
-        return app
+    def callback(self, payment: BookedPayment, step: BookedStep, switches: Switches) -> dict[str, Any]:
+        """Returns the body of the callback for a step of a payment."""
 
     def start(self) -> None:
         """Begin to send callbacks."""
-        self.courier.start()
+        self.access.prepare()
+        self.callbacks.start()
 
     def stop(self) -> None:
-        """Let every held connection go, stop sending callbacks and close the book."""
+        """Release every held connection, stop sending callbacks and close the book."""
         self.stopping.set()
-        self.courier.stop()
+        self.callbacks.stop()
         self.book.close()
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward, which settles payments, ends tokens and sends the callbacks that fall due."""
+        """Move the clock forward, which settles payments, expires tokens and sends the callbacks that are due."""
         self.clock.advance(seconds)
-        self.book.keep_clock(self.clock.offset_seconds)
-        self.courier.wake()
+        self.book.save_clock_offset(self.clock.offset_seconds)
+        self.callbacks.wake()
 
     def reset(self) -> None:
-        """Forget everything: payments, requests, credentials made at run time, switches and clock."""
-        with self.book.exclusively():
+        """Delete payments, requests and credentials made at run time; restore switches and clock."""
+        with self.book.transaction():
             self.book.clear()
             self.clock.offset_seconds = 0.0
             self.switches.restore()
-            self.furnish()
+            self.access.prepare()
 
-    def enter(self, payment: Payment, told: tuple[int, ...]) -> bool:
-        """Write a payment and plan the callbacks of the steps numbered in `told`; False when the reference is used."""
+    def accept(
+        self, requested: RequestedPayment, steps: tuple[BookedStep, ...], receipt: str, callback_url: str = ""
+    ) -> BookedPayment | None:
+        """Insert a payment and queue the callbacks of its final statuses.
+
+        Returns None, and inserts nothing, when the reference is used.
+        """
+        last = steps[-1]
+        payment = BookedPayment(
+            **asdict(requested),
+            currency=self.currency,
+            receipt=receipt,
+            accepted_at=steps[0].at,
+            steps=steps,
+            paid_at=last.at if last.status == self.final_statuses[0] else None,
+            callback_url=callback_url,
+        )
         delay_seconds = self.switches.now.callback_delay_seconds
-        with self.book.exclusively():
-            if not self.book.write(payment):
-                return False
-            if payment.callback_url:
-                for number in told:
-                    self.book.queue_callback(payment.reference, number, payment.steps[number].at + delay_seconds)
-        self.courier.wake()
-        return True
+        with self.book.transaction():
+            if not self.book.insert(payment):
+                return None
+            for number, step in enumerate(steps):
+                if callback_url and step.status in self.final_statuses:
+                    self.book.queue_callback(payment.reference, number, step.at + delay_seconds)
+        self.callbacks.wake()
+        return payment
 
-    def _refuse(self, refusal: RefusalError) -> Response:
-        answer = empty(refusal.status) if refusal.body is None else jsonify(refusal.body)
-        answer.status_code = refusal.status
-        return answer
+    def visible_payment(self, reference: str) -> BookedPayment | None:
+        """Returns the payment, or None when there is none or the switch `hidden_seconds` still hides it."""
+        payment = self.book.find(reference)
+        hidden_seconds = self.switches.now.hidden_seconds
+        return payment if payment and self.clock.now() >= payment.accepted_at + hidden_seconds else None
 
-    def _refuse_unknown(self, error: HTTPException) -> Response:
-        status = error.code or 500
-        answer = jsonify(self.error(status))
-        answer.status_code = status
-        return answer
-
-
-def empty(status: int) -> Response:
-    """An answer without a body, and so without a content type."""
-    answer = Response(status=status)
-    del answer.headers["Content-Type"]
-    return answer
+    def payout_float_cents(self, by: float | None = None) -> int:
+        """Returns the money left for payouts at a time (seconds since 1970), or after all payments have settled."""
+        return self.switches.now.opening_balance * 100 - self.book.paid_cents(self.payout_kinds, by)
 
 
 def json_body() -> object:
-    """The request's body as JSON; None for no body; ValueError for anything that is not JSON in UTF-8."""
+    """Returns the request's body as JSON, None for an empty body; raises ValueError for all but JSON in UTF-8."""
     sent = request.get_data()
     try:
         return json.loads(sent.decode()) if sent.strip() else None
@@ -151,16 +144,8 @@ def json_body() -> object:
         raise ValueError("nested too deeply") from None
 
 
-def second_thoughts(
-    steps: tuple[Step, ...], success: str, failed: tuple[str, str], switches: Switches
-) -> tuple[Step, ...]:
-    """Steps that end in `success`, with the change of mind the switches ask for; `failed` is a status and a reason."""
-    last = steps[-1]
-    later = last.at + switches.second_thought_seconds
-    if last.status != success:
-        return steps
-    if switches.success_after_failure:
-        return (*steps[:-1], Step(last.at, *failed), Step(later, success, last.reason))
-    if switches.failure_after_success:
-        return (*steps, Step(later, *failed))
-    return steps
+def empty_response(status: int) -> Response:
+    """Returns a response without a body and without a content type."""
+    response = Response(status=status)
+    del response.headers["Content-Type"]
+    return response

@@ -1,88 +1,84 @@
-"""Who may call Airtel: an application's id and secret, tokens of 180 seconds, country, currency and signatures."""
+"""Access to Airtel: the application's id and secret, tokens of 180 seconds, country, currency and signatures."""
 
-import secrets
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
-from flask import request
+from flask import Response, jsonify, request
 
+from simulators.access import Authorizer
 from simulators.airtel.ciphers import KeyPair
-from simulators.airtel.envelopes import refusal
-from simulators.standin import RefusalError, json_body
-
-if TYPE_CHECKING:
-    from simulators.airtel.company import AirtelMoney
+from simulators.airtel.envelopes import envelope, refusal
+from simulators.airtel.requests import read_json
+from simulators.airtel.settings import AirtelSettings
+from simulators.standin import RefusalError
 
 TOKEN_SECONDS = 180
+KEY_DAYS = 365
 
 
-class Access:
-    """The checks every call passes before it reaches a wallet."""
+@dataclass(frozen=True)
+class AirtelAuthorizer(Authorizer):
+    """The routes for tokens and the RSA key, and the checks of every other call."""
 
-    def __init__(self, company: "AirtelMoney") -> None:
-        self._company = company
-        self._settings = company.settings
+    settings: AirtelSettings
 
-    def furnish(self) -> None:
-        """Make the RSA key, once for a book, so that a client's copy outlives a restart."""
-        if self._company.book.kept("rsa", "key", self._company.clock.now()) is None:
-            self._company.book.keep("rsa", "key", {"pair": KeyPair.generate().dumped()})
+    def prepare(self) -> None:
+        """Generate the RSA key once for a book, so that a client's copy stays valid after a restart."""
+        if self.credential("rsa", "key") is None:
+            self.book.add_credential("rsa", "key", {"pair": KeyPair.generate().dumped()})
 
-    def keys(self) -> KeyPair:
-        """The RSA key of this book."""
-        kept = self._company.book.kept("rsa", "key", self._company.clock.now())
-        assert kept is not None
-        return KeyPair.load(kept["pair"])
-
-    def issue_token(self) -> str:
-        """Give a token to the application that shows its id and secret."""
-        body = body_or_refuse()
+    def issue_token(self) -> Response:
+        """Issue a token to the application that sends its id and secret."""
+        body = read_json()
         if body.get("grant_type") != "client_credentials":
             raise RefusalError(400, {"error": "unsupported_grant_type", "error_description": "Use client_credentials"})
-        shown = (body.get("client_id"), body.get("client_secret"))
-        if shown != (self._settings.client_id, self._settings.client_secret):
+        sent = (body.get("client_id"), body.get("client_secret"))
+        if sent != (self.settings.client_id, self.settings.client_secret):
             raise RefusalError(401, {"error": "invalid_client", "error_description": "Unknown id or wrong secret"})
-        token = secrets.token_urlsafe(24)
-        self._company.book.keep("token", token, {}, self._company.clock.now() + TOKEN_SECONDS)
-        return token
+        token = self.create_token({}, TOKEN_SECONDS)
+        return jsonify(access_token=token, expires_in=str(TOKEN_SECONDS), token_type="bearer")
+
+    def encryption_keys(self) -> Response:
+        """Publish the RSA key."""
+        self.admit()
+        valid_upto = datetime.fromtimestamp(self.clock.now(), UTC) + timedelta(days=KEY_DAYS)
+        data = {
+            "key_id": "1",
+            "key": self._keys().published(),
+            "valid_upto": valid_upto.strftime("%d-%m-%Y %H:%M:%S"),
+        }
+        return jsonify(envelope(data, "DP02010001001"))
 
     def admit(self) -> None:
         """Check the token, country and currency of a call."""
-        bearer = request.authorization
-        token = bearer.token if bearer is not None and bearer.type == "bearer" else None
-        if self._company.book.kept("token", token or "", self._company.clock.now()) is None:
+        if self.bearer() is None:
             raise RefusalError(401, {"error": "invalid_token", "error_description": "The token is unknown or expired"})
         country, currency = request.headers.get("X-Country"), request.headers.get("X-Currency")
         if not country or not currency:
             raise refusal(400, "ROUTER003")
-        if country != self._settings.country:
+        if country != self.settings.country:
             raise refusal(400, "ROUTER006")
-        if currency != self._settings.currency:
+        if currency != self.settings.currency:
             raise refusal(400, "ROUTER112")
 
     def check_signature(self, code: str, required: bool = True) -> None:
-        """Refuse with `code` a body that is not what was signed; an unsigned one only where it must be signed."""
+        """Refuse with `code` a body with a wrong signature, and one without a signature where it is required."""
         signature, wrapped_key = request.headers.get("x-signature"), request.headers.get("x-key")
         if signature is None and wrapped_key is None and not required:
             return
-        if not self.keys().is_signed(request.get_data(), signature or "", wrapped_key or ""):
+        if not self._keys().is_signed(request.get_data(), signature or "", wrapped_key or ""):
             raise refusal(200, code)
 
     def check_pin(self, encrypted: object) -> None:
-        """Refuse a PIN that is not encrypted for this company, or not the right one."""
+        """Refuse a PIN that is wrong or not encrypted with the RSA key."""
         try:
-            pin = self.keys().decrypt(encrypted) if isinstance(encrypted, str) else b""
+            pin = self._keys().decrypt(encrypted) if isinstance(encrypted, str) else b""
         except ValueError:
             raise refusal(400, "ROUTER116") from None
-        if pin != self._settings.pin.encode():
+        if pin != self.settings.pin.encode():
             raise refusal(400, "ROUTER115")
 
-
-def body_or_refuse() -> dict[str, object]:
-    """The body as a JSON object, or a refusal."""
-    try:
-        body = json_body()
-    except ValueError:
-        body = None
-    if not isinstance(body, dict) or request.mimetype != "application/json":
-        raise refusal(400, "ESB000008")
-    return body
+    def _keys(self) -> KeyPair:
+        stored = self.credential("rsa", "key")
+        assert stored is not None
+        return KeyPair.load(stored["pair"])

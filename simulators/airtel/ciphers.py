@@ -1,4 +1,4 @@
-"""Airtel's secrets on the wire: its RSA key, encrypted PINs, signed messages, and the callback's hash."""
+"""Airtel's cryptography: its RSA key, encrypted PINs, signed requests, and the callback's hash."""
 
 import base64
 import hashlib
@@ -25,39 +25,39 @@ KEY_BITS = 1024  # Airtel's own size
 
 
 class KeyPair:
-    """The company's RSA key: it publishes one half and reads what was encrypted with it."""
+    """The provider's RSA key: publishes the public key and decrypts with the private one."""
 
     def __init__(self, private_key: RSAPrivateKey) -> None:
         self._private_key = private_key
 
     @classmethod
     def generate(cls) -> "KeyPair":
-        """Make a new one."""
+        """Generate a key."""
         return cls(generate_private_key(65537, KEY_BITS))
 
     @classmethod
     def load(cls, text: str) -> "KeyPair":
-        """Take one up again from what `dumped` gave."""
+        """Load a key from the text that `dumped` returned."""
         key = load_der_private_key(base64.b64decode(text), None)
         assert isinstance(key, RSAPrivateKey)
         return cls(key)
 
     def dumped(self) -> str:
-        """Both halves as text, for the book."""
+        """Returns the private key as text, for the book."""
         der = self._private_key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
         return base64.b64encode(der).decode()
 
     def published(self) -> str:
-        """The public half as clients get it: base64 of its SubjectPublicKeyInfo."""
+        """Returns the public key for clients: base64 of its SubjectPublicKeyInfo."""
         der = self._private_key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return base64.b64encode(der).decode()
 
     def decrypt(self, text: str) -> bytes:
-        """Read base64 of an RSA PKCS#1 v1.5 message; ValueError when it is not one for this key."""
+        """Decrypt base64 of RSA with PKCS#1 v1.5 padding; raises ValueError when it is not for this key."""
         return self._private_key.decrypt(base64.b64decode(text, validate=True), PKCS1v15())
 
     def is_signed(self, body: bytes, signature: str, wrapped_key: str) -> bool:
-        """Whether `x-signature` is exactly this body, encrypted with the AES key and vector that `x-key` carries."""
+        """Whether `x-signature` is this body, encrypted with the AES key and vector in `x-key`."""
         try:
             key, vector = (base64.b64decode(part, validate=True) for part in self.decrypt(wrapped_key).split(b":"))
             decryptor = Cipher(AES(key), CBC(vector)).decryptor()
@@ -69,6 +69,6 @@ class KeyPair:
 
 
 def callback_hash(secret: str, transaction: Mapping[str, Any]) -> str:
-    """The `hash` of a callback: base64 of the HMAC-SHA256 of the compact JSON of its transaction."""
+    """Returns the `hash` of a callback: base64 of the HMAC-SHA256 of the compact JSON of its transaction."""
     text = json.dumps(transaction, separators=(",", ":"))
     return base64.b64encode(hmac.new(secret.encode(), text.encode(), hashlib.sha256).digest()).decode()

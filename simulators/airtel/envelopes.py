@@ -1,4 +1,4 @@
-"""How Airtel answers: `{data, status}`, where `status` tells of the call and never of the payment."""
+"""Airtel's response bodies: `{data, status}`, where `status` is that of the call and never of the payment."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,19 +18,19 @@ def envelope(
     success: bool = True,
     status: int = 200,
 ) -> dict[str, Any]:
-    """An answer; `data` is left out when there is none."""
-    told = {
+    """Returns a response body; without `data` when it is None."""
+    call = {
         "code": str(status),
         "message": message,
         "response_code": response_code,
         "result_code": result_code,
         "success": success,
     }
-    return {"status": told} if data is None else {"data": dict(data), "status": told}
+    return {"status": call} if data is None else {"data": dict(data), "status": call}
 
 
 def error_body(status: int, code: str = "") -> dict[str, Any]:
-    """An error of the call; a code of the payment families is shown as response code, any other as result code."""
+    """Returns an error of the call: codes that begin with DP as response code, others as result code."""
     code = code or USUAL_CODES.get(status, "ESB000001")
     if code.startswith("DP"):
         return envelope(None, code, result_code="ESB000011", message="Failed", success=False, status=status)
@@ -38,5 +38,5 @@ def error_body(status: int, code: str = "") -> dict[str, Any]:
 
 
 def refusal(status: int, code: str) -> RefusalError:
-    """An error ready to be raised."""
+    """Returns an error to raise."""
     return RefusalError(status, error_body(status, code))

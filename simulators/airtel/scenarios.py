@@ -15,15 +15,15 @@
 | 12 | | bad subscriber number |
 | 13 | | refused |
 | 14 | | timed out: ambiguous, fails 180 s later |
-| 15 | | the first submission is lost: answered as ambiguous, never found |
+| 15 | | the first submission is lost: the response is ambiguous, enquiries never find it |
 | 18 | | forbidden |
 | 24 | timed out: ambiguous, fails 180 s later | |
-| 25 | the first submission is lost: answered as ambiguous, never found | |
+| 25 | the first submission is lost: the response is ambiguous, enquiries never find it | |
 | 29 | expired | |
-| 33 | refused at once as a bad subscriber number | the same |
+| 33 | refused at once: bad subscriber number | the same |
 """
 
-from dataclasses import dataclass
+from simulators.scenarios import Scenario
 
 SUCCEEDED, FAILED, AMBIGUOUS, IN_PROGRESS, EXPIRED = "TS", "TF", "TA", "TIP", "TE"
 MAGIC_PREFIX = "7500000"
@@ -37,53 +37,30 @@ PAYOUT_SUCCESS, PAYOUT_IN_PROCESS, PAYOUT_SHORT = "DP00900001001", "DP0090000100
 PAYOUT_DUPLICATE, PAYOUT_NOT_FOUND, PAYOUT_FORGED = "DP00900001011", "DP00900001015", "DP00900001016"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The letter and result code a payment comes to; `before` is a state it passes `seconds` in first."""
-
-    letter: str
-    code: str
-    before: tuple[str, str] | None = None
-    seconds: float = 0.0
-    lost: bool = False
+PUSH_SUCCEEDS = Scenario(SUCCEEDED, PUSH_SUCCESS)
+PAYOUT_SUCCEEDS = Scenario(SUCCEEDED, PAYOUT_SUCCESS)
 
 
-PUSH_SUCCEEDS = Outcome(SUCCEEDED, PUSH_SUCCESS)
-PAYOUT_SUCCEEDS = Outcome(SUCCEEDED, PAYOUT_SUCCESS)
+def _failures(family: str, *numbers: str) -> dict[str, Scenario]:
+    return {number: Scenario(FAILED, f"{family}0{number}") for number in numbers}
 
-PUSHES = {
-    "00": Outcome(SUCCEEDED, PUSH_SUCCESS, (AMBIGUOUS, "DP00800001000"), AMBIGUOUS_SECONDS),
-    "02": Outcome(FAILED, "DP00800001002"),
-    "03": Outcome(FAILED, "DP00800001003"),
-    "04": Outcome(FAILED, "DP00800001004"),
-    "05": Outcome(FAILED, "DP00800001005"),
-    "06": Outcome(SUCCEEDED, PUSH_SUCCESS, (IN_PROGRESS, PUSH_IN_PROCESS), IN_PROCESS_SECONDS),
-    "07": Outcome(FAILED, "DP00800001007"),
-    "08": Outcome(FAILED, "DP00800001008"),
-    "09": Outcome(FAILED, "DP00800001009"),
-    "10": Outcome(FAILED, "DP00800001010"),
-    "24": Outcome(FAILED, "DP00800001009", (AMBIGUOUS, "DP00800001024"), AMBIGUOUS_SECONDS),
-    "25": Outcome(SUCCEEDED, PUSH_SUCCESS, lost=True),
-    "29": Outcome(EXPIRED, PUSH_EXPIRED),
+
+PUSHES = _failures("DP00800001", "02", "03", "04", "05", "07", "08", "09", "10") | {
+    "00": Scenario(SUCCEEDED, PUSH_SUCCESS, (AMBIGUOUS, "DP00800001000"), AMBIGUOUS_SECONDS),
+    "06": Scenario(SUCCEEDED, PUSH_SUCCESS, (IN_PROGRESS, PUSH_IN_PROCESS), IN_PROCESS_SECONDS),
+    "24": Scenario(FAILED, "DP00800001009", (AMBIGUOUS, "DP00800001024"), AMBIGUOUS_SECONDS),
+    "25": Scenario(SUCCEEDED, PUSH_SUCCESS, lost=True),
+    "29": Scenario(EXPIRED, PUSH_EXPIRED),
 }
 
-PAYOUTS = {
-    "00": Outcome(SUCCEEDED, PAYOUT_SUCCESS, (AMBIGUOUS, "DP00900001000"), AMBIGUOUS_SECONDS),
-    "03": Outcome(FAILED, "DP00900001003"),
-    "04": Outcome(FAILED, "DP00900001004"),
-    "05": Outcome(FAILED, "DP00900001005"),
-    "06": Outcome(SUCCEEDED, PAYOUT_SUCCESS, (IN_PROGRESS, PAYOUT_IN_PROCESS), IN_PROCESS_SECONDS),
-    "07": Outcome(FAILED, PAYOUT_SHORT),
-    "09": Outcome(FAILED, "DP00900001009"),
-    "10": Outcome(FAILED, "DP00900001010"),
-    "12": Outcome(FAILED, "DP00900001012"),
-    "13": Outcome(FAILED, "DP00900001013"),
-    "14": Outcome(FAILED, "DP00900001005", (AMBIGUOUS, "DP00900001014"), AMBIGUOUS_SECONDS),
-    "15": Outcome(SUCCEEDED, PAYOUT_SUCCESS, lost=True),
-    "18": Outcome(FAILED, "DP00900001018"),
+PAYOUTS = _failures("DP00900001", "03", "04", "05", "07", "09", "10", "12", "13", "18") | {
+    "00": Scenario(SUCCEEDED, PAYOUT_SUCCESS, (AMBIGUOUS, "DP00900001000"), AMBIGUOUS_SECONDS),
+    "06": Scenario(SUCCEEDED, PAYOUT_SUCCESS, (IN_PROGRESS, PAYOUT_IN_PROCESS), IN_PROCESS_SECONDS),
+    "14": Scenario(FAILED, "DP00900001005", (AMBIGUOUS, "DP00900001014"), AMBIGUOUS_SECONDS),
+    "15": Scenario(SUCCEEDED, PAYOUT_SUCCESS, lost=True),
 }
 
 
 def magic(msisdn: str) -> str:
-    """The NN of a magic number, an empty text for any other."""
+    """Returns the NN of a magic number, an empty string for any other number."""
     return msisdn.removeprefix(MAGIC_PREFIX) if msisdn.startswith(MAGIC_PREFIX) else ""

@@ -1,18 +1,18 @@
 """`python -m simulators.mtn --port 9001`: MTN MoMo on the loopback interface."""
 
+from typing import Any
+
 import click
 
-from simulators.mtn.company import MtnMomo, MtnSettings
-from simulators.server import serve
-from simulators.switches import Switches
+from simulators.mtn.api import MtnMomo
+from simulators.mtn.settings import MtnSettings
+from simulators.server import options, serve
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=9001, show_default=True, help="0 takes any free port.")
-@click.option("--certificate", default=None, help="A file of a certificate and its key (PEM): speak TLS.")
-@click.option("--book", default=":memory:", help="A file for the book, kept over restarts.")
+@options(9001)
 @click.option("--environment", default="sandbox", show_default=True, help="sandbox, mtnuganda, ...")
-@click.option("--currency", default=None, help="EUR in the sandbox, UGX elsewhere, unless named.")
+@click.option("--currency", default=None, help="Default: EUR in the sandbox, UGX elsewhere.")
 @click.option("--collection-key", default="collection-key", show_default=True)
 @click.option("--disbursement-key", default="disbursement-key", show_default=True)
 @click.option("--remittance-key", default="remittance-key", show_default=True)
@@ -20,12 +20,7 @@ from simulators.switches import Switches
 @click.option("--api-key", default="", help="Its key.")
 @click.option("--callback-host", default="127.0.0.1", show_default=True, help="The host it registered.")
 @click.option("--token-seconds", type=click.IntRange(1), default=3600, show_default=True)
-@click.option("--approve-delay", type=click.FloatRange(0), default=0.0, help="Seconds until a payer approves.")
-@click.option("--callback-delay", type=click.FloatRange(0), default=0.0, help="Seconds from outcome to callback.")
 def main(
-    port: int,
-    certificate: str | None,
-    book: str,
     environment: str,
     currency: str | None,
     collection_key: str,
@@ -35,8 +30,7 @@ def main(
     api_key: str,
     callback_host: str,
     token_seconds: int,
-    approve_delay: float,
-    callback_delay: float,
+    **shared: Any,
 ) -> None:
     """Serve a stand-in for MTN MoMo; its book, switches and clock are under /_control."""
     settings = MtnSettings(
@@ -52,8 +46,7 @@ def main(
         callback_host=callback_host,
         token_seconds=token_seconds,
     )
-    switches = Switches(approve_delay_seconds=approve_delay, callback_delay_seconds=callback_delay)
-    serve(MtnMomo(settings, book, switches).app(), port, "MTN MoMo", certificate)
+    serve(MtnMomo, settings, **shared)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How MTN says no: the gateway's own words for keys and paths, `{code, message}` for everything behind it."""
+"""MTN's error bodies: `{statusCode, message}` from its gateway, `{code, message}` from the wallet platform."""
 
 from simulators.standin import RefusalError
 
@@ -11,7 +11,7 @@ USUAL_CODES = {
 
 
 def error_body(status: int, code: str = "") -> dict[str, str | int]:
-    """An error as MTN writes it; where no code belongs to the status, as the gateway in front of MTN writes it."""
+    """Returns the platform's error body, or the gateway's where no code belongs to the status."""
     code = code or USUAL_CODES.get(status, "")
     if not code:
         return {"statusCode": status, "message": "The gateway refused this call."}
@@ -19,10 +19,10 @@ def error_body(status: int, code: str = "") -> dict[str, str | int]:
 
 
 def refusal(status: int, code: str = "") -> RefusalError:
-    """An error ready to be raised."""
+    """Returns an error to raise."""
     return RefusalError(status, error_body(status, code))
 
 
 def malformed(what: str) -> RefusalError:
-    """400 for a request that is not as it must be."""
+    """Returns a 400 to raise; `what` is the rule that the request breaks."""
     return RefusalError(400, {"statusCode": 400, "message": f"Malformed: {what}."})

@@ -1,22 +1,12 @@
 """The numbers, amounts and refund references that select an outcome in MTN's sandbox; everything else succeeds."""
 
-from dataclasses import dataclass
+from simulators.scenarios import Scenario
 
 PENDING, SUCCESSFUL, FAILED = "PENDING", "SUCCESSFUL", "FAILED"
 ONGOING_SECONDS = 30.0
 
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """How a payment ends, and how long it stays pending beyond the usual."""
-
-    status: str
-    reason: str = ""
-    extra_seconds: float = 0.0
-
-
 SUCCESS = Scenario(SUCCESSFUL)
-ONGOING = Scenario(SUCCESSFUL, extra_seconds=ONGOING_SECONDS)
+ONGOING = Scenario(SUCCESSFUL, seconds=ONGOING_SECONDS)
 DELAYED = Scenario(PENDING)
 
 
@@ -24,7 +14,7 @@ def _failed(reason: str) -> Scenario:
     return Scenario(FAILED, reason)
 
 
-# What the sandbox's table calls failed and rejected has these two reasons when it is asked for.
+# The sandbox's table lists "failed" and "rejected"; a status request returns these two reasons for them.
 _FIRST_FIVE = {
     "46733123450": _failed("INTERNAL_PROCESSING_ERROR"),
     "46733123451": _failed("APPROVAL_REJECTED"),
@@ -80,13 +70,13 @@ AMOUNTS = {
     1000_00: SUCCESS,
     2000_00: _failed("INTERNAL_PROCESSING_ERROR"),
     3000_00: ONGOING,
-    4000_00: Scenario(FAILED, "INTERNAL_PROCESSING_ERROR", ONGOING_SECONDS),
+    4000_00: Scenario(FAILED, "INTERNAL_PROCESSING_ERROR", seconds=ONGOING_SECONDS),
     5000_00: DELAYED,
     6000_00: DELAYED,
     7000_00: _failed("TRANSFER_TYPE_UNKNOWN"),
 }
 
-# What a question about an account holder answers: an HTTP status and a code; an empty code is "not active".
+# The response to a request about an account holder: an HTTP status and a code; an empty code is "not active".
 HOLDERS = {
     "46733123450": (404, "RESOURCE_NOT_FOUND"),
     "46733123451": (200, ""),
@@ -96,7 +86,7 @@ HOLDERS = {
     "46733123455": (503, "SERVICE_UNAVAILABLE"),
 }
 
-# Reasons the wallet platform can tell before it accepts a payment; the switch `refuse_at_once` makes it do so.
+# Failures that the wallet platform can find before it accepts a payment; the switch `refuse_at_once` makes it do so.
 REFUSED_AT_ONCE = frozenset(
     {
         "PAYER_NOT_FOUND",

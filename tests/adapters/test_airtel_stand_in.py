@@ -11,8 +11,8 @@ from typing import Literal
 
 import pytest
 
-from simulators import run
 from simulators.airtel import AirtelMoney, AirtelSettings
+from simulators.server import run
 from ussd_server.adapters.providers.airtel import AirtelAccess, AirtelProvider
 from ussd_server.adapters.transport import Transport
 from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Payment
@@ -27,7 +27,7 @@ class Meeting:
     provider: AirtelProvider
 
     def flick(self, **switches: object) -> None:
-        self.company.switches.flick(switches)
+        self.company.switches.change(switches)
 
     def ask(self, payment: Payment, timeout_seconds: float = LONG_SECONDS) -> Answer:
         return self.provider.ask(payment, timeout_seconds)
@@ -42,7 +42,7 @@ class Meeting:
 @contextmanager
 def meet(version: Literal["v1", "v2"]) -> Iterator[Meeting]:
     company, transport = AirtelMoney(AirtelSettings()), Transport()
-    with run(company.app()) as base_url:
+    with run(company) as base_url:
         access = AirtelAccess(base_url, "airtel-client", "airtel-secret", version=version, pin="1234")
         yield Meeting(company, AirtelProvider(access, transport))
         transport.close()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from simulators import run
 from simulators.mtn import MtnMomo, MtnSettings
+from simulators.server import run
 from ussd_server.adapters.providers.mtn import MtnAccess, MtnProduct, MtnProvider
 from ussd_server.adapters.transport import Transport
 from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Payment
@@ -26,7 +26,7 @@ class Meeting:
     provider: MtnProvider
 
     def flick(self, **switches: object) -> None:
-        self.company.switches.flick(switches)
+        self.company.switches.change(switches)
 
     def ask(self, payment: Payment, timeout_seconds: float = LONG_SECONDS) -> Answer:
         return self.provider.ask(payment, timeout_seconds)
@@ -42,7 +42,7 @@ class Meeting:
 def meeting() -> Iterator[Meeting]:
     settings = MtnSettings("mtnuganda", "UGX", api_user=API_USER, api_key=API_KEY)
     company, transport = MtnMomo(settings), Transport()
-    with run(company.app()) as base_url:
+    with run(company) as base_url:
         access = MtnAccess(
             base_url,
             "mtnuganda",

@@ -19,14 +19,14 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
-PATIENCE_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 
 
 class Controls:
-    """The controls every stand-in has, over HTTP."""
+    """A client of the controls that every stand-in has."""
 
     def __init__(self, base_url: str) -> None:
-        self.http = httpx2.Client(base_url=base_url, timeout=PATIENCE_SECONDS, trust_env=False, verify=False)
+        self.http = httpx2.Client(base_url=base_url, timeout=TIMEOUT_SECONDS, trust_env=False, verify=False)
 
     def __enter__(self) -> Self:
         return self
@@ -36,22 +36,22 @@ class Controls:
     ) -> None:
         self.http.close()
 
-    def flick(self, **switches: Any) -> None:
-        """Set switches, which must be taken."""
-        answer = self.http.put("/_control/switches", json=switches)
-        assert answer.status_code == 200, answer.text
+    def switch(self, **switches: Any) -> None:
+        """Set switches; the stand-in must accept them."""
+        response = self.http.put("/_control/switches", json=switches)
+        assert response.status_code == 200, response.text
 
     def advance(self, seconds: float) -> None:
         """Move the clock."""
         assert self.http.post("/_control/clock", json={"advance_seconds": seconds}).status_code == 200
 
     def book(self, reference: str = "") -> dict[str, Any]:
-        """The book, whole or for one reference."""
+        """Returns the book, whole or for one reference."""
         parameters = {"reference": reference} if reference else {}
         return dict(self.http.get("/_control/book", params=parameters).json())
 
     def counted(self, endpoint: str, reference: str) -> int:
-        """How many requests the book counted."""
+        """Returns how many requests the book counted."""
         counts = {row["endpoint"]: row["count"] for row in self.book(reference)["requests"]}
         return int(counts.get(endpoint, 0))
 
@@ -68,7 +68,7 @@ class MtnCaller(Controls):
         self.tokens: dict[str, str] = {}
 
     def provision(self, host: str = "127.0.0.1") -> "MtnCaller":
-        """Make an API user and its key."""
+        """Create an API user and its key."""
         key = {"Ocp-Apim-Subscription-Key": "collection-key"}
         made = self.http.post(
             "/v1_0/apiuser", headers={"X-Reference-Id": self.user, **key}, json={"providerCallbackHost": host}
@@ -77,16 +77,16 @@ class MtnCaller(Controls):
         self.key = self.http.post(f"/v1_0/apiuser/{self.user}/apikey", headers=key).json()["apiKey"]
         return self
 
-    def ask_token(self, product: str, **changes: Any) -> httpx2.Response:
-        """Ask for a token."""
+    def request_token(self, product: str, **changes: Any) -> httpx2.Response:
+        """Request a token."""
         options: dict[str, Any] = {"auth": (self.user, self.key), **changes}
         headers = {"Ocp-Apim-Subscription-Key": f"{product}-key", **options.pop("headers", {})}
         return self.http.post(f"/{product}/token/", headers=headers, **options)
 
     def headers(self, product: str, reference: str = "") -> dict[str, str]:
-        """The headers of a call, with a token kept from the first one."""
+        """Returns the headers of a call; keeps the token of the first one."""
         if product not in self.tokens:
-            self.tokens[product] = self.ask_token(product).json()["access_token"]
+            self.tokens[product] = self.request_token(product).json()["access_token"]
         headers = {
             "Authorization": f"Bearer {self.tokens[product]}",
             "X-Target-Environment": self.environment,
@@ -95,7 +95,7 @@ class MtnCaller(Controls):
         return headers | ({"X-Reference-Id": reference} if reference else {})
 
     def body(self, kind: str = "requesttopay", party: str = "256772123456", **changes: Any) -> dict[str, Any]:
-        """A good body of a payment."""
+        """Returns a valid body of a payment."""
         body: dict[str, Any] = {
             "amount": "1500",
             "currency": self.currency,
@@ -118,61 +118,61 @@ class MtnCaller(Controls):
         url: str = "",
         **changes: Any,
     ) -> httpx2.Response:
-        """Ask for a payment."""
+        """Request a payment."""
         product = "collection" if kind == "requesttopay" else "disbursement"
         headers = self.headers(product, reference or str(uuid.uuid4())) | ({"X-Callback-Url": url} if url else {})
         return self.http.post(f"/{product}/v1_0/{kind}", headers=headers, json=self.body(kind, party, **changes))
 
     def pay(self, kind: str = "requesttopay", **options: Any) -> str:
-        """Ask for a payment that must be accepted; gives its reference."""
+        """Request a payment that must be accepted; returns its reference."""
         reference = str(uuid.uuid4())
-        answer = self.submit(kind, reference, **options)
-        assert (answer.status_code, answer.content) == (202, b""), answer.text
+        response = self.submit(kind, reference, **options)
+        assert (response.status_code, response.content) == (202, b""), response.text
         return reference
 
     def status(self, reference: str, kind: str = "requesttopay") -> httpx2.Response:
-        """Ask how a payment stands."""
+        """Request the status of a payment."""
         product = "collection" if kind == "requesttopay" else "disbursement"
         return self.http.get(f"/{product}/v1_0/{kind}/{reference}", headers=self.headers(product))
 
     def outcome(self, reference: str, kind: str = "requesttopay") -> tuple[str, str]:
-        """A payment's status and reason."""
+        """Returns a payment's status and reason."""
         body = self.status(reference, kind).json()
         return body["status"], body.get("reason", "")
 
     def account(self, path: str, product: str = "collection") -> httpx2.Response:
-        """Ask about an account."""
+        """Request the data of an account."""
         return self.http.get(f"/{product}/v1_0/{path}", headers=self.headers(product))
 
 
 class AirtelCaller(Controls):
-    """A client of Airtel with a token and the company's RSA key."""
+    """A client of Airtel with a token and the provider's RSA key."""
 
     def __init__(self, base_url: str) -> None:
         super().__init__(base_url)
         self.token = ""
         self._public_key: RSAPublicKey | None = None
 
-    def ask_token(self, secret: str = "airtel-secret") -> httpx2.Response:
-        """Ask for a token."""
-        wish = {"client_id": "airtel-client", "client_secret": secret, "grant_type": "client_credentials"}
-        return self.http.post("/auth/oauth2/token", json=wish)
+    def request_token(self, secret: str = "airtel-secret") -> httpx2.Response:
+        """Request a token."""
+        body = {"client_id": "airtel-client", "client_secret": secret, "grant_type": "client_credentials"}
+        return self.http.post("/auth/oauth2/token", json=body)
 
     def headers(self, **changes: str) -> dict[str, str]:
-        """The headers of a call, with a token kept from the first one."""
+        """Returns the headers of a call; keeps the token of the first one."""
         if not self.token:
-            self.token = self.ask_token().json()["access_token"]
+            self.token = self.request_token().json()["access_token"]
         usual = {"Authorization": f"Bearer {self.token}", "X-Country": "UG", "X-Currency": "UGX", "Accept": "*/*"}
         return usual | {name.replace("_", "-"): value for name, value in changes.items()}
 
     def push_body(self, name: str, msisdn: str = "700123123", **changes: Any) -> dict[str, Any]:
-        """A good body of a payment push."""
+        """Returns a valid body of a payment push."""
         transaction = {"amount": 500, "country": "UG", "currency": "UGX", "id": name}
         subscriber = {"country": "UG", "currency": "UGX", "msisdn": msisdn}
         return {"reference": "order 12", "subscriber": subscriber, "transaction": transaction | changes}
 
     def push(self, name: str, msisdn: str = "700123123", **changes: Any) -> httpx2.Response:
-        """Ask for a payment, unsigned."""
+        """Request a payment without a signature."""
         return self.post("/merchant/v1/payments/", self.push_body(name, msisdn, **changes))
 
     def disburse(self, name: str, msisdn: str = "700160185", pin: str | None = None, **changes: Any) -> httpx2.Response:
@@ -204,7 +204,7 @@ class AirtelCaller(Controls):
         return self.http.post(path, headers=headers, content=payload if sent is None else sent)
 
     def encrypt(self, secret: bytes) -> str:
-        """Encrypt for the company."""
+        """Encrypt with the provider's RSA key."""
         if self._public_key is None:
             published = self.http.get("/v1/rsa/encryption-keys", headers=self.headers()).json()["data"]["key"]
             key = load_der_public_key(base64.b64decode(published))
@@ -213,17 +213,17 @@ class AirtelCaller(Controls):
         return base64.b64encode(self._public_key.encrypt(secret, PKCS1v15())).decode()
 
     def enquire(self, name: str, path: str = "/standard/v1/payments") -> httpx2.Response:
-        """Ask how a payment stands."""
+        """Request the status of a payment."""
         return self.http.get(f"{path}/{name}", headers=self.headers())
 
     def outcome(self, name: str) -> tuple[str, str]:
-        """A payment's letter and its result code."""
+        """Returns a payment's status letter and its result code."""
         body = self.enquire(name).json()
         return body["data"]["transaction"]["status"], body["status"]["response_code"]
 
 
 class Listener:
-    """A client's own server, which keeps every callback in the order it came."""
+    """A server of the client, which keeps every callback in the order of arrival."""
 
     def __init__(self) -> None:
         self.received: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
@@ -258,5 +258,5 @@ class Listener:
         self._server.server_close()
 
     def next(self) -> tuple[str, dict[str, Any]]:
-        """The method and body of the next callback."""
-        return self.received.get(timeout=PATIENCE_SECONDS)
+        """Returns the method and body of the next callback."""
+        return self.received.get(timeout=TIMEOUT_SECONDS)

@@ -1,12 +1,12 @@
-"""Running stand-ins, one for each test, and a listener for what they send."""
+"""A running stand-in for each test, and a listener for its callbacks."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from simulators import run
 from simulators.airtel import AirtelMoney, AirtelSettings
 from simulators.mtn import MtnMomo
+from simulators.server import run
 from tests.simulators.callers import AirtelCaller, Listener, MtnCaller
 
 
@@ -20,7 +20,7 @@ def listener() -> Iterator[Listener]:
 @pytest.fixture
 def mtn() -> Iterator[MtnCaller]:
     """A provisioned client of the MTN sandbox."""
-    with run(MtnMomo().app()) as base_url:
+    with run(MtnMomo()) as base_url:
         caller = MtnCaller(base_url).provision()
         with caller:
             yield caller
@@ -29,7 +29,7 @@ def mtn() -> Iterator[MtnCaller]:
 @pytest.fixture
 def airtel(listener: Listener) -> Iterator[AirtelCaller]:
     """A client of Airtel whose application registered the listener."""
-    with run(AirtelMoney(AirtelSettings(callback_url=listener.url)).app()) as base_url:
+    with run(AirtelMoney(AirtelSettings(callback_url=listener.url))) as base_url:
         caller = AirtelCaller(base_url)
         with caller:
             yield caller

@@ -1,4 +1,4 @@
-"""Airtel's tokens, pushes, signatures, disbursements, enquiries and accounts, as tables of raw requests and answers."""
+"""Airtel's tokens, pushes, signatures, disbursements, enquiries and accounts, as tables of raw requests."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ PAYOUTS = {
 
 
 def outcomes_over_time(airtel: AirtelCaller, numbers: list[str]) -> dict[str, list[tuple[str, str]]]:
-    """What enquiries say at once, after 31 s and after 181 s."""
+    """Returns the results of enquiries at once, after 31 s and after 181 s."""
     seen: dict[str, list[tuple[str, str]]] = {number: [] for number in numbers}
     for seconds in (0, 31, 150):
         airtel.advance(seconds)
@@ -50,11 +50,11 @@ def outcomes_over_time(airtel: AirtelCaller, numbers: list[str]) -> dict[str, li
     return seen
 
 
-def test_a_token_lives_180_seconds_and_says_so_as_text(airtel: AirtelCaller) -> None:
-    answer = airtel.ask_token()
-    body = answer.json()
+def test_a_token_is_valid_180_seconds_which_it_states_as_text(airtel: AirtelCaller) -> None:
+    response = airtel.request_token()
+    body = response.json()
     assert len(body.pop("access_token")) > 20
-    assert (answer.status_code, body) == (200, {"expires_in": "180", "token_type": "bearer"})
+    assert (response.status_code, body) == (200, {"expires_in": "180", "token_type": "bearer"})
     airtel.headers()
     airtel.advance(181)
     assert airtel.enquire("anything").status_code == 401
@@ -73,10 +73,10 @@ def test_a_token_is_refused(airtel: AirtelCaller, body: Any, status: int) -> Non
     assert airtel.http.post("/auth/oauth2/token", json=body).status_code == status
 
 
-def test_the_answer_to_a_push_says_that_the_prompt_was_sent(airtel: AirtelCaller) -> None:
-    answer = airtel.push("txn-1")
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    assert answer.json() == {
+def test_the_response_to_a_push_confirms_the_prompt(airtel: AirtelCaller) -> None:
+    response = airtel.push("txn-1")
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+    assert response.json() == {
         "data": {"transaction": {"id": "txn-1", "status": "SUCCESS"}},
         "status": {
             "code": "200",
@@ -89,7 +89,7 @@ def test_the_answer_to_a_push_says_that_the_prompt_was_sent(airtel: AirtelCaller
 
 
 def test_the_pushed_id_can_be_false(airtel: AirtelCaller) -> None:
-    airtel.flick(id_false=True)
+    airtel.switch(id_false=True)
     assert airtel.push("txn-1").json()["data"]["transaction"]["id"] is False
     assert airtel.outcome("txn-1") == ("TS", "DP00800001001")
 
@@ -107,10 +107,10 @@ def test_the_pushed_id_can_be_false(airtel: AirtelCaller) -> None:
 def test_every_header_of_a_push_is_checked(
     airtel: AirtelCaller, headers: dict[str, str], status: int, code: str | None
 ) -> None:
-    answer = airtel.post("/merchant/v1/payments/", airtel.push_body("txn-1"), **headers)
-    assert answer.status_code == status
+    response = airtel.post("/merchant/v1/payments/", airtel.push_body("txn-1"), **headers)
+    assert response.status_code == status
     if code:
-        assert answer.json()["status"]["result_code"] == code
+        assert response.json()["status"]["result_code"] == code
     assert airtel.book()["payments"] == []
 
 
@@ -134,29 +134,29 @@ def test_every_header_of_a_push_is_checked(
 )
 def test_a_malformed_push_is_refused(airtel: AirtelCaller, changes: dict[str, Any], code: str) -> None:
     msisdn = changes.pop("msisdn", "700123123")
-    answer = airtel.post("/merchant/v1/payments/", airtel.push_body("txn-1", msisdn, **changes))
-    assert (answer.status_code, answer.json()["status"]["result_code"]) == (400, code)
-    assert answer.json()["status"]["success"] is False
+    response = airtel.post("/merchant/v1/payments/", airtel.push_body("txn-1", msisdn, **changes))
+    assert (response.status_code, response.json()["status"]["result_code"]) == (400, code)
+    assert response.json()["status"]["success"] is False
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'{"transaction": 1}'])
 def test_a_push_that_is_no_object_is_refused(airtel: AirtelCaller, body: bytes) -> None:
     headers = airtel.headers(Content_Type="application/json")
-    answer = airtel.http.post("/merchant/v1/payments/", headers=headers, content=body)
-    assert (answer.status_code, answer.json()["status"]["result_code"]) == (400, "ESB000008")
+    response = airtel.http.post("/merchant/v1/payments/", headers=headers, content=body)
+    assert (response.status_code, response.json()["status"]["result_code"]) == (400, "ESB000008")
 
 
 def test_a_signed_push_must_be_the_one_that_was_signed(airtel: AirtelCaller) -> None:
     good, forged = airtel.push_body("good"), airtel.push_body("forged")
     assert airtel.post_signed("/merchant/v2/payments/", good).json()["status"]["success"] is True
     more = json.dumps(airtel.push_body("forged", amount=5000)).encode()
-    for answer in (
+    for response in (
         airtel.post_signed("/merchant/v2/payments/", forged, more),
         airtel.post_signed("/merchant/v2/payments/", forged, json.dumps(forged, indent=1).encode()),
         airtel.post("/merchant/v2/payments/", forged),
         airtel.post("/merchant/v2/payments/", forged, x_signature="AAAA", x_key="not base64"),
     ):
-        assert answer.json()["status"]["response_code"] == "DP00800001026"
+        assert response.json()["status"]["response_code"] == "DP00800001026"
     assert [payment["reference"] for payment in airtel.book()["payments"]] == ["good"]
 
 
@@ -182,7 +182,7 @@ def test_the_success_of_an_enquiry_is_not_that_of_the_payment(airtel: AirtelCall
     assert body["data"]["transaction"]["status"] == "TF"
 
 
-def test_a_first_submission_can_be_lost_and_a_second_is_taken(airtel: AirtelCaller) -> None:
+def test_a_first_submission_can_be_lost_and_a_second_is_accepted(airtel: AirtelCaller) -> None:
     for submit, path, number in (
         (airtel.push, "/standard/v1/payments", "25"),
         (airtel.disburse, "/standard/v1/disbursements", "15"),
@@ -206,9 +206,9 @@ def test_a_used_id_is_a_duplicate_and_both_tries_are_counted(airtel: AirtelCalle
 
 
 def test_a_push_waits_for_its_payer_and_expires(airtel: AirtelCaller) -> None:
-    airtel.flick(approve_delay_seconds=20)
+    airtel.switch(approve_delay_seconds=20)
     airtel.push("approved")
-    airtel.flick(approve_delay_seconds=3600)
+    airtel.switch(approve_delay_seconds=3600)
     airtel.push("unapproved")
     assert airtel.outcome("approved") == ("TIP", "DP00800001006")
     airtel.advance(21)
@@ -227,7 +227,7 @@ def test_enquiries_before_three_minutes_are_counted(airtel: AirtelCaller) -> Non
     assert (airtel.counted("early_enquiry", "txn-1"), airtel.counted("payment_status", "txn-1")) == (1, 2)
 
 
-def test_a_disbursement_is_answered_for_good(airtel: AirtelCaller) -> None:
+def test_the_response_to_a_disbursement_is_final(airtel: AirtelCaller) -> None:
     body = airtel.disburse("txn-1").json()
     transaction = body["data"]["transaction"]
     assert (transaction["id"], transaction["status"]) == ("txn-1", "TS")
@@ -239,7 +239,7 @@ def test_a_disbursement_is_answered_for_good(airtel: AirtelCaller) -> None:
 
 
 def test_a_disbursement_can_be_left_in_progress(airtel: AirtelCaller) -> None:
-    airtel.flick(disbursements_pending=True, approve_delay_seconds=20)
+    airtel.switch(disbursements_pending=True, approve_delay_seconds=20)
     assert airtel.disburse("txn-1").json()["data"]["transaction"]["status"] == "TIP"
     airtel.advance(21)
     assert airtel.outcome("txn-1") == ("TS", "DP00900001001")
@@ -247,8 +247,8 @@ def test_a_disbursement_can_be_left_in_progress(airtel: AirtelCaller) -> None:
 
 @pytest.mark.parametrize(("pin", "code"), [("not base64!", "ROUTER116"), ("AAAA", "ROUTER116")])
 def test_a_pin_must_be_encrypted(airtel: AirtelCaller, pin: str, code: str) -> None:
-    answer = airtel.disburse("txn-1", pin=pin)
-    assert (answer.status_code, answer.json()["status"]["result_code"]) == (400, code)
+    response = airtel.disburse("txn-1", pin=pin)
+    assert (response.status_code, response.json()["status"]["result_code"]) == (400, code)
 
 
 def test_a_wrong_pin_is_refused_and_no_pin_is_in_the_book(airtel: AirtelCaller) -> None:
@@ -258,7 +258,7 @@ def test_a_wrong_pin_is_refused_and_no_pin_is_in_the_book(airtel: AirtelCaller) 
     assert "1234" not in json.dumps(airtel.book("txn-2")["payments"][0]["details"])
 
 
-def test_the_second_version_of_disbursements_wants_a_type_and_checks_a_signature_if_there_is_one(
+def test_the_second_version_of_disbursements_needs_a_type_and_checks_a_signature_if_there_is_one(
     airtel: AirtelCaller,
 ) -> None:
     def body(name: str, **changes: str) -> dict[str, Any]:
@@ -278,14 +278,14 @@ def test_the_second_version_of_disbursements_wants_a_type_and_checks_a_signature
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_a_payment_is_given_back_once(airtel: AirtelCaller, version: str) -> None:
+def test_a_payment_is_refunded_once(airtel: AirtelCaller, version: str) -> None:
     airtel.push("txn-1")
     receipt = airtel.enquire("txn-1").json()["data"]["transaction"]["airtel_money_id"]
     body = {"transaction": {"airtel_money_id": receipt}}
     send = airtel.post_signed if version == "v2" else airtel.post
     path = f"/standard/{version}/payments/refund"
-    answer = send(path, body).json()
-    assert answer["data"] == {"transaction": {"airtel_money_id": receipt, "status": "SUCCESS"}}
+    response = send(path, body).json()
+    assert response["data"] == {"transaction": {"airtel_money_id": receipt, "status": "SUCCESS"}}
     assert send(path, body).json()["status"]["result_code"] == "ESB000041"
     unknown = send(path, {"transaction": {"airtel_money_id": "MP000000.0000.L00000"}}).json()
     assert unknown["status"]["response_code"] == "DP00800001025"
@@ -293,8 +293,8 @@ def test_a_payment_is_given_back_once(airtel: AirtelCaller, version: str) -> Non
 
 
 def test_an_unsigned_refund_of_the_second_version_is_refused(airtel: AirtelCaller) -> None:
-    answer = airtel.post("/standard/v2/payments/refund", {"transaction": {"airtel_money_id": "x"}})
-    assert answer.json()["status"]["response_code"] == "DP00800001026"
+    response = airtel.post("/standard/v2/payments/refund", {"transaction": {"airtel_money_id": "x"}})
+    assert response.json()["status"]["response_code"] == "DP00800001026"
 
 
 def test_a_subscriber_has_a_name_a_grade_and_a_status(airtel: AirtelCaller) -> None:
@@ -306,7 +306,7 @@ def test_a_subscriber_has_a_name_a_grade_and_a_status(airtel: AirtelCaller) -> N
 
 
 def test_balances_follow_the_payments_and_a_short_float_refuses_disbursements(airtel: AirtelCaller) -> None:
-    airtel.flick(opening_balance=1000)
+    airtel.switch(opening_balance=1000)
     airtel.push("in", amount=700)
     airtel.disburse("out", amount=600)
     short = airtel.disburse("too-much", amount=401).json()
@@ -325,6 +325,6 @@ def test_the_published_key_carries_its_end(airtel: AirtelCaller) -> None:
     assert body["status"]["response_code"] == "DP02010001001"
 
 
-def test_unknown_paths_answer_in_the_envelope(airtel: AirtelCaller) -> None:
-    answer = airtel.http.get("/merchant/v9/payments/")
-    assert (answer.status_code, answer.json()["status"]["result_code"]) == (404, "ROUTER119")
+def test_unknown_paths_return_the_envelope(airtel: AirtelCaller) -> None:
+    response = airtel.http.get("/merchant/v9/payments/")
+    assert (response.status_code, response.json()["status"]["result_code"]) == (404, "ROUTER119")

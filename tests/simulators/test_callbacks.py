@@ -1,4 +1,4 @@
-"""Callbacks of both companies: once or not at all, and in every wrong way the switches offer."""
+"""Callbacks of both providers: once or not at all, and with every fault that the switches offer."""
 
 import base64
 import hashlib
@@ -10,7 +10,7 @@ import pytest
 from tests.simulators.callers import AirtelCaller, Listener, MtnCaller
 
 
-def test_mtn_sends_the_status_body_once_and_only_where_it_was_asked_to(mtn: MtnCaller, listener: Listener) -> None:
+def test_mtn_sends_the_status_body_once_and_only_to_a_callback_url(mtn: MtnCaller, listener: Listener) -> None:
     mtn.pay()
     reference = mtn.pay(url=listener.url)
     last = mtn.pay(url=listener.url)
@@ -26,7 +26,7 @@ def test_mtn_sends_callbacks_of_every_kind(mtn: MtnCaller, listener: Listener, k
     assert listener.next() == ("PUT", mtn.status(reference, kind).json())
 
 
-def test_a_callback_is_not_repeated_when_nobody_takes_it(mtn: MtnCaller, listener: Listener) -> None:
+def test_a_callback_that_is_not_received_is_not_repeated(mtn: MtnCaller, listener: Listener) -> None:
     lost = mtn.pay(url="http://127.0.0.1:9/hook")
     mtn.pay(url=listener.url)
     listener.next()
@@ -45,24 +45,24 @@ def test_nothing_is_sent_beyond_the_loopback_interface(mtn: MtnCaller, listener:
 
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_the_method_can_be_chosen(mtn: MtnCaller, airtel: AirtelCaller, listener: Listener, method: str) -> None:
-    mtn.flick(callback_method=method)
+    mtn.switch(callback_method=method)
     mtn.pay(url=listener.url)
     assert listener.next()[0] == method
-    airtel.flick(callback_method=method)
+    airtel.switch(callback_method=method)
     airtel.push("txn-1")
     assert listener.next()[0] == method
 
 
 def test_callbacks_can_be_off_doubled_and_late(mtn: MtnCaller, listener: Listener) -> None:
-    mtn.flick(callbacks=False)
+    mtn.switch(callbacks=False)
     dropped = mtn.pay(url=listener.url)
     while not mtn.book(dropped)["callbacks"]:
         pass
     assert mtn.book(dropped)["callbacks"][0]["answer"] == "withheld"
-    mtn.flick(callbacks=True, callback_copies=3)
+    mtn.switch(callbacks=True, callback_copies=3)
     mtn.pay(url=listener.url, externalId="three times")
     assert [listener.next()[1]["externalId"] for _ in range(3)] == ["three times"] * 3
-    mtn.flick(callback_copies=1, callback_delay_seconds=600)
+    mtn.switch(callback_copies=1, callback_delay_seconds=600)
     late = mtn.pay(url=listener.url, externalId="late")
     assert len(mtn.book(late)["callbacks_waiting"]) == 1
     assert mtn.outcome(late) == ("SUCCESSFUL", "")
@@ -71,27 +71,27 @@ def test_callbacks_can_be_off_doubled_and_late(mtn: MtnCaller, listener: Listene
     assert listener.next()[1]["externalId"] == "late"
 
 
-def test_callbacks_can_change_places(mtn: MtnCaller, listener: Listener) -> None:
-    mtn.flick(reorder_callbacks=True)
+def test_callbacks_can_be_reordered(mtn: MtnCaller, listener: Listener) -> None:
+    mtn.switch(reorder_callbacks=True)
     for name in ("first", "second", "third"):
         mtn.pay(url=listener.url, externalId=name)
     assert [listener.next()[1]["externalId"] for _ in range(2)] == ["second", "first"]
-    mtn.flick(reorder_callbacks=False)
+    mtn.switch(reorder_callbacks=False)
     assert listener.next()[1]["externalId"] == "third"
 
 
 def test_a_callback_can_name_a_wrong_amount(mtn: MtnCaller, airtel: AirtelCaller, listener: Listener) -> None:
-    mtn.flick(wrong_callback_amount=True)
+    mtn.switch(wrong_callback_amount=True)
     reference = mtn.pay(url=listener.url)
     assert listener.next()[1]["amount"] == "1501"
     assert mtn.status(reference).json()["amount"] == "1500"
-    airtel.flick(wrong_callback_amount=True)
+    airtel.switch(wrong_callback_amount=True)
     airtel.push("txn-1")
     assert "UGX 501." in listener.next()[1]["transaction"]["message"]
 
 
-def test_a_success_can_follow_a_failure_and_both_are_told(mtn: MtnCaller, listener: Listener) -> None:
-    mtn.flick(success_after_failure=True)
+def test_a_success_can_follow_a_failure_and_callbacks_report_both(mtn: MtnCaller, listener: Listener) -> None:
+    mtn.switch(success_after_failure=True)
     reference = mtn.pay(url=listener.url)
     assert mtn.outcome(reference) == ("FAILED", "INTERNAL_PROCESSING_ERROR")
     assert listener.next()[1]["status"] == "FAILED"
@@ -102,7 +102,7 @@ def test_a_success_can_follow_a_failure_and_both_are_told(mtn: MtnCaller, listen
 
 def test_a_failure_can_follow_a_success(mtn: MtnCaller, airtel: AirtelCaller, listener: Listener) -> None:
     for caller in (mtn, airtel):
-        caller.flick(failure_after_success=True, second_thought_seconds=10)
+        caller.switch(failure_after_success=True, second_thought_seconds=10)
     reference = mtn.pay(url=listener.url)
     airtel.push("txn-1")
     assert (mtn.outcome(reference)[0], airtel.outcome("txn-1")[0]) == ("SUCCESSFUL", "TS")
@@ -115,18 +115,18 @@ def test_a_failure_can_follow_a_success(mtn: MtnCaller, airtel: AirtelCaller, li
 def test_a_reason_is_a_text_or_an_object(mtn: MtnCaller, listener: Listener) -> None:
     reference = mtn.pay(party="46733123455", url=listener.url)
     assert listener.next()[1]["reason"] == "PAYER_NOT_FOUND"
-    mtn.flick(reason_as_object=True)
+    mtn.switch(reason_as_object=True)
     reason = mtn.status(reference).json()["reason"]
     assert (reason["code"], set(reason)) == ("PAYER_NOT_FOUND", {"code", "message"})
 
 
-def test_airtel_tells_of_a_settled_push_with_or_without_a_hash(airtel: AirtelCaller, listener: Listener) -> None:
+def test_airtel_reports_a_settled_push_with_or_without_a_hash(airtel: AirtelCaller, listener: Listener) -> None:
     airtel.push("paid")
     method, body = listener.next()
     assert (method, set(body)) == ("POST", {"transaction"})
     assert (body["transaction"]["id"], body["transaction"]["status_code"]) == ("paid", "TS")
     assert body["transaction"]["message"].startswith("Paid UGX 500.")
-    airtel.flick(callback_hash=True)
+    airtel.switch(callback_hash=True)
     airtel.push("refused", "750000008")
     body = listener.next()[1]
     assert body["transaction"]["status_code"] == "TF"

@@ -1,4 +1,4 @@
-"""The controls: the book and its restart, switches and what they refuse, the clock, and the command line."""
+"""The controls: the book and its restart, the switches and their refusals, the clock, and the command line."""
 
 import signal
 import subprocess
@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from simulators import run
 from simulators.airtel import AirtelMoney, AirtelSettings
 from simulators.mtn import MtnMomo
+from simulators.server import run
 from tests.simulators.callers import AirtelCaller, Controls, Listener, MtnCaller
 
 
-def test_the_book_tells_what_happened(mtn: MtnCaller, listener: Listener) -> None:
+def test_the_book_shows_what_happened(mtn: MtnCaller, listener: Listener) -> None:
     reference = mtn.pay(url=listener.url)
     listener.next()
     (payment,) = mtn.book(reference)["payments"]
@@ -27,7 +27,7 @@ def test_the_book_tells_what_happened(mtn: MtnCaller, listener: Listener) -> Non
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "body",
     [
         [],
         None,
@@ -50,33 +50,33 @@ def test_the_book_tells_what_happened(mtn: MtnCaller, listener: Listener) -> Non
         {"success_after_failure": True, "failure_after_success": True},
     ],
 )
-def test_a_wrong_switch_is_refused_and_changes_nothing(mtn: MtnCaller, wish: Any) -> None:
+def test_a_wrong_switch_is_refused_and_changes_nothing(mtn: MtnCaller, body: Any) -> None:
     before = mtn.http.get("/_control/switches").json()
-    assert mtn.http.put("/_control/switches", json=wish).status_code == 400
+    assert mtn.http.put("/_control/switches", json=body).status_code == 400
     assert mtn.http.get("/_control/switches").json() == before
 
 
 def test_switches_add_up_until_they_are_restored(mtn: MtnCaller) -> None:
     at_first = mtn.http.get("/_control/switches").json()
-    mtn.flick(callback_copies=2)
-    mtn.flick(times=3)
+    mtn.switch(callback_copies=2)
+    mtn.switch(times=3)
     now = mtn.http.get("/_control/switches").json()
     assert (now["callback_copies"], now["times"]) == (2, 3)
     assert mtn.http.delete("/_control/switches").json() == at_first
 
 
 @pytest.mark.parametrize(
-    "wish", [None, {}, {"advance_seconds": "5"}, {"advance_seconds": -1}, {"advance_seconds": True}]
+    "body", [None, {}, {"advance_seconds": "5"}, {"advance_seconds": -1}, {"advance_seconds": True}]
 )
-def test_the_clock_moves_forward_by_numbers_only(mtn: MtnCaller, wish: Any) -> None:
-    assert mtn.http.post("/_control/clock", json=wish).status_code == 400
+def test_the_clock_moves_forward_by_numbers_only(mtn: MtnCaller, body: Any) -> None:
+    assert mtn.http.post("/_control/clock", json=body).status_code == 400
     assert mtn.http.get("/_control/clock").json()["offset_seconds"] == 0
 
 
-def test_a_reset_forgets_everything(mtn: MtnCaller) -> None:
+def test_a_reset_deletes_everything(mtn: MtnCaller) -> None:
     mtn.pay()
     mtn.advance(100)
-    mtn.flick(garbage=True)
+    mtn.switch(garbage=True)
     assert mtn.http.post("/_control/reset").status_code == 200
     book = mtn.book()
     assert (book["payments"], book["requests"], book["callbacks"]) == ([], [], [])
@@ -86,12 +86,12 @@ def test_a_reset_forgets_everything(mtn: MtnCaller) -> None:
 
 def test_mtns_book_outlives_a_restart(tmp_path: Path, listener: Listener) -> None:
     path = str(tmp_path / "mtn.book")
-    with run(MtnMomo(book_path=path).app()) as base_url, MtnCaller(base_url).provision() as before:
-        before.flick(callback_delay_seconds=600, approve_delay_seconds=60)
+    with run(MtnMomo(book_path=path)) as base_url, MtnCaller(base_url).provision() as before:
+        before.switch(callback_delay_seconds=600, approve_delay_seconds=60)
         reference = before.pay(url=listener.url)
         before.advance(100)
         assert before.outcome(reference) == ("SUCCESSFUL", "")
-    with run(MtnMomo(book_path=path).app()) as base_url, MtnCaller(base_url) as after:
+    with run(MtnMomo(book_path=path)) as base_url, MtnCaller(base_url) as after:
         after.user, after.key, after.tokens = before.user, before.key, before.tokens
         assert after.outcome(reference) == ("SUCCESSFUL", "")
         assert after.submit(reference=reference).status_code == 409
@@ -102,28 +102,29 @@ def test_mtns_book_outlives_a_restart(tmp_path: Path, listener: Listener) -> Non
 
 def test_airtels_key_outlives_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "airtel.book")
-    with run(AirtelMoney(book_path=path).app()) as base_url, AirtelCaller(base_url) as before:
+    with run(AirtelMoney(book_path=path)) as base_url, AirtelCaller(base_url) as before:
         pin = before.encrypt(b"1234")
-    with run(AirtelMoney(AirtelSettings(), path).app()) as base_url, AirtelCaller(base_url) as after:
+    with run(AirtelMoney(AirtelSettings(), path)) as base_url, AirtelCaller(base_url) as after:
         assert after.disburse("txn-1", pin=pin).json()["data"]["transaction"]["status"] == "TS"
 
 
-def test_one_reference_asked_for_at_once_by_many_is_accepted_once(mtn: MtnCaller) -> None:
+def test_one_reference_requested_many_times_at_once_is_accepted_once(mtn: MtnCaller) -> None:
     reference = "5f2f1a58-2a2c-4d39-9a5d-0d4a0e0b8c11"
     mtn.headers("collection")
-    answers: list[int] = []
+    responses: list[int] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(mtn.submit(reference=reference).status_code)) for _ in range(16)
+        threading.Thread(target=lambda: responses.append(mtn.submit(reference=reference).status_code))
+        for _ in range(16)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(answers) == [202] + [409] * 15
+    assert sorted(responses) == [202] + [409] * 15
     assert mtn.counted("requesttopay", reference) == 16
 
 
-def test_a_killed_company_still_knows_what_it_accepted(tmp_path: Path) -> None:
+def test_a_killed_provider_still_has_what_it_accepted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "simulators.mtn", "--port", "0", "--book", str(tmp_path / "book")]
     reference, user, key = "", "", ""
     tokens: dict[str, str] = {}
@@ -151,7 +152,7 @@ def test_a_killed_company_still_knows_what_it_accepted(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
-def test_a_stand_in_runs_as_a_process_and_ends_when_asked(
+def test_a_stand_in_runs_as_a_process_and_ends_on_a_signal(
     tmp_path: Path, module: str, options: list[str], path: str, end: signal.Signals
 ) -> None:
     command = [sys.executable, "-m", module, "--port", "0", "--book", str(tmp_path / "book"), *options]

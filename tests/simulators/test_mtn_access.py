@@ -1,12 +1,12 @@
-"""MTN's provisioning, tokens and headers, as tables of raw requests and answers."""
+"""MTN's provisioning, tokens and headers, as tables of raw requests and responses."""
 
 import uuid
 from typing import Any
 
 import pytest
 
-from simulators import run
 from simulators.mtn import MtnMomo, MtnSettings
+from simulators.server import run
 from tests.simulators.callers import MtnCaller
 
 KEY = {"Ocp-Apim-Subscription-Key": "collection-key"}
@@ -49,11 +49,11 @@ def test_an_api_key_is_made_with_every_body_that_clients_send(mtn: MtnCaller, bo
     made = mtn.http.post(f"/v1_0/apiuser/{mtn.user}/apikey", headers=headers, content=body)
     assert made.status_code == 201
     mtn.key = made.json()["apiKey"]
-    assert mtn.ask_token("collection").status_code == 200
+    assert mtn.request_token("collection").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["account/balance", "requesttopay/{reference}"])
-def test_a_question_may_have_the_body_null(mtn: MtnCaller, path: str) -> None:
+def test_a_read_request_may_have_the_body_null(mtn: MtnCaller, path: str) -> None:
     url = f"/collection/v1_0/{path.format(reference=mtn.pay())}"
     headers = mtn.headers("collection") | {"Content-Type": "application/json"}
     assert mtn.http.request("GET", url, headers=headers, content=b"null").status_code == 200
@@ -62,7 +62,7 @@ def test_a_question_may_have_the_body_null(mtn: MtnCaller, path: str) -> None:
 def test_a_live_environment_has_no_provisioning_but_its_own_user() -> None:
     user = str(uuid.uuid4())
     settings = MtnSettings("mtnuganda", "UGX", api_user=user, api_key="portal-key")
-    with run(MtnMomo(settings).app()) as base_url, MtnCaller(base_url, "UGX", "mtnuganda") as caller:
+    with run(MtnMomo(settings)) as base_url, MtnCaller(base_url, "UGX", "mtnuganda") as caller:
         made = caller.http.post("/v1_0/apiuser", headers=KEY | {"X-Reference-Id": str(uuid.uuid4())}, json={})
         assert made.status_code == 404
         token = caller.http.post("/collection/token/", headers=KEY, auth=(user, "portal-key"))
@@ -70,17 +70,17 @@ def test_a_live_environment_has_no_provisioning_but_its_own_user() -> None:
 
 
 def test_a_token_has_three_fields(mtn: MtnCaller) -> None:
-    answer = mtn.ask_token("collection")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "application/json"
-    body = answer.json()
+    response = mtn.request_token("collection")
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    body = response.json()
     assert len(body.pop("access_token")) > 20
     assert body == {"token_type": "access_token", "expires_in": 3600}
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"null"])
 def test_a_token_call_takes_an_empty_body_in_every_form_clients_send(mtn: MtnCaller, body: bytes) -> None:
-    assert mtn.ask_token("collection", content=body).status_code == 200
+    assert mtn.request_token("collection", content=body).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_token_call_takes_an_empty_body_in_every_form_clients_send(mtn: MtnCal
     ],
 )
 def test_a_token_is_refused(mtn: MtnCaller, changes: dict[str, Any], status: int) -> None:
-    assert mtn.ask_token("collection", **changes).status_code == status
+    assert mtn.request_token("collection", **changes).status_code == status
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_every_header_of_a_payment_is_checked(
     mtn: MtnCaller, changes: dict[str, str], status: int, code: str | None
 ) -> None:
     headers = mtn.headers("collection", str(uuid.uuid4())) | changes
-    answer = mtn.http.post("/collection/v1_0/requesttopay", headers=headers, json=mtn.body())
-    assert answer.status_code == status
+    response = mtn.http.post("/collection/v1_0/requesttopay", headers=headers, json=mtn.body())
+    assert response.status_code == status
     if code:
-        assert answer.json()["code"] == code
+        assert response.json()["code"] == code
 
 
 def test_a_token_serves_one_product_only(mtn: MtnCaller) -> None:
@@ -143,7 +143,7 @@ def test_a_token_ends_with_its_hour_and_a_new_one_serves(mtn: MtnCaller) -> None
 def test_callbacks_of_a_live_environment_go_to_the_registered_host_only() -> None:
     user = str(uuid.uuid4())
     settings = MtnSettings("mtnuganda", "UGX", api_user=user, api_key="key", callback_host="hooks.example.com")
-    with run(MtnMomo(settings).app()) as base_url:
+    with run(MtnMomo(settings)) as base_url:
         caller = MtnCaller(base_url, "UGX", "mtnuganda")
         caller.user, caller.key = user, "key"
         with caller:
@@ -153,6 +153,6 @@ def test_callbacks_of_a_live_environment_go_to_the_registered_host_only() -> Non
             assert caller.outcome(reference) == ("SUCCESSFUL", "")
 
 
-def test_unknown_paths_and_methods_answer_in_json(mtn: MtnCaller) -> None:
+def test_unknown_paths_and_methods_return_json(mtn: MtnCaller) -> None:
     assert mtn.http.get("/collection/v2_0/nothing").json()["code"] == "RESOURCE_NOT_FOUND"
     assert mtn.http.delete("/collection/v1_0/requesttopay").json()["statusCode"] == 405

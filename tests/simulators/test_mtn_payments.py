@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from simulators import run
 from simulators.mtn import MtnMomo, MtnSettings
+from simulators.server import run
 from simulators.switches import Switches
 from tests.simulators.callers import MtnCaller
 
@@ -44,11 +44,11 @@ PAYEES = FIRST_FIVE | {
 }
 
 
-def test_a_status_repeats_the_order_and_carries_the_companys_number(mtn: MtnCaller) -> None:
+def test_a_status_repeats_the_request_and_has_the_providers_number(mtn: MtnCaller) -> None:
     reference = mtn.pay()
-    answer = mtn.status(reference)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    body = answer.json()
+    response = mtn.status(reference)
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+    body = response.json()
     assert body.pop("financialTransactionId").isdigit()
     assert body == mtn.body() | {"status": "SUCCESSFUL"}
 
@@ -94,7 +94,7 @@ def test_an_ongoing_payment_succeeds_after_thirty_seconds_and_a_delayed_one_neve
 
 def test_amounts_select_an_outcome_only_while_the_switch_is_on(mtn: MtnCaller) -> None:
     assert mtn.outcome(mtn.pay(amount="2000")) == ("SUCCESSFUL", "")
-    mtn.flick(amount_scenarios=True)
+    mtn.switch(amount_scenarios=True)
     references = {amount: mtn.pay(amount=str(amount)) for amount in range(1000, 8000, 1000)}
     assert [mtn.outcome(reference)[0] for reference in references.values()] == [
         "SUCCESSFUL",
@@ -112,7 +112,7 @@ def test_amounts_select_an_outcome_only_while_the_switch_is_on(mtn: MtnCaller) -
 
 
 def test_the_switch_turns_magic_numbers_into_500_that_records_nothing(mtn: MtnCaller) -> None:
-    mtn.flick(refuse_at_once=True)
+    mtn.switch(refuse_at_once=True)
     reference = str(uuid.uuid4())
     refused = mtn.submit(reference=reference, party="46733123455")
     assert (refused.status_code, refused.json()["code"]) == (500, "PAYER_NOT_FOUND")
@@ -159,7 +159,7 @@ def test_another_currency_is_a_permanent_500(mtn: MtnCaller) -> None:
 
 
 def test_shillings_are_whole() -> None:
-    with run(MtnMomo(MtnSettings(currency="UGX")).app()) as base_url:
+    with run(MtnMomo(MtnSettings(currency="UGX"))) as base_url:
         caller = MtnCaller(base_url, "UGX").provision()
         with caller:
             assert caller.submit(amount="10.50").status_code == 400
@@ -181,17 +181,17 @@ def test_an_unknown_reference_is_404_and_so_is_one_of_another_kind(mtn: MtnCalle
     assert mtn.status(mtn.pay(), "transfer").status_code == 404
 
 
-def test_a_status_question_takes_null_and_no_other_body(mtn: MtnCaller) -> None:
+def test_a_status_request_takes_null_and_no_other_body(mtn: MtnCaller) -> None:
     path = f"/collection/v1_0/requesttopay/{mtn.pay()}"
     headers = mtn.headers("collection") | {"Content-Type": "application/json"}
-    answers = [mtn.http.request("GET", path, headers=headers, content=body) for body in (b"null", b"{}", b'{"a": 1}')]
-    assert [answer.status_code for answer in answers] == [200, 200, 400]
+    responses = [mtn.http.request("GET", path, headers=headers, content=body) for body in (b"null", b"{}", b'{"a": 1}')]
+    assert [response.status_code for response in responses] == [200, 200, 400]
 
 
 def test_a_payer_approves_after_the_delay_and_the_request_expires_after_five_minutes(mtn: MtnCaller) -> None:
-    mtn.flick(approve_delay_seconds=20)
+    mtn.switch(approve_delay_seconds=20)
     approved = mtn.pay()
-    mtn.flick(approve_delay_seconds=3600)
+    mtn.switch(approve_delay_seconds=3600)
     unapproved = mtn.pay()
     assert mtn.outcome(approved) == ("PENDING", "")
     mtn.advance(21)
@@ -202,7 +202,7 @@ def test_a_payer_approves_after_the_delay_and_the_request_expires_after_five_min
     assert mtn.outcome(unapproved) == ("FAILED", "EXPIRED")
 
 
-def test_a_refund_gives_back_no_more_than_was_paid(mtn: MtnCaller) -> None:
+def test_a_refund_returns_no_more_than_was_paid(mtn: MtnCaller) -> None:
     paid, failed = mtn.pay(amount="1000"), mtn.pay(party="46733123450")
     parts = [mtn.outcome(mtn.pay("refund", party=paid, amount=amount), "refund") for amount in ("600", "500", "400")]
     assert parts == [("SUCCESSFUL", ""), ("FAILED", "NOT_ALLOWED"), ("SUCCESSFUL", "")]
@@ -211,7 +211,7 @@ def test_a_refund_gives_back_no_more_than_was_paid(mtn: MtnCaller) -> None:
 
 
 def test_balances_follow_the_payments_and_a_short_float_refuses_transfers(mtn: MtnCaller) -> None:
-    mtn.flick(opening_balance=1000)
+    mtn.switch(opening_balance=1000)
     mtn.pay(amount="1500.50")
     mtn.pay(amount="70", party="46733123450")
     assert mtn.account("account/balance").json() == {"availableBalance": "1500.50", "currency": "EUR"}
@@ -239,10 +239,10 @@ def test_balances_follow_the_payments_and_a_short_float_refuses_transfers(mtn: M
 )
 def test_an_account_holder_is_active_or_not(mtn: MtnCaller, path: str, status: int, body: Any) -> None:
     for product in ("collection", "disbursement"):
-        answer = mtn.account(f"accountholder/{path}/active", product)
-        assert answer.status_code == status
+        response = mtn.account(f"accountholder/{path}/active", product)
+        assert response.status_code == status
         if body is not None:
-            assert answer.json() == body or answer.json()["code"] == body
+            assert response.json() == body or response.json()["code"] == body
 
 
 @pytest.mark.parametrize("party_type", ["msisdn", "MSISDN"])
@@ -253,10 +253,10 @@ def test_an_account_holder_has_a_name(mtn: MtnCaller, party_type: str) -> None:
 
 
 def test_switches_given_at_the_start_hold_after_a_reset() -> None:
-    with run(MtnMomo(switches=Switches(approve_delay_seconds=5)).app()) as base_url:
+    with run(MtnMomo(switches=Switches(approve_delay_seconds=5))) as base_url:
         caller = MtnCaller(base_url).provision()
         with caller:
-            caller.flick(approve_delay_seconds=0)
+            caller.switch(approve_delay_seconds=0)
             caller.http.post("/_control/reset")
             caller.provision()
             assert caller.outcome(caller.pay()) == ("PENDING", "")

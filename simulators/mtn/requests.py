@@ -1,10 +1,14 @@
-"""What a client may order at MTN: the kinds of payment, and the reading of their bodies."""
+"""Reads and checks the headers and bodies of requests to MTN, and names the kinds of payment."""
 
 import re
+import uuid
 from dataclasses import dataclass
-from typing import Any
 
+from flask import request
+
+from simulators.book import RequestedPayment
 from simulators.mtn.errors import malformed, refusal
+from simulators.standin import json_body
 
 AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 NOTE = re.compile(r"[A-Za-z0-9 .,-]{0,128}")
@@ -16,34 +20,58 @@ PARTIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of payment: the product it belongs to, and the field that names the other side."""
+class MtnPaymentKind:
+    """A kind of payment: its product, and the field that names the payer or payee."""
 
     name: str
     product: str
     party_field: str
 
 
-REQUEST_TO_PAY = Kind("requesttopay", "collection", "payer")
-TRANSFER = Kind("transfer", "disbursement", "payee")
-DEPOSIT = Kind("deposit", "disbursement", "payee")
-REFUND = Kind("refund", "disbursement", "")
+REQUEST_TO_PAY = MtnPaymentKind("requesttopay", "collection", "payer")
+TRANSFER = MtnPaymentKind("transfer", "disbursement", "payee")
+DEPOSIT = MtnPaymentKind("deposit", "disbursement", "payee")
+REFUND = MtnPaymentKind("refund", "disbursement", "")
 KINDS = (REQUEST_TO_PAY, TRANSFER, DEPOSIT, REFUND)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A payment a client asked for; `details` are the fields that every answer about it repeats."""
+def reference_id() -> str:
+    """Returns X-Reference-Id, which must be a version 4 UUID in its usual form."""
+    text = request.headers.get("X-Reference-Id", "")
+    try:
+        parsed = uuid.UUID(text)
+    except ValueError:
+        raise malformed("X-Reference-Id is a version 4 UUID") from None
+    if parsed.version != 4 or str(parsed) != text.lower():
+        raise malformed("X-Reference-Id is a version 4 UUID")
+    return str(parsed)
 
-    kind: Kind
-    amount_cents: int
-    party: str
-    original: str
-    details: dict[str, Any]
+
+def read_json() -> object:
+    """Returns the body as JSON, or raises a 400."""
+    if request.mimetype != "application/json":
+        raise malformed("the content type is application/json")
+    try:
+        return json_body()
+    except ValueError:
+        raise malformed("the body is JSON") from None
 
 
-def read_order(kind: Kind, body: object, currency: str) -> Order:
-    """Read the body of a submission; 400 for what is malformed, 500 INVALID_CURRENCY for another currency."""
+def refuse_a_body() -> None:
+    """Raise a 400 for a body where none belongs; allows `{}` and `null`, which real clients send."""
+    try:
+        superfluous = json_body() not in (None, {})
+    except ValueError:
+        superfluous = True
+    if superfluous:
+        raise malformed("this call takes no body")
+
+
+def read_payment(kind: MtnPaymentKind, reference: str, body: object, currency: str) -> RequestedPayment:
+    """Read the body of a submission; `details` are the fields that every status of the payment repeats.
+
+    Raises a 400 for a malformed body, a 500 INVALID_CURRENCY for another currency.
+    """
     if not isinstance(body, dict):
         raise malformed("the body is an object")
     amount = body.get("amount")
@@ -68,7 +96,14 @@ def read_order(kind: Kind, body: object, currency: str) -> Order:
             raise malformed("referenceIdToRefund is a text")
     if details["currency"] != currency:
         raise refusal(500, "INVALID_CURRENCY")
-    return Order(kind, amount_cents, party, original, details)
+    return RequestedPayment(
+        reference=reference,
+        kind=kind.name,
+        amount_cents=amount_cents,
+        party=party,
+        original=original.lower(),
+        details=details,
+    )
 
 
 def _party(party: object) -> tuple[dict[str, str], str]:

@@ -1,13 +1,17 @@
-"""What a client may order at Airtel, and how its bodies are read: nine-digit subscribers, amounts as numbers."""
+"""Reads and checks the bodies of requests to Airtel: nine-digit subscriber numbers, amounts as numbers."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from flask import request
 
 from simulators.airtel.envelopes import refusal
 from simulators.airtel.scenarios import UNKNOWN_SUBSCRIBER, magic
+from simulators.book import RequestedPayment
+from simulators.standin import json_body
 
+PUSH, PAYOUT, REFUND = "payment", "disbursement", "refund"
 MSISDN = re.compile(r"[0-9]{9}")
 REFERENCE = re.compile(r"[A-Za-z0-9 ._-]{1,64}")
 ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -15,17 +19,18 @@ HIGHEST_AMOUNT = 10**12
 MALFORMED, BAD_MSISDN, BAD_COUNTRY, BAD_CURRENCY = "ESB000008", "ESB000033", "ESB000034", "ESB000035"
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A payment a client asked for, in whole units of the currency."""
+def read_json() -> dict[str, object]:
+    """Returns the body, which must be a JSON object."""
+    try:
+        body = json_body()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or request.mimetype != "application/json":
+        raise refusal(400, MALFORMED)
+    return body
 
-    id: str
-    amount: int
-    msisdn: str
-    reference: str
 
-
-def read_push(body: Mapping[str, Any], country: str, currency: str) -> Order:
+def read_push(body: Mapping[str, Any], country: str, currency: str) -> RequestedPayment:
     """Read the body of a payment push."""
     subscriber, transaction = _object(body, "subscriber"), _object(body, "transaction")
     for part in (subscriber, transaction):
@@ -33,21 +38,21 @@ def read_push(body: Mapping[str, Any], country: str, currency: str) -> Order:
             raise refusal(400, BAD_COUNTRY)
         if part.get("currency", currency) != currency:
             raise refusal(400, BAD_CURRENCY)
-    return _order(body, transaction, subscriber)
+    return _payment(PUSH, body, transaction, subscriber)
 
 
-def read_disbursement(body: Mapping[str, Any], currency: str, version: str) -> Order:
-    """Read the body of a disbursement; from v2 on it says whether the payee is a customer or a business."""
+def read_disbursement(body: Mapping[str, Any], currency: str, version: str) -> RequestedPayment:
+    """Read the body of a disbursement; from v2 on its type is a payee that is a customer or a business."""
     payee, transaction = _object(body, "payee"), _object(body, "transaction")
     if version != "v1" and transaction.get("type") not in ("B2C", "B2B"):
         raise refusal(400, MALFORMED)
     if payee.get("currency", currency) != currency:
         raise refusal(400, BAD_CURRENCY)
-    return _order(body, transaction, payee)
+    return _payment(PAYOUT, body, transaction, payee)
 
 
 def read_refund(body: Mapping[str, Any]) -> str:
-    """The company's own number of the payment to give back."""
+    """Returns the provider's own number of the payment to refund."""
     receipt = _object(body, "transaction").get("airtel_money_id")
     if not isinstance(receipt, str) or not receipt:
         raise refusal(400, MALFORMED)
@@ -55,13 +60,15 @@ def read_refund(body: Mapping[str, Any]) -> str:
 
 
 def check_msisdn(msisdn: object) -> str:
-    """A subscriber number: nine digits without the country code."""
+    """Returns the subscriber number, which must have nine digits without the country code."""
     if not isinstance(msisdn, str) or not MSISDN.fullmatch(msisdn) or magic(msisdn) == UNKNOWN_SUBSCRIBER:
         raise refusal(400, BAD_MSISDN)
     return msisdn
 
 
-def _order(body: Mapping[str, Any], transaction: Mapping[str, Any], party: Mapping[str, Any]) -> Order:
+def _payment(
+    kind: str, body: Mapping[str, Any], transaction: Mapping[str, Any], party: Mapping[str, Any]
+) -> RequestedPayment:
     amount, name, reference = transaction.get("amount"), transaction.get("id"), body.get("reference")
     if isinstance(amount, float) and amount.is_integer():
         amount = int(amount)
@@ -71,7 +78,9 @@ def _order(body: Mapping[str, Any], transaction: Mapping[str, Any], party: Mappi
         raise refusal(400, MALFORMED)
     if not isinstance(reference, str) or not REFERENCE.fullmatch(reference):
         raise refusal(400, MALFORMED)
-    return Order(name, amount, check_msisdn(party.get("msisdn")), reference)
+    msisdn = check_msisdn(party.get("msisdn"))
+    details = {"reference": reference}
+    return RequestedPayment(reference=name, kind=kind, amount_cents=amount * 100, party=msisdn, details=details)
 
 
 def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:

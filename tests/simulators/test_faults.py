@@ -1,4 +1,4 @@
-"""Trouble on the wire: every switch that spoils an answer, against a real client."""
+"""Faults between a provider and its client: every switch for them, against a real client."""
 
 import threading
 import uuid
@@ -6,18 +6,18 @@ import uuid
 import httpx2
 import pytest
 
-from simulators import run
 from simulators.mtn import MtnMomo
+from simulators.server import run
 from tests.simulators.callers import AirtelCaller, MtnCaller
 
-IMPATIENT = httpx2.Timeout(10, read=0.2)
+TIMEOUT = httpx2.Timeout(10, read=0.2)
 
 
-def submit_impatiently(mtn: MtnCaller, reference: str) -> None:
-    """Ask for a payment and hear nothing."""
+def submit_without_response(mtn: MtnCaller, reference: str) -> None:
+    """Request a payment and receive no response."""
     headers = mtn.headers("collection", reference)
     with pytest.raises(httpx2.ReadTimeout):
-        mtn.http.post("/collection/v1_0/requesttopay", headers=headers, json=mtn.body(), timeout=IMPATIENT)
+        mtn.http.post("/collection/v1_0/requesttopay", headers=headers, json=mtn.body(), timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize(
@@ -28,47 +28,47 @@ def submit_impatiently(mtn: MtnCaller, reference: str) -> None:
         ({"slow_seconds": 3600, "calls": ["submit"]}, True),
     ],
 )
-def test_a_silent_company_has_the_payment_or_not_and_answers_other_calls(
+def test_a_silent_provider_has_the_payment_or_not_and_responds_to_other_calls(
     mtn: MtnCaller, switches: dict[str, object], recorded: bool
 ) -> None:
-    mtn.flick(**switches)
+    mtn.switch(**switches)
     reference = str(uuid.uuid4())
-    submit_impatiently(mtn, reference)
+    submit_without_response(mtn, reference)
     assert mtn.counted("requesttopay", reference) == 1
     assert len(mtn.book(reference)["payments"]) == int(recorded)
     assert mtn.status(reference).status_code == (200 if recorded else 404)
 
 
-def test_silence_can_be_asked_of_any_call(mtn: MtnCaller) -> None:
+def test_any_call_can_be_left_without_a_response(mtn: MtnCaller) -> None:
     reference = mtn.pay()
-    mtn.flick(silent_before_accept=True, calls=["status"], times=1)
+    mtn.switch(silent_before_accept=True, calls=["status"], times=1)
     with pytest.raises(httpx2.ReadTimeout):
-        mtn.http.get(f"/collection/v1_0/requesttopay/{reference}", headers=mtn.headers("collection"), timeout=IMPATIENT)
+        mtn.http.get(f"/collection/v1_0/requesttopay/{reference}", headers=mtn.headers("collection"), timeout=TIMEOUT)
     assert mtn.outcome(reference) == ("SUCCESSFUL", "")
 
 
-def test_a_silence_ends_without_a_byte_when_the_company_stops() -> None:
-    heard: list[type[BaseException]] = []
-    with run(MtnMomo().app()) as base_url:
+def test_a_silence_ends_without_a_byte_when_the_provider_stops() -> None:
+    errors: list[type[BaseException]] = []
+    with run(MtnMomo()) as base_url:
         caller = MtnCaller(base_url).provision()
-        caller.flick(silent_after_accept=True)
+        caller.switch(silent_after_accept=True)
         reference = str(uuid.uuid4())
         headers = caller.headers("collection", reference)
 
-        def wait_for_an_answer() -> None:
+        def wait_for_a_response() -> None:
             try:
                 caller.http.post("/collection/v1_0/requesttopay", headers=headers, json=caller.body())
-            except httpx2.TransportError as trouble:
-                heard.append(type(trouble))
+            except httpx2.TransportError as error:
+                errors.append(type(error))
 
-        waiting = threading.Thread(target=wait_for_an_answer)
+        waiting = threading.Thread(target=wait_for_a_response)
         waiting.start()
         with MtnCaller(base_url) as watcher:
             while not watcher.book(reference)["payments"]:
                 pass
     waiting.join()
     caller.http.close()
-    assert heard == [httpx2.RemoteProtocolError]
+    assert errors == [httpx2.RemoteProtocolError]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_silence_ends_without_a_byte_when_the_company_stops() -> None:
     ],
 )
 @pytest.mark.parametrize("carried_out", [True, False])
-def test_an_answer_is_spoiled_whether_the_call_was_carried_out_or_not(
+def test_a_fault_replaces_the_response_whether_the_call_was_carried_out_or_not(
     mtn: MtnCaller,
     switches: dict[str, object],
     status: int,
@@ -92,78 +92,78 @@ def test_an_answer_is_spoiled_whether_the_call_was_carried_out_or_not(
     code: str | None,
     carried_out: bool,
 ) -> None:
-    mtn.flick(**switches, carried_out=carried_out, calls=["submit"], times=1)
+    mtn.switch(**switches, carried_out=carried_out, calls=["submit"], times=1)
     reference = str(uuid.uuid4())
-    answer = mtn.submit(reference=reference)
-    assert answer.status_code == status
-    assert answer.headers["content-type"].partition(";")[0] == content_type
+    response = mtn.submit(reference=reference)
+    assert response.status_code == status
+    assert response.headers["content-type"].partition(";")[0] == content_type
     if code:
-        assert answer.json()["code"] == code
+        assert response.json()["code"] == code
     else:
         with pytest.raises(ValueError):
-            answer.json()
+            response.json()
     assert len(mtn.book(reference)["payments"]) == int(carried_out)
     assert mtn.submit(reference=reference).status_code == (409 if carried_out else 202)
 
 
 def test_airtels_errors_come_in_its_envelope(airtel: AirtelCaller) -> None:
     airtel.headers()
-    airtel.flick(error_status=500, error_code="ESB000014", carried_out=False)
-    answer = airtel.push("txn-1")
-    assert (answer.status_code, answer.json()["status"]["result_code"]) == (500, "ESB000014")
-    airtel.flick(error_status=503, error_code="DP00800001024")
+    airtel.switch(error_status=500, error_code="ESB000014", carried_out=False)
+    response = airtel.push("txn-1")
+    assert (response.status_code, response.json()["status"]["result_code"]) == (500, "ESB000014")
+    airtel.switch(error_status=503, error_code="DP00800001024")
     assert airtel.push("txn-1").json()["status"]["response_code"] == "DP00800001024"
 
 
 def test_a_body_can_be_endless(mtn: MtnCaller) -> None:
     reference = mtn.pay()
-    mtn.flick(endless=True, calls=["status"])
+    mtn.switch(endless=True, calls=["status"])
     path = f"/collection/v1_0/requesttopay/{reference}"
     received = 0
-    with mtn.http.stream("GET", path, headers=mtn.headers("collection")) as answer:
-        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-        for chunk in answer.iter_bytes():
+    with mtn.http.stream("GET", path, headers=mtn.headers("collection")) as response:
+        assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+        for chunk in response.iter_bytes():
             received += len(chunk)
             if received > 2_000_000:
                 break
     assert received > 2_000_000
 
 
-def test_an_answer_can_drip(mtn: MtnCaller) -> None:
+def test_a_response_can_drip(mtn: MtnCaller) -> None:
     reference = mtn.pay()
     whole = mtn.status(reference)
-    mtn.flick(drip_seconds=0.0001, calls=["status"])
+    mtn.switch(drip_seconds=0.0001, calls=["status"])
     dripped = mtn.status(reference)
     assert (dripped.status_code, dripped.content, dripped.headers["content-type"]) == (
         200,
         whole.content,
         "application/json",
     )
-    mtn.flick(drip_seconds=3600)
+    mtn.switch(drip_seconds=3600)
     path = f"/collection/v1_0/requesttopay/{reference}"
     with pytest.raises(httpx2.ReadTimeout):
-        mtn.http.get(path, headers=mtn.headers("collection"), timeout=IMPATIENT)
+        mtn.http.get(path, headers=mtn.headers("collection"), timeout=TIMEOUT)
 
 
-def test_trouble_is_over_after_so_many_calls(mtn: MtnCaller) -> None:
+def test_faults_end_after_so_many_calls(mtn: MtnCaller) -> None:
     reference = mtn.pay()
-    mtn.flick(error_status=503, times=2)
+    mtn.switch(error_status=503, times=2)
     assert [mtn.status(reference).status_code for _ in range(4)] == [503, 503, 200, 200]
 
 
-def test_trouble_touches_the_named_calls_only(mtn: MtnCaller) -> None:
+def test_faults_affect_the_named_calls_only(mtn: MtnCaller) -> None:
     mtn.headers("collection")
-    mtn.flick(error_status=503, calls=["token", "account"])
-    assert mtn.ask_token("collection").status_code == 503
+    mtn.switch(error_status=503, calls=["token", "account"])
+    assert mtn.request_token("collection").status_code == 503
     assert mtn.account("account/balance").status_code == 503
     assert mtn.outcome(mtn.pay()) == ("SUCCESSFUL", "")
-    mtn.flick(calls=[])
+    mtn.switch(calls=[])
     assert mtn.submit().status_code == 503
 
 
 def test_a_payment_can_be_hidden_for_a_while(mtn: MtnCaller, airtel: AirtelCaller) -> None:
-    mtn.flick(hidden_seconds=30)
-    airtel.flick(hidden_seconds=30)
+    mtn.switch(hidden_seconds=30)
+    airtel.switch(hidden_seconds=30)
     reference = mtn.pay()
     airtel.push("txn-1")
     assert (mtn.status(reference).status_code, airtel.enquire("txn-1").status_code) == (404, 404)
