@@ -12,7 +12,7 @@ from tests.services.money import a_client, balances, deposit, operator, wish, wo
 from ussd_server.cli import main
 from ussd_server.house import Services
 from ussd_server.messages.fees import Fee
-from ussd_server.messages.transactions import CreateRefund, TransactionType
+from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionType
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.fees import agreed_fee, fee_cents, list_fees, set_fee
 from ussd_server.settings import Settings
@@ -65,6 +65,23 @@ def test_every_type_pays_its_fee_as_a_transfer_of_its_own(house: Services, clock
         "provider:sandbox": (-50_000 - 10_000 + 20_000 + 50_000, 0),
         "deposits": (-100_000, 0),
     }
+    assert check_everything() == []
+
+
+def test_a_late_success_whose_fee_cannot_be_paid_is_a_shortfall_as_a_whole(
+    house: Services, clock: MovableClock
+) -> None:
+    call = a_client()
+    set_fee(Fee(call.client_id, TransactionType.DISBURSEMENT, 100, 0), operator())
+    deposit(house, call, 501)
+    late = house.transactions.create(wish("disbursement", "+256770000009", 500), call).transaction.transaction_id
+    work(house, clock, 2)
+    set_fee(Fee(call.client_id, TransactionType.DISBURSEMENT, 0, 0), operator())
+    house.transactions.create(wish("disbursement", shillings=1), call)
+    work(house, clock, 10)
+    assert house.transactions.get(GetTransaction(late), call).late
+    assert balances(call.client_id)["main"] == (50_000, 0)
+    assert balances(call.client_id)["shortfall"] == (-50_100, 0)
     assert check_everything() == []
 
 

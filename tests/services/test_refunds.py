@@ -14,10 +14,11 @@ from tests.conftest import MovableClock
 from tests.eventually import eventually
 from tests.services.books import check_everything
 from tests.services.money import a_client, balances, deposit, operator, wish, work
+from ussd_server.adapters.providers.sandbox import SandboxProvider
 from ussd_server.house import Services
 from ussd_server.messages.providers import Answer, FailureCode, Outcome
 from ussd_server.messages.review import EndReview
-from ussd_server.messages.transactions import CreateRefund, Recorded, Source
+from ussd_server.messages.transactions import CreateRefund, GetTransaction, Recorded, Source
 from ussd_server.models.base import release_connection
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
@@ -115,6 +116,51 @@ def test_a_failed_refund_of_which_another_amount_is_reported_counts_until_its_re
     assert not till.is_refused("second")
 
 
+def test_a_collection_given_back_twice_is_reversed_once(till: Till) -> None:
+    first = till.refund("first")
+    till.answer(first, FAILURE)
+    till.clock.advance(till.pace.late_check_after)
+    till.answer(first, FAILURE)
+    second = till.refund("second")
+    till.answer(second, SUCCESS)
+    till.answer(first, SUCCESS)
+    assert till.row(first).late
+    view = till.house.transactions.get(GetTransaction(till.original), till.call)
+    assert [change.status for change in view.events].count("reversed") == 1
+
+
+def test_a_failed_refund_does_not_help_to_reverse_a_collection(till: Till) -> None:
+    first = till.refund("first", 300_000)
+    till.answer(first, FAILURE)
+    second = till.refund("second", 200_000)
+    till.answer(second, replace(SUCCESS, amount_cents=200_000))
+    assert till.row(till.original).status == "succeeded"
+
+
+@pytest.mark.parametrize("kind", ["disbursement", "transfer", "refund"])
+def test_only_collections_are_given_back(till: Till, kind: str) -> None:
+    if kind == "refund":
+        made = till.refund("back")
+    else:
+        payee = {"to_phone_number": "+256770000001"} if kind == "transfer" else {}
+        till.house.transactions.create(wish(reference="c", account="+256770000000"), till.call)
+        work(till.house, till.clock)
+        made = till.house.transactions.create(wish(kind, shillings=10, **payee), till.call).transaction.transaction_id
+    work(till.house, till.clock)
+    assert till.row(made).status == "succeeded"
+    with pytest.raises(ServiceError) as refusal:
+        till.house.refunds.create(CreateRefund(made, "back of it"), till.call)
+    assert refusal.value.code is Code.INVALID_REQUEST
+
+
+def test_a_provider_that_gives_back_whole_payments_only_takes_no_part(
+    till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SandboxProvider, "refunds_in_full_only", True)
+    assert till.is_refused("part", 100_000)
+    assert not till.is_refused("whole", 500_000)
+
+
 class Hands:
     """A second connection to PostgreSQL that holds locks, and a third that counts who waits for them."""
 
@@ -168,3 +214,35 @@ def test_a_refund_that_succeeds_holds_no_account_while_it_waits_for_its_collecti
         hands.holder.rollback()
         succeeding.result()
     assert till.row(till.original).status == "reversed"
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
+    house: Services, clock: MovableClock, settings: Settings
+) -> None:
+    call = a_client()
+    # The provider's account is opened before the main one here, so it is locked first.
+    house.transactions.create(wish(reference="first", account="+256770000000"), call)
+    work(house, clock)
+    deposit(house, call, 5000)
+    late = house.transactions.create(wish("disbursement", "+256770000009"), call).transaction.transaction_id
+    pace = house.providers.get("sandbox").pace  # type: ignore[union-attr]
+    house.settlement.conclude(late, pace, FAILURE, Source.POLL, clock.now())
+    ids = {account.name: account.id for account in Account.select().where(Account.client_id == call.client_id)}
+    release_connection()
+    assert ids["provider:sandbox"] < ids["main"]
+
+    def succeed() -> None:
+        house.settlement.conclude(late, pace, SUCCESS, Source.POLL, clock.now())
+        release_connection()
+
+    with ExitStack() as stack:
+        hands = Hands(stack, settings)
+        hands.lock("ledger_accounts", ids["provider:sandbox"])
+        succeeding = hands.pool.submit(succeed)
+        hands.until_waiting(1)
+        hands.lock("ledger_accounts", ids["main"], "NOWAIT")
+        hands.holder.rollback()
+        succeeding.result()
+    assert Transaction.get_by_id(late).late
+    release_connection()

@@ -10,12 +10,15 @@ from tests.conftest import MovableClock
 from tests.services.money import a_client, balances, deposit, operator, wish, work
 from ussd_server.house import Services
 from ussd_server.messages.review import EndReview
+from ussd_server.models.base import unit_of_work
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
+from ussd_server.models.prepared import lock_row
 from ussd_server.models.transactions import Transaction
 from ussd_server.rpc.context import CallContext
 from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.services.check import check_ranges
+from ussd_server.services.outcomes import open_review
 
 SILENT, FAILS_THEN_SUCCEEDS = "+256770000007", "+256770000009"
 
@@ -84,6 +87,23 @@ def test_an_unknown_outcome_cannot_be_closed_with_a_note(
     transaction_id = silent_disbursement(house, call, clock)
     assert refusal(house, ended(transaction_id)) is Code.INVALID_REQUEST
     assert len(house.review.list(operator())) == 1
+
+
+def test_a_failure_that_two_people_settle_as_succeeded_needs_no_further_look(
+    house: Services, call: CallContext, clock: MovableClock
+) -> None:
+    transaction_id = silent_disbursement(house, call, clock)
+    house.review.end(ended(transaction_id, False), operator())
+    now = clock.now()
+    with unit_of_work():
+        row = lock_row(Transaction, transaction_id)
+        open_review(row, "a statement", now)
+        row.save()
+    item = house.review.end(ended(transaction_id, True), operator())
+    assert (item.transaction.status, item.transaction.late, item.reason) == ("succeeded", True, "a statement")
+    announced = Event.select().where(Event.object_id == transaction_id, Event.type == "transaction.needs_review")
+    assert announced.count() == 2
+    assert house.review.list(operator()) == ()
 
 
 def test_a_late_success_is_on_the_list_and_is_closed_with_a_note(

@@ -250,7 +250,8 @@ def test_a_lost_payment_that_cannot_be_sent_again_is_asked_in_its_pace_and_reach
     desk.work(3 * 3600)
     assert len(company.asks) == before, "nothing is sent while a person looks at it"
     company.told = [SUCCESS]
-    desk.work(4000)
+    assert desk.settlement.bring_forward(desk.row.provider_reference), "a callback still hurries the next enquiry"
+    desk.work()
     assert desk.row.status == "succeeded"
 
 
@@ -376,6 +377,27 @@ def test_what_nobody_can_confirm_goes_to_review_and_is_still_asked_about(desk: D
     row = desk.row
     assert (row.status, row.late) == ("succeeded", False)
     assert row.review_closed_at is not None
+
+
+def test_what_nobody_could_confirm_leaves_the_review_list_when_it_failed(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [UNKNOWN], [UNKNOWN]
+    desk.order("disbursement")
+    desk.clock.advance(1)
+    desk.work(1100)
+    company.told = [FAILURE]
+    desk.work(4000)
+    row = desk.row
+    assert (row.status, row.review_reason, row.review_closed_at is None) == ("failed", REVIEW_SILENT, False)
+
+
+def test_a_review_is_announced_again_when_its_reason_changes(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [UNKNOWN], [UNKNOWN]
+    desk.order("disbursement")
+    desk.work(1100)
+    company.told = [replace(SUCCESS, amount_cents=1)]
+    desk.work(4000)
+    assert desk.row.review_reason == REVIEW_AMOUNT.format(0.01)
+    assert desk.events("transaction.needs_review") == 2
 
 
 def test_another_amount_than_asked_moves_nothing_and_goes_to_review(desk: Desk, company: Company) -> None:

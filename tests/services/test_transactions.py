@@ -130,6 +130,8 @@ def test_a_late_success_of_a_released_disbursement_is_booked_as_a_shortfall(
     made(house, call, "disbursement", "+256770000000", 4000, reference="spent meanwhile")
     work(house, clock, 10)
     assert seen(house, call, transaction_id).late
+    told = Event.get(Event.object_id == transaction_id, Event.type == "transaction.succeeded")
+    assert told.payload["late"] is True
     assert balances(call.client_id)["main"] == (0, 0)
     assert balances(call.client_id)["shortfall"] == (-400_000, 0)
 
@@ -141,7 +143,7 @@ def test_a_transfer_moves_at_once_between_two_subscribers(house: Services, clock
     view = house.transactions.create(
         wish("transfer", "+256770000000", 300, to_phone_number="+256770000004"), call
     ).transaction
-    assert view.status == "succeeded"
+    assert (view.status, view.provider, view.provider_reference) == ("succeeded", None, None)
     assert balances(call.client_id)["+256770000000"] == (60_000, 0)
     assert balances(call.client_id)["+256770000004"] == (30_000, 0)
 
@@ -189,6 +191,8 @@ def test_a_key_that_came_with_a_repeat_belongs_to_what_was_repeated(house: Servi
                 with pytest.raises(ServiceError) as refusal:
                     house.transactions.create(reused, call)
                 assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
+    with pytest.raises(ServiceError):
+        house.transactions.create(wish(reference="a", idempotency_key="K4"), call)
     assert not house.transactions.create(wish(reference="b", idempotency_key="K2"), other).replayed
     assert not house.transactions.create(wish(reference="b"), call).replayed, "a refusal uses no name up"
 

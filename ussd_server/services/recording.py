@@ -86,7 +86,7 @@ class Recorder:
     ) -> Draft:
         """A new transaction with its fee; `more` are further columns."""
         now = self._clock.now()
-        terms = Fee(client_id, kind, 0, 0) if kind is TransactionType.DEPOSIT else self._fees.find(client_id, kind)
+        terms = self._fees.find(client_id, kind)
         row = Transaction(__no_default__=True)
         row.__data__ |= dict(
             id=new_id(now), client_id=client_id, type=kind, status=TransactionStatus.CREATED, currency="UGX",
