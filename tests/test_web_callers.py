@@ -61,11 +61,12 @@ def serving(
     *,
     is_quiet: bool = True,
     before: Callable[[], None] | None = None,
+    complaints: list[bytes] | None = None,
     **more: str,
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """One web process, until the block ends: its port and its server. Unless `is_quiet` it may complain.
 
-    `before` runs in its process before its program begins.
+    `before` runs in its process before its program begins; what it says goes into `complaints`.
     """
     port = free_port()
     process = subprocess.Popen(
@@ -84,6 +85,8 @@ def serving(
     finally:
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
+        if complaints is not None:
+            complaints.append(said)
     assert said == b"" or not is_quiet, "whatever callers do is no trouble of ours"
 
 

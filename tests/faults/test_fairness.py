@@ -6,6 +6,7 @@ import resource
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -15,6 +16,7 @@ from tests.eventually import eventually
 from tests.shop import Shop, shop_document
 from tests.test_web_callers import LIVE, Caller, calls_are_answered, serving
 from ussd_server.house import Services
+from ussd_server.messages.api_keys import CreateApiKey
 from ussd_server.models.base import release_connection
 
 CALLERS = 24
@@ -90,6 +92,46 @@ def test_more_connections_than_there_are_files_stop_no_process(house: Services, 
             stack.close()
             assert late.answer()[0] == 200
         assert Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split() == [worker]
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_no_request_blocks_the_others_of_its_process(house: Services, redis_url: str, tmp_path: Path) -> None:
+    """gevent's monitor reports whatever keeps the hub for 100 ms."""
+    shop = Shop(house, large_document())
+    key = house.api_keys.create(CreateApiKey(None), shop.call)
+    release_connection()
+    complaints: list[bytes] = []
+    monitor = {"GEVENT_MONITOR_THREAD_ENABLE": "1", "GEVENT_MAX_BLOCKING_TIME": "0.1"}
+    with (
+        serving(tmp_path, house.settings.database_url, redis_url, is_quiet=False, complaints=complaints, **monitor) as (
+            port,
+            _,
+        ),
+        ExitStack() as stack,
+    ):
+        callers = [stack.enter_context(Caller(port)) for _ in range(16)]
+        login = b'{"email": "nobody@example.com", "password": "not the password"}'
+        keys = f"x-api-key: {key.apikey}\r\nx-api-secret: {key.apisecret}\r\n".encode()
+        for number, caller in enumerate(callers):
+            path, body = (b"/api/clients/login", login) if number % 2 else (b"/api/ussd/menus/shop/check", b"{}")
+            head = b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + keys
+            caller.send(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        calls_are_answered(port)
+        statuses = [caller.answer()[0] for caller in callers]
+        assert statuses[0::2] == [200] * 8
+        assert set(statuses[1::2]) <= {401, 429}
+    # A busy machine may take the processor away once; what blocks does so for every request of its kind.
+    assert complaints[0].count(b"blocked") <= 1, complaints[0].decode()
+
+
+def large_document() -> dict[str, Any]:
+    """A menu near the largest that may be published."""
+    text = {"en": "Choose what you want to do next", "lg": "Londa ky'oyagala"}
+    nodes = {
+        f"node{number}": {"type": "text", "text": text, "goto": f"node{number + 1}" if number < 299 else "bye"}
+        for number in range(300)
+    }
+    return shop_document(nodes=nodes)
 
 
 def _limit_files(soft: int, hard: int) -> None:

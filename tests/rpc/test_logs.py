@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cooperative import run_cooperatively
 from ussd_server.rpc.logs import GatheredLines, JsonLines, logger, now_about
 
 SECRET = "Zq7x-a-secret"
@@ -141,3 +142,23 @@ log.info("end")
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stderr.splitlines() == ["parent", "child", "end"]
+
+
+def test_a_pipe_that_nobody_reads_stops_no_request_of_a_cooperative_process() -> None:
+    turns = run_cooperatively(
+        """
+        import json, logging, os, gevent
+        from ussd_server.rpc.logs import GatheredLines
+        unread, pipe = os.pipe()
+        handler = GatheredLines(os.fdopen(pipe, "w"))
+        turns = 0
+        for _ in range(50):
+            for level in (logging.INFO, logging.WARNING):
+                handler.handle(logging.LogRecord("x", level, "", 0, "a" * 10_000, None, None))
+            gevent.sleep(0.01)
+            turns += 1
+        print(json.dumps(turns), flush=True)
+        os._exit(0)
+        """
+    )
+    assert turns == 50
