@@ -22,5 +22,6 @@ def run_cooperatively(program: str, *given: object, **environment: str) -> Any:
         cwd=_REPOSITORY, env=os.environ | environment, capture_output=True, text=True, timeout=_PATIENCE_SECONDS,
         check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
+    assert not done.stderr, done.stderr
+    assert done.returncode == 0
     return json.loads(done.stdout)
