@@ -1,16 +1,14 @@
-"""Web processes share the connections that come."""
+"""Connections that are shared out among web processes."""
 
 from __future__ import annotations
 
-import socket
 from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
-from benchmarks.requests import request
-from benchmarks.web import BARE, Web, serve
 
 from tests.eventually import eventually
+from tests.test_web_callers import LIVE, Caller, serving
 from ussd_server.server.connection_shares import ConnectionShares
 
 _CONNECTIONS = 40
@@ -32,31 +30,33 @@ def test_a_process_that_takes_no_more_has_no_share() -> None:
     assert shares.fewest() == 5
 
 
-def test_each_of_two_processes_takes_about_half_of_many_connections(tmp_path: Path) -> None:
-    with serve(BARE, tmp_path, {"USSD_WORKERS": "2", "USSD_DATABASE_URL": "postgresql://unused"}) as web:
+def test_each_of_two_processes_takes_about_half_of_many_connections(redis_url: str, tmp_path: Path) -> None:
+    # No request asks the database, which is away.
+    away = "postgresql://127.0.0.1:1/away"
+    with serving(tmp_path, away, redis_url, is_quiet=False, USSD_WORKERS="2") as (port, process):
         with ExitStack() as early_callers:
 
             def both_serve() -> bool:
-                _call(web, early_callers)
-                return min(_held(web)) > 0
+                _call(port, early_callers)
+                return min(_held(port, process.pid)) > 0
 
             eventually(both_serve)
         with ExitStack() as callers:
             for _ in range(_CONNECTIONS):
-                _call(web, callers)
-            assert min(_held(web)) >= _CONNECTIONS // 8
+                _call(port, callers)
+            assert min(_held(port, process.pid)) >= _CONNECTIONS // 8
 
 
-def _call(web: Web, callers: ExitStack) -> None:
-    """Make a call on a connection that stays open."""
-    caller = callers.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=5))
-    caller.sendall(request("GET", "/", {}))
-    assert caller.recv(15).startswith(b"HTTP/1.1 200")
+def _call(port: int, callers: ExitStack) -> None:
+    """Make a request on a connection that stays open."""
+    caller = callers.enter_context(Caller(port))
+    caller.send(LIVE)
+    assert caller.answer()[0] == 200
 
 
-def _held(web: Web) -> list[int]:
+def _held(port: int, pid: int) -> list[int]:
     """How many connections each process holds."""
     return [
-        sum(each.laddr.port == web.port and each.status == "ESTABLISHED" for each in process.net_connections())
-        for process in psutil.Process(web.pid).children()
+        sum(each.laddr.port == port and each.status == "ESTABLISHED" for each in process.net_connections())
+        for process in psutil.Process(pid).children()
     ]
