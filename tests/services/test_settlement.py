@@ -587,6 +587,17 @@ def test_a_company_out_of_breath_keeps_the_order_of_those_who_wait(desk: Desk, c
     assert [payment.transaction_id for payment in company.asks] == ids
 
 
+def test_payments_of_one_moment_are_not_asked_about_in_one_moment(desk: Desk, company: Company) -> None:
+    delays = set()
+    for number in range(10):
+        desk.order(reference=str(number))
+        began_at = desk.clock.now()
+        desk.settlement.advance(*desk.settlement.claim(1))
+        delays.add(round((desk.row.due_at - began_at).total_seconds(), 1))
+    assert len(delays) > 1
+    assert min(delays) >= 4.5
+
+
 def test_a_callback_brings_the_next_enquiry_forward_and_is_named_as_its_source(desk: Desk, company: Company) -> None:
     company.told = [PENDING, SUCCESS]
     desk.order()
