@@ -161,6 +161,8 @@ def test_another_number_under_the_same_session_id_has_a_session_of_its_own(
     first.type("1")
     first.type("5000")
     second.entries = list(first.entries)
+    second.hang_up()
+    assert UssdSession.get().status == "active", "it cannot end the first one's session"
     second.type("1")
     second.hang_up()
     assert Transaction.select().count() == 0, "it cannot press the first one's Yes"

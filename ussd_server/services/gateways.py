@@ -190,14 +190,14 @@ class GatewayService:
     def _recall(self, phone_call: PhoneCall) -> Screen | None:
         """Answer the next entry of a session that this process remembers; None when it has to be looked up.
 
-        Other gateways than those that send the history or number their steps are left out: a new entry can be told
-        from a repeat only by when the last answer was given, which another process may have done.
+        Only for gateways that send the history or number their steps. From others a repeat is likely to come while the
+        first delivery is being answered, and is then looked up anyway.
         """
         step = phone_call.step
         if step.kind is not StepKind.INPUT or not (step.cumulative or step.sequence is not None):
             return None
         row = self._recollection.take(phone_call.channel.channel_id, step.provider_session_id, step.phone_number)
-        if row is None or self._sessions.is_over(row):
+        if row is None:
             return None
         match classify(row, row.turn, step, phone_call.arrived, self._sessions):
             # What looks like a star that was typed may be a step that another process answered.
