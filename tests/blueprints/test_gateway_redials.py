@@ -270,6 +270,16 @@ def test_a_claim_is_given_back_when_the_step_fails(
     assert replace(phone, session="call-2").dial().screen.startswith("Continue where you stopped?")
 
 
+def test_a_payment_that_was_refused_after_the_person_hung_up_is_not_said_to_be_processed(
+    house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payout = shop_document()["nodes"]["pay"] | {"kind": "disbursement"}
+    phone = at_confirmation("hubtel", Shop(house, shop_document(nodes={"pay": payout})), web)
+    with before_first(monkeypatch, TransactionService, "create", phone.hang_up):
+        assert PROCESSING not in phone.type("1").screen
+    assert Transaction.select().count() == 0
+
+
 def test_a_claim_is_kept_when_nobody_knows_whether_the_payment_was_recorded(
     shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

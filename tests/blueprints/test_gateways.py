@@ -46,6 +46,14 @@ def test_the_chosen_language_is_remembered_for_the_phone(at: Dial) -> None:
     assert at("", session="ATUid_3", phone="+256770000001").startswith("CON Welcome")
 
 
+def test_so_is_one_that_is_chosen_by_entries_behind_a_balance(house: Services, web: FlaskClient) -> None:
+    first = shop_document()["nodes"]["balance"] | {"goto": "root"}
+    path = Shop(house, shop_document(start="first", nodes={"first": first})).channel.gateway_path
+    for session, text in (("a", "3*2"), ("b", "")):
+        form = {"sessionId": session, "phoneNumber": PHONE, "serviceCode": CODE, "text": text}
+        assert web.post(path, data=form).text.startswith("CON Tukusanyukidde")
+
+
 def test_a_call_that_broke_off_can_be_continued(at: Dial, clock: MovableClock) -> None:
     for text in ("", "1", "1*5000"):
         at(text)

@@ -190,8 +190,7 @@ class GatewayService:
     def _recall(self, phone_call: PhoneCall) -> Screen | None:
         """Answer the next entry of a session that this process remembers; None when it has to be looked up.
 
-        Only for gateways that send the history or number their steps. From others a repeat is likely to come while the
-        first delivery is being answered, and is then looked up anyway.
+        Only for gateways that send the history or number their steps.
         """
         step = phone_call.step
         if step.kind is not StepKind.INPUT or not (step.cumulative or step.sequence is not None):
