@@ -1,0 +1,139 @@
+"""One payment of one client, a provider whose every answer a test has written, and the workers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from tests.conftest import MovableClock
+from tests.services.money import a_client, balances, deposit, wish
+from ussd_server.house import Services
+from ussd_server.messages.providers import Answer, Direction, FailureCode, Outcome, Pace, Payment
+from ussd_server.messages.transactions import GetTransaction, TransactionView
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.rpc.context import CallContext
+from ussd_server.services.providers import Providers
+from ussd_server.services.settlement import Settlement
+
+SUCCESS = Answer(Outcome.SUCCEEDED, provider_transaction_id="R-1", amount_cents=500_000)
+FAILURE = Answer(Outcome.FAILED, FailureCode.PAYER_DECLINED)
+PENDING, UNKNOWN = Answer(Outcome.PENDING), Answer(Outcome.UNKNOWN)
+NOT_FOUND, NOT_SENT = Answer(Outcome.NOT_FOUND), Answer(Outcome.NOT_SENT)
+PACE = Pace(
+    delays=(5.0, 10.0), not_found_means_lost_after=60.0, late_check_after=600.0, give_up_after=1000.0, per_second=10.0
+)
+
+
+@dataclass
+class Company:
+    """A company whose every answer a test has written; the last one of each kind repeats."""
+
+    asked: list[Answer] = field(default_factory=lambda: [PENDING])
+    told: list[Answer] = field(default_factory=lambda: [PENDING])
+    while_asked: Callable[[], object] = lambda: None
+    while_told: Callable[[], object] = lambda: None
+    asks: list[Payment] = field(default_factory=list)
+    enquiries: int = 0
+    mistakes: list[Exception] = field(default_factory=list)
+    name: str = "sandbox"
+    pace: Pace = PACE
+    moves_whole_shillings_only: bool = False
+    refunds_in_full_only: bool = False
+    available: bool = True
+
+    def ask(self, payment: Payment, timeout_seconds: float) -> Answer:
+        self.asks.append(payment)
+        self.meanwhile(self.while_asked)
+        return self.asked.pop(0) if len(self.asked) > 1 else self.asked[0]
+
+    def enquire(self, payment: Payment, timeout_seconds: float) -> Answer:
+        self.enquiries += 1
+        self.meanwhile(self.while_told)
+        return self.told.pop(0) if len(self.told) > 1 else self.told[0]
+
+    def meanwhile(self, happens: Callable[[], object]) -> None:
+        """Keep what goes wrong: a worker goes on after an exception of an adapter, but a test must not."""
+        try:
+            happens()
+        except Exception as mistake:
+            self.mistakes.append(mistake)
+            raise
+
+    def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
+        return None
+
+    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
+        return None
+
+    def reference_in(self, callback: bytes) -> str | None:
+        return None
+
+
+class Desk:
+    """One payment of one client, and the workers who settle it with a company."""
+
+    def __init__(self, house: Services, clock: MovableClock, company: Company) -> None:
+        self.house, self.clock, self.company = house, clock, company
+        self.settlement = self.another_worker()
+        self.call: CallContext = a_client()
+        self.id = ""
+
+    def another_worker(
+        self,
+        within_pace: Callable[[str], bool] = lambda _: True,
+        at_kill_point: Callable[[str], None] = lambda _: None,
+    ) -> Settlement:
+        return Settlement(
+            Providers([self.company], lambda _: None), self.clock, within_pace, at_kill_point=at_kill_point
+        )
+
+    def order(self, kind: str = "collection", **more: object) -> str:
+        if kind == "disbursement":
+            deposit(self.house, self.call, 5000)
+        self.id = self.house.transactions.create(wish(kind, **more), self.call).transaction.transaction_id  # type: ignore[arg-type]
+        return self.id
+
+    def work(self, seconds: float = 0.0) -> None:
+        """Claim and advance what is due now, and then whatever falls due within `seconds`."""
+        until = self.clock.now() + timedelta(seconds=seconds)
+        while True:
+            for claimed in self.settlement.claim(10):
+                self.settlement.advance(claimed)
+                self.check()
+            row = self.row
+            if row.due_at is None or row.due_at > until:
+                break
+            self.clock.advance(max(0.001, (row.due_at - self.clock.now()).total_seconds()))
+        if self.clock.now() < until:
+            self.clock.advance((until - self.clock.now()).total_seconds())
+
+    def check(self) -> None:
+        """What must hold at every moment: nobody unfinished is forgotten, and the money says what the state says."""
+        row = self.row
+        open_review = row.review_opened_at is not None and row.review_closed_at is None
+        assert row.completed_at or row.due_at or open_review
+        main, reserved = balances(self.call.client_id).get("main", (0, 0))
+        if row.type == "collection":
+            assert (main, reserved) == (500_000 if row.status == "succeeded" else 0, 0)
+        if row.type == "disbursement" and not row.late:
+            assert main == (0 if row.status == "succeeded" else 500_000)
+            assert reserved == (0 if row.completed_at else 500_000)
+
+    @property
+    def row(self) -> Transaction:
+        found: Transaction = Transaction.get_by_id(self.id)
+        return found
+
+    @property
+    def view(self) -> TransactionView:
+        return self.house.transactions.get(GetTransaction(self.id), self.call)
+
+    @property
+    def statuses(self) -> list[str]:
+        return [change.status.value for change in self.view.events]
+
+    def events(self, event_type: str) -> int:
+        count: int = Event.select().where(Event.object_id == self.id, Event.type == event_type).count()
+        return count
