@@ -191,6 +191,16 @@ def test_what_is_dialled_is_no_entry_though_its_number_is_the_next(
     assert Transaction.select().count() == 0
 
 
+def test_what_is_dialled_is_no_repeat_of_the_same_digits_typed(shop: Shop, web: FlaskClient) -> None:
+    phone = phone_of("madapi", shop, web)
+    phone.dial()
+    phone.type("1")
+    call = {"sessionId": "call-1", "messageType": "0", "msisdn": PHONE[1:], "serviceCode": CODE,
+            "ussdString": f"{CODE[:-1]}*1#"}  # fmt: skip
+    assert phone.read(web.post(phone.path, json=call)).screen.startswith("Enter amount")
+    assert UssdSession.select().count() == 2
+
+
 def _confirmed_at_once() -> dict[str, Any]:
     nodes = of_one_price()["nodes"]
     return {
