@@ -6,7 +6,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
 
 import pytest
 
@@ -104,6 +104,38 @@ def test_a_worker_whose_clock_is_wrong_corrects_it_and_asks_for_what_is_due(
         stop.set()
         working.join()
         late.limiter.close()
+
+
+def test_a_worker_that_finishes_what_it_began_still_shows_its_pulse(
+    house: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ussd_server.worker.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("ussd_server.worker._TAKE_OVER_SECONDS", 0.01)
+    began, may_end, stop, beats, beat = Event(), Event(), Event(), Semaphore(0), house.pulse.beat
+
+    def advance(_: str) -> None:
+        began.set()
+        may_end.wait(60)
+
+    def count_and_beat() -> object:
+        beats.release()
+        return beat()
+
+    monkeypatch.setattr(house.settlement, "advance", advance)
+    monkeypatch.setattr(house.pulse, "beat", count_and_beat)
+    house.transactions.create(wish(), a_client())
+    working = Thread(target=Worker(house).run, args=(stop,))
+    working.start()
+    try:
+        assert began.wait(60)
+        stop.set()
+        while beats.acquire(blocking=False):
+            continue
+        assert all(beats.acquire(timeout=60) for _ in range(5))
+    finally:
+        stop.set()
+        may_end.set()
+        working.join()
 
 
 def test_no_kill_point_kills_nobody() -> None:

@@ -74,6 +74,16 @@ def test_what_was_taken_lapses(limiter: Limiter, storage: Trips) -> None:
     assert storage.count == asked + 1
 
 
+def test_only_so_many_callers_are_remembered(limiter: Limiter, storage: Trips, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ussd_server.rpc.allowance._MOST_IDENTITIES", 3)
+    allowance = Allowance(limiter, "channel", most=32, monotonic=standing_still)
+    for caller in "abcd":
+        assert [allowance.take(caller) for _ in range(2)] == [True, True]
+    asked = storage.count
+    assert allowance.take("a")
+    assert storage.count == asked + 1, "what it had in hand was forgotten"
+
+
 def test_every_caller_has_an_allowance_of_its_own(limiter: Limiter) -> None:
     allowance = Allowance(limiter, "channel", most=64, monotonic=standing_still)
     while allowance.take("c"):

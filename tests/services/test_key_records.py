@@ -292,12 +292,62 @@ def test_a_key_under_change_is_read_from_the_database_at_every_call(
     assert len([sql for sql in asked if "api_keys" in sql]) == 5
 
 
+@every_change
+def test_a_change_that_loses_redis_midway_is_seen_before_it_is_answered(
+    door: Services, office: Services, company: Company, redis: Server, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, (code, make), hold = company.create_key(), CHANGES[change], Versions.hold
+
+    def hold_and_lose(versions: Versions, subject: str) -> str | None:
+        marker = hold(versions, subject)
+        redis.client.delete(f"version:{subject}")
+        remember(door, key)
+        return marker
+
+    monkeypatch.setattr(Versions, "hold", hold_and_lose)
+    monkeypatch.setattr(Versions, "free", lambda *_: False)
+    make(office, company, key)
+    assert outcome(door, key) is code
+
+
+def test_only_so_many_keys_are_remembered(
+    company: Company, office: Services, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ussd_server.services.key_records._MOST_RECORDS", 2)
+    records = KeyRecords(office.limiter.versions, monotonic=lambda: 0.0)
+    keys = [company.create_key() for _ in range(3)]
+    for key in keys:
+        meet_twice(records, key)
+    assert [records.recall(key.apikey) is not None for key in keys] == [False, True, True]
+
+
+def test_a_look_for_unseen_changes_is_as_old_as_its_beginning(
+    company: Company, office: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, real = [0.0], database.obj.execute_sql
+    records = KeyRecords(office.limiter.versions, monotonic=lambda: time[0])
+    key = company.create_key()
+    meet_twice(records, key)
+
+    def slowly(sql: str, *rest: Any, **more: Any) -> Any:
+        answer = real(sql, *rest, **more)
+        time[0] += 1.2 if "unseen_changes" in sql else 0
+        return answer
+
+    monkeypatch.setattr(database.obj, "execute_sql", slowly)
+    time[0] = 5.0
+    assert records.recall(key.apikey) is None
+
+
+@pytest.mark.parametrize("is_first_done_first", [True, False])
 def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
-    door: Services, office: Services, company: Company, asked: list[str]
+    door: Services, office: Services, company: Company, asked: list[str], is_first_done_first: bool
 ) -> None:
     key, versions = company.create_key(), office.limiter.versions
     remember(door, key)
     first, second = versions.hold(company.id), versions.hold(company.id)
+    if not is_first_done_first:
+        first, second = second, first
     assert versions.free(company.id, first)
     asked.clear()
     assert [outcome(door, key) for _ in range(3)] == [None] * 3
@@ -339,6 +389,20 @@ def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
     asked.clear()
     assert outcome(door, key) is None
     assert [sql for sql in asked if "unseen_changes" not in sql] == []
+
+
+def test_a_redis_that_does_not_tell_which_run_it_is_proves_nothing(
+    start: Callable[[str], Services], company: Company, tmp_path: Path
+) -> None:
+    silent = Server(tmp_path, "--rename-command", "INFO", "")
+    try:
+        house = start(silent.url)
+        assert house.limiter.versions.read(company.id) is None
+        key = company.create_key()
+        remember(house, key)
+        assert not house.limiter.away
+    finally:
+        silent.stop()
 
 
 def meet_twice(records: KeyRecords, key: ApiKeyView) -> None:

@@ -23,7 +23,7 @@ class Process:
     def __init__(self, world: World) -> None:
         self.drift = 0.0
         self.clock = Clock(lambda: world.passed + self.drift)
-        self.timekeeper = Timekeeper(self.clock, lambda: world.passed + self.drift)
+        self.timekeeper = Timekeeper(self.clock, lambda: world.passed + self.drift, world.sleep)
         world.processes.append(self)
 
 
@@ -51,6 +51,14 @@ class World:
             for process in self.processes:
                 self.passed += 1 / len(self.processes)
                 self.set_database_clock(0)
+                process.timekeeper.look()
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass for a process that starts, while the others go on."""
+        self.passed += seconds
+        self.set_database_clock(0)
+        for process in self.processes:
+            if process.clock.is_set:
                 process.timekeeper.look()
 
     def times(self) -> list[float]:
@@ -106,6 +114,70 @@ def test_a_process_that_starts_after_the_clock_was_set_back_goes_on_from_what_ot
     Process(world)
     world.go_on(3)
     assert abs(world.times()[0] - world.times()[1]) < 0.1
+
+
+def test_processes_that_start_one_after_the_other_after_the_clock_was_set_back_agree(world: World) -> None:
+    Process(world)
+    world.go_on(20)
+    world.processes.clear()
+    world.set_database_clock(-600)
+    Process(world).clock.now()
+    world.passed += 0.9
+    world.set_database_clock(0)
+    Process(world).clock.now()
+    first, second = world.times()
+    assert abs(first - second) < 0.1
+
+
+@pytest.mark.parametrize("seconds", [3, -3, 600, -600])
+def test_a_process_that_starts_before_the_others_notice_moves_none_of_them(world: World, seconds: float) -> None:
+    first = Process(world)
+    world.go_on(20)
+    world.set_database_clock(seconds)
+    late = Process(world)
+    late.timekeeper.look()
+    late.timekeeper.look()
+    world.passed += 0.5
+    world.set_database_clock(0)
+    first.timekeeper.look()
+    late.timekeeper.look()
+    assert world.times() == pytest.approx([0, 0], abs=0.1)
+
+
+def test_a_difference_that_grew_while_the_database_was_away_is_slewed(world: World) -> None:
+    process = Process(world)
+    world.go_on(2)
+    world.set_database_clock(60)
+    world.go_on(2)
+    before = ServiceClock.get().decided_at
+    world.passed += 20
+    world.set_database_clock(0)
+    process.timekeeper.look()
+    assert ServiceClock.get().decided_at == before
+    world.go_on(2)
+    assert world.times() == pytest.approx([0.24], abs=0.05)
+
+
+def test_a_correction_ends_when_it_is_made_also_while_the_database_is_away(world: World) -> None:
+    process = Process(world)
+    world.go_on(2)
+    process.drift = 0.04
+    process.timekeeper.look()
+    world.passed += 60
+    assert abs(world.times()[0]) < 0.05
+
+
+def test_a_database_time_from_before_the_first_decision_is_taken_as_it_is(world: World) -> None:
+    world.set_database_clock(-86_400 * 1000)
+    process = Process(world)
+    assert process.clock.now() == START - timedelta(days=1000)
+
+
+def test_of_two_decisions_from_one_reading_the_first_stands(world: World) -> None:
+    reading = service_clock.read_service_clock()
+    assert service_clock.put_ahead(reading, timedelta(seconds=5))
+    assert service_clock.put_ahead(reading, timedelta(seconds=7)) is None
+    assert ServiceClock.get().ahead_ms == 5000
 
 
 @pytest.mark.parametrize("seconds", [120.0, -120.0])

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Event, Thread
 
 from peewee import PeeweeException
 
 from ussd_server.models.base import close_connections, release_connection
-from ussd_server.models.service_clock import SLEW_SHARE, Decision, note_seen, put_ahead, read_service_clock
+from ussd_server.models.service_clock import (
+    SLEW_SHARE,
+    ClockReading,
+    Decision,
+    note_seen,
+    put_ahead,
+    read_service_clock,
+)
 from ussd_server.rpc.clock import Clock
 from ussd_server.rpc.logs import logger
 
@@ -28,6 +35,7 @@ _LOOKS_IN_AGREEMENT = 5
 _CONFIRMED_WITHIN = timedelta(seconds=10)
 _CONFIRMED_FROM_SECONDS = 20
 _SET_BACK = timedelta(seconds=1)
+_OTHERS_NOTICE_SECONDS = 1.5 * SYNC_SECONDS
 
 
 class Timekeeper:
@@ -38,10 +46,16 @@ class Timekeeper:
     is then made up at 1 %.
     """
 
-    def __init__(self, clock: Clock, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         """From now on the `clock` is set by the database when its time is asked for the first time."""
         self._clock = clock
         self._monotonic = monotonic
+        self._sleep = sleep
         self._decision: Decision | None = None
         self._looked_at = 0.0
         self._in_agreement = 0
@@ -69,11 +83,7 @@ class Timekeeper:
         is_new_decision, self._decision = reading.decision != self._decision, reading.decision
         since_last, self._looked_at = ended_at - self._looked_at, ended_at
         if not self._clock.is_set:
-            if reading.last_seen_at and reading.last_seen_at - there > _SET_BACK:
-                # The database's clock was set back while no process ran.
-                put_ahead(reading, reading.ahead + (reading.last_seen_at - there))
-                there = reading.last_seen_at
-            self._clock.anchor(there)
+            self._clock.anchor(self._first_time(reading, timedelta(seconds=uncertain)))
             return
         if reading.decided_at is None:
             return
@@ -97,6 +107,15 @@ class Timekeeper:
         elif decision := put_ahead(reading, reading.ahead - timedelta(seconds=gap)):
             log.warning("the database's clock was set: the service's time goes on", gap_seconds=round(gap, 3))
             self._decision = decision
+
+    def _first_time(self, reading: ClockReading, uncertain: timedelta) -> datetime:
+        """The time at which this process starts; not before what others have seen, should the clock be set back."""
+        there = reading.service_at + uncertain
+        if reading.last_seen_at is None or reading.last_seen_at - there <= _SET_BACK:
+            return there
+        self._sleep(_OTHERS_NOTICE_SECONDS)
+        reading = read_service_clock()
+        return max(reading.service_at + uncertain, reading.last_seen_at or there)
 
     def _try_to_look(self) -> None:
         try:
