@@ -1,8 +1,8 @@
 """The application that gunicorn loads."""
 
 from ussd_server.app import create_app
-from ussd_server.house import build_services
-from ussd_server.rpc.logs import configure_logs, log_fatal_errors
+from ussd_server.bootstrap import build_services
+from ussd_server.logs import configure_logs, log_fatal_errors
 from ussd_server.settings import read_settings
 
 settings = read_settings()

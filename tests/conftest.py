@@ -18,12 +18,14 @@ from flask.testing import FlaskClient
 from testbed.postgres import PostgresServer, create_database, drop_database
 from testbed.valkey import Server
 from ussd_server.app import create_app
-from ussd_server.house import Services, build_services
-from ussd_server.models.base import close_connections, open_database
-from ussd_server.models.schema import migrate
-from ussd_server.rpc.clock import Clock
-from ussd_server.rpc.redis_link import connect
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.clock import Clock
+from ussd_server.database.base import close_connections, open_database
+from ussd_server.database.schema import migrate
+from ussd_server.redis.client import connect
 from ussd_server.settings import Settings
+
+pytest_plugins = ["tests.support.redis_fixtures"]
 
 # How long an example takes says how busy the machine is, and nothing of the code.
 hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -158,7 +160,7 @@ def clock() -> MovableClock:
 
 
 @pytest.fixture
-def house(settings: Settings, clock: MovableClock) -> Iterator[Services]:
+def services(settings: Settings, clock: MovableClock) -> Iterator[Services]:
     """Every service, on this test's own database."""
     with connect(settings.redis_url, timeout_seconds=5) as redis:
         redis.flushdb()
@@ -170,9 +172,9 @@ def house(settings: Settings, clock: MovableClock) -> Iterator[Services]:
 
 
 @pytest.fixture
-def app(house: Services) -> Flask:
+def app(services: Services) -> Flask:
     """The real application."""
-    return create_app(house)
+    return create_app(services)
 
 
 @pytest.fixture

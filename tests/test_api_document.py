@@ -11,7 +11,7 @@ from flask import Flask
 from tests.documents.steady import steady
 from ussd_server.blueprints.openapi import api_document
 from ussd_server.blueprints.reference import operations
-from ussd_server.rpc.status import Code
+from ussd_server.status import Code
 
 PAGE = (Path(__file__).parents[1] / "docs/API.md").read_text(encoding="utf-8")
 REMEDY = "run scripts/document"

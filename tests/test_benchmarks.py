@@ -62,12 +62,14 @@ def test_the_tables_of_the_document_are_those_of_the_figures(tmp_path: Path) -> 
     assert (tmp_path / "written.md").read_text() == _DOCUMENT.read_text(), "run scripts/bench document"
 
 
-@pytest.mark.parametrize(("median", "verdict"), [(0.80, "met"), (0.79, "NOT MET")])
-def test_a_floor_is_judged_by_the_median_and_not_by_the_best_round(tmp_path: Path, median: float, verdict: str) -> None:
+@pytest.mark.parametrize(("median", "decision"), [(0.80, "met"), (0.79, "NOT MET")])
+def test_a_floor_is_judged_by_the_median_and_not_by_the_best_round(
+    tmp_path: Path, median: float, decision: str
+) -> None:
     result = json.loads(_FIGURES.read_text())
     (row,) = (row for row in result["calls"] if row["call"] == "authenticated call")
     row["to_bare"] = {"median": median, "least": 0.1, "greatest": 1.2}
     (tmp_path / "figures.json").write_text(json.dumps(result))
     bench("document", tmp_path / "figures.json", "--to", tmp_path / "written.md")
     written = (tmp_path / "written.md").read_text()
-    assert f"| authenticated call / bare | >= 0.8 | {median:.2f} (0.10 to 1.20) | {verdict} |" in written
+    assert f"| authenticated call / bare | >= 0.8 | {median:.2f} (0.10 to 1.20) | {decision} |" in written

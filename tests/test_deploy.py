@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ussd_server.menus.gsm7 import measure
+from ussd_server.menus.text.gsm7 import measure
 
 REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"

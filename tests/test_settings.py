@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from redis.connection import parse_url
 
-from tests.adapters.certificates import Authority
-from ussd_server.rpc.keyring import Keyring
+from tests.outbound.certificates import Authority
+from ussd_server.security.key_ring import Keyring
 from ussd_server.settings import SettingsError, read_settings
 
 

@@ -11,14 +11,14 @@ from threading import Event, Semaphore, Thread
 import pytest
 
 from tests.conftest import MovableClock
-from tests.eventually import eventually
 from tests.faults.workers import WorkerProcess, house_of
-from tests.services.books import check_everything
-from tests.services.money import a_client, balances, wish
-from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
-from ussd_server.house import Services, build_services
+from tests.support.books import check_everything
+from tests.support.eventually import eventually
+from tests.support.money import a_client, balances, request
+from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.kill_points import kill_point
 from ussd_server.models.transactions import Transaction
-from ussd_server.rpc.kill_points import kill_point
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker
 
@@ -42,10 +42,10 @@ def test_several_workers_share_the_work_and_ask_for_each_payment_once(
     settings: Settings, clock: MovableClock, mtn: StandInProcess
 ) -> None:
     more = mtn_settings(mtn.base_url) | {"USSD_MTN_ENQUIRY_SECONDS": "0.5"}
-    with house_of(settings, clock, **more) as house:
+    with house_of(settings, clock, **more) as services:
         call = a_client()
         for number in range(12):
-            house.transactions.create(wish(number=NUMBER, reference=str(number)), call)
+            services.transactions.create(request(number=NUMBER, reference=str(number)), call)
         workers = [WorkerProcess(settings, **more) for _ in range(3)]
         eventually(lambda: not Transaction.select().where(Transaction.status != "succeeded").exists())
         assert [worker.end(signal.SIGTERM) for worker in workers] == [0, 0, 0]
@@ -62,8 +62,8 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_it_began(
 ) -> None:
     mtn.flick(calls=["submit"], slow_seconds=1.5)
     more = mtn_settings(mtn.base_url) | {"USSD_PROVIDER_TIMEOUT_SECONDS": "10"}
-    with house_of(settings, clock, **more) as house:
-        made = house.transactions.create(wish(number=NUMBER), a_client()).transaction.transaction_id
+    with house_of(settings, clock, **more) as services:
+        made = services.transactions.create(request(number=NUMBER), a_client()).transaction.transaction_id
         worker = WorkerProcess(settings, **more)
         eventually(lambda: Transaction.get_by_id(made).status == "submitted")
         assert worker.end(signal.SIGTERM) == 0
@@ -77,8 +77,8 @@ def test_what_a_killed_worker_held_goes_on_long_before_its_lease_runs_out(
 ) -> None:
     mtn.flick(calls=["submit"], slow_seconds=30, times=1)
     more = mtn_settings(mtn.base_url) | {"USSD_PROVIDER_TIMEOUT_SECONDS": "20", "USSD_MTN_ENQUIRY_SECONDS": "0.5"}
-    with house_of(settings, clock, **more) as house:
-        made = house.transactions.create(wish(number=NUMBER), a_client()).transaction.transaction_id
+    with house_of(settings, clock, **more) as services:
+        made = services.transactions.create(request(number=NUMBER), a_client()).transaction.transaction_id
         worker = WorkerProcess(settings, **more)
         eventually(lambda: Transaction.get_by_id(made).status == "submitted")
         leased_until = Transaction.get_by_id(made).leased_until
@@ -90,11 +90,11 @@ def test_what_a_killed_worker_held_goes_on_long_before_its_lease_runs_out(
 
 
 def test_a_worker_whose_clock_is_wrong_corrects_it_and_asks_for_what_is_due(
-    settings: Settings, house: Services
+    settings: Settings, services: Services
 ) -> None:
     late = build_services(settings)
-    late.clock.anchor(house.clock.now() - timedelta(seconds=600))
-    made = house.transactions.create(wish(), a_client()).transaction.transaction_id
+    late.clock.anchor(services.clock.now() - timedelta(seconds=600))
+    made = services.transactions.create(request(), a_client()).transaction.transaction_id
     stop = Event()
     working = Thread(target=Worker(late).run, args=(stop,))
     working.start()
@@ -107,11 +107,11 @@ def test_a_worker_whose_clock_is_wrong_corrects_it_and_asks_for_what_is_due(
 
 
 def test_a_worker_that_finishes_what_it_began_still_shows_its_pulse(
-    house: Services, monkeypatch: pytest.MonkeyPatch
+    services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ussd_server.worker.BEAT_SECONDS", 0.01)
     monkeypatch.setattr("ussd_server.worker._TAKE_OVER_SECONDS", 0.01)
-    began, may_end, stop, beats, beat = Event(), Event(), Event(), Semaphore(0), house.pulse.beat
+    began, may_end, stop, beats, beat = Event(), Event(), Event(), Semaphore(0), services.heartbeat.beat
 
     def advance(_: str) -> None:
         began.set()
@@ -121,10 +121,10 @@ def test_a_worker_that_finishes_what_it_began_still_shows_its_pulse(
         beats.release()
         return beat()
 
-    monkeypatch.setattr(house.settlement, "advance", advance)
-    monkeypatch.setattr(house.pulse, "beat", count_and_beat)
-    house.transactions.create(wish(), a_client())
-    working = Thread(target=Worker(house).run, args=(stop,))
+    monkeypatch.setattr(services.settlement, "advance", advance)
+    monkeypatch.setattr(services.heartbeat, "beat", count_and_beat)
+    services.transactions.create(request(), a_client())
+    working = Thread(target=Worker(services).run, args=(stop,))
     working.start()
     try:
         assert began.wait(60)

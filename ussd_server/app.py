@@ -15,13 +15,13 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.wrappers import Request
 
+from ussd_server.api.bodies import read_body
+from ussd_server.api.endpoints import refusal
+from ussd_server.api.requests import ApiRequest, ApiResponse, current_api_request
 from ussd_server.blueprints.balances import balances
-from ussd_server.blueprints.bodies import read_body
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins
 from ussd_server.blueprints.collection import collection
-from ussd_server.blueprints.doors import refusal
-from ussd_server.blueprints.exchange import Answer, Exchange, present_exchange
 from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.openapi import openapi
@@ -29,10 +29,10 @@ from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
-from ussd_server.house import Services
-from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
-from ussd_server.rpc.logs import logger, trace_of
-from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import DATABASE_TROUBLE, close_connections, release_connection
+from ussd_server.logs import logger, trace_of
+from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)
 
@@ -59,7 +59,7 @@ class _ShortWay(NamedTuple):
     """A route that is found without Flask: by its path, or by what stands before the variables at the path's end."""
 
     endpoint: str
-    answer: Callable[..., Answer]
+    answer: Callable[..., ApiResponse]
     variables: tuple[str, ...]
 
 
@@ -70,15 +70,15 @@ class _Application(Flask):
     objects, which take longer than the door (docs/PERFORMANCE.md). What it does not lead to is Flask's to answer.
     """
 
-    def __init__(self, house: Services) -> None:
+    def __init__(self, services: Services) -> None:
         super().__init__("ussd_server", static_folder=None)
         self.json = _Json(self)
         self.url_map.merge_slashes = False
-        self._house = house
+        self._house = services
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Answer one call."""
-        exchange = Exchange(self._house, environ)
+        api_request = ApiRequest(self._house, environ)
         way, values = self._find_way(environ)
         endpoint = "unknown" if way is None else way.endpoint
         try:
@@ -87,13 +87,13 @@ class _Application(Flask):
                     raise ServiceError(Code.NOT_FOUND, "Not found")
                 environ["wsgi.input"] = BytesIO(read_body(Request(environ)))
                 return super().wsgi_app(environ, start_response)
-            given = way.answer(exchange, **dict(zip(way.variables, values, strict=True)))
+            given = way.answer(api_request, **dict(zip(way.variables, values, strict=True)))
         except Exception as error:
-            given = refusal(_refusal_of(error), exchange)
+            given = refusal(_refusal_of(error), api_request)
         finally:
             release_connection()
         headers = [("Content-Type", given.content_type), ("Content-Length", str(len(given.body)))]
-        start_response(given.status_line, [*headers, *given.headers, *exchange.end(endpoint, given.status)])
+        start_response(given.status_line, [*headers, *given.headers, *api_request.end(endpoint, given.status)])
         # gunicorn sends what it is given: a proxy would read this body as the answer to its next request.
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [given.body]
 
@@ -142,7 +142,7 @@ def _register_doors(app: Flask) -> None:
 def _register_hooks(app: Flask) -> None:
     @app.after_request
     def finish(response: Response) -> Response:
-        response.headers.update(list(present_exchange().end(request.endpoint or "unknown", response.status_code)))
+        response.headers.update(list(current_api_request().end(request.endpoint or "unknown", response.status_code)))
         return response
 
     @app.teardown_appcontext
@@ -153,7 +153,7 @@ def _register_hooks(app: Flask) -> None:
 def _register_refusals(app: Flask) -> None:
     @app.errorhandler(Exception)
     def refuse(error: Exception) -> Response:
-        response = refusal(_refusal_of(error), present_exchange()).as_response()
+        response = refusal(_refusal_of(error), current_api_request()).as_response()
         if isinstance(error, MethodNotAllowed):
             response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
         return response

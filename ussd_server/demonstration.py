@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ussd_server.house import Services
-from ussd_server.menu_files import read_menu_file
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext, operator_context
+from ussd_server.menus.tools.files import read_menu_file
 from ussd_server.messages.api_keys import ApiKeyView, CreateApiKey
 from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
 from ussd_server.messages.clients import CreateClient, CreateUser
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.transactions import CreateDeposit
-from ussd_server.rpc.context import CallContext, operator_call
-from ussd_server.rpc.private_file import write_private
-from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.security.private_file import write_private
+from ussd_server.status import Code, ServiceError
 
 _CLIENT = "Demonstration"
 _EMAIL = "owner@demonstration.example"
@@ -53,22 +53,22 @@ def prepare_demonstration(services: Services, base_url: str) -> Demonstration:
     path = services.settings.data_dir / "demo.json"
     known = _read(path)
     client_id = _client(services)
-    call = operator_call(client_id)
-    key = _key(services, known, call)
-    service_code = _service_code(services, known, call)
-    _menu(services, service_code, call)
-    services.transactions.deposit(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), call)
+    context = operator_context(client_id)
+    key = _key(services, known, context)
+    service_code = _service_code(services, known, context)
+    _menu(services, service_code, context)
+    services.transactions.deposit(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), context)
     made = Demonstration(
         base_url=base_url,
         email=_EMAIL,
-        password=_password(services, _EMAIL, "owner", known.get("password"), call),
+        password=_password(services, _EMAIL, "owner", known.get("password"), context),
         client_id=client_id,
         apikey=key.apikey,
         apisecret=key.apisecret,
         viewer_email=_VIEWER_EMAIL,
-        viewer_password=_password(services, _VIEWER_EMAIL, "viewer", known.get("viewer_password"), call),
+        viewer_password=_password(services, _VIEWER_EMAIL, "viewer", known.get("viewer_password"), context),
         service_code=service_code,
-        gateway_path=_gateway_path(services, call),
+        gateway_path=_gateway_path(services, context),
     )
     write_private(path, asdict(made))
     return made
@@ -76,63 +76,63 @@ def prepare_demonstration(services: Services, base_url: str) -> Demonstration:
 
 def _client(services: Services) -> str:
     try:
-        return services.clients.find(_CLIENT, operator_call()).client_id
+        return services.clients.find(_CLIENT, operator_context()).client_id
     except ServiceError as refusal:
         if refusal.code is not Code.NOT_FOUND:
             raise
-        return services.clients.create(CreateClient(_CLIENT), operator_call()).client_id
+        return services.clients.create(CreateClient(_CLIENT), operator_context()).client_id
 
 
-def _password(services: Services, email: str, role: str, known: str | None, call: CallContext) -> str:
+def _password(services: Services, email: str, role: str, known: str | None, context: RequestContext) -> str:
     """The password of a person of the demonstration, who is made if need be."""
-    exists = email in {user.email for user in services.clients.list_users(call.client_id, call)}
+    exists = email in {user.email for user in services.clients.list_users(context.client_id, context)}
     if exists and known is not None:
         return known
     password = known or secrets.token_urlsafe(_PASSWORD_BYTES)
     if exists:
-        services.clients.change_password(email, password, call)
+        services.clients.change_password(email, password, context)
     else:
-        services.clients.create_user(CreateUser(call.client_id, email, role, password), call)
+        services.clients.create_user(CreateUser(context.client_id, email, role, password), context)
     return password
 
 
-def _key(services: Services, known: Mapping[str, str], call: CallContext) -> ApiKeyView:
-    for key in services.api_keys.list(call):
+def _key(services: Services, known: Mapping[str, str], context: RequestContext) -> ApiKeyView:
+    for key in services.api_keys.list(context):
         if (key.apikey, key.apisecret) == (known.get("apikey"), known.get("apisecret")):
             return key
-    return services.api_keys.create(CreateApiKey(), call)
+    return services.api_keys.create(CreateApiKey(), context)
 
 
-def _service_code(services: Services, known: Mapping[str, str], call: CallContext) -> str:
+def _service_code(services: Services, known: Mapping[str, str], context: RequestContext) -> str:
     """The code that the demonstration has, or the first that nobody else has."""
-    mine = [code.service_code for code in services.menus.codes(call)]
+    mine = [code.service_code for code in services.menus.codes(context)]
     if mine:
         return known["service_code"] if known.get("service_code") in mine else mine[0]
     for code in _CODES[:-1]:
         try:
-            return services.channels.assign_code(AssignCode(code, call.client_id), call).service_code
+            return services.channels.assign_code(AssignCode(code, context.client_id), context).service_code
         except ServiceError as refusal:
             if refusal.code is not Code.INVALID_REQUEST:
                 raise
-    return services.channels.assign_code(AssignCode(_CODES[-1], call.client_id), call).service_code
+    return services.channels.assign_code(AssignCode(_CODES[-1], context.client_id), context).service_code
 
 
-def _menu(services: Services, service_code: str, call: CallContext) -> None:
+def _menu(services: Services, service_code: str, context: RequestContext) -> None:
     """Publish the savings group's menu and let it answer the code, unless a menu does already."""
-    if any(code.service_code == service_code and code.menu_id for code in services.menus.codes(call)):
+    if any(code.service_code == service_code and code.menu_id for code in services.menus.codes(context)):
         return
     document = read_menu_file(_MENU)
     menu_id = document["id"]
-    services.menus.save_draft(SaveDraft(menu_id, document), call)
-    services.menus.publish(NameMenu(menu_id), call)
-    services.menus.bind_code(BindCode(service_code, menu_id), call)
+    services.menus.save_draft(SaveDraft(menu_id, document), context)
+    services.menus.publish(NameMenu(menu_id), context)
+    services.menus.bind_code(BindCode(service_code, menu_id), context)
 
 
-def _gateway_path(services: Services, call: CallContext) -> str:
-    for channel in services.channels.list(call):
-        if (channel.client_id, channel.adapter) == (call.client_id, _ADAPTER) and channel.is_active:
+def _gateway_path(services: Services, context: RequestContext) -> str:
+    for channel in services.channels.list(context):
+        if (channel.client_id, channel.adapter) == (context.client_id, _ADAPTER) and channel.is_active:
             return channel.gateway_path
-    return services.channels.create(CreateChannel(_ADAPTER, call.client_id, _CLIENT), call).gateway_path
+    return services.channels.create(CreateChannel(_ADAPTER, context.client_id, _CLIENT), context).gateway_path
 
 
 def _read(path: Path) -> dict[str, str]:

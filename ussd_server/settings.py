@@ -11,9 +11,14 @@ from urllib.parse import quote, urlsplit
 
 from environs import Env, EnvValidationError, validate
 
-from ussd_server.adapters.transport import authorities
-from ussd_server.company_settings import MTN_SANDBOX, CompanySettings, problems_of_address, read_company_settings
-from ussd_server.rpc.redis_link import hosts_of, is_address
+from ussd_server.outbound.transport import authorities
+from ussd_server.providers.settings import (
+    MTN_SANDBOX,
+    CompanySettings,
+    problems_of_address,
+    read_company_settings,
+)
+from ussd_server.redis.client import hosts_of, is_address
 
 _ENVIRONMENTS = ("sandbox", "production")
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")

@@ -10,10 +10,10 @@ from functools import partial
 from threading import Event, Thread
 from typing import TypeVar
 
-from ussd_server.house import Services
-from ussd_server.models.base import DATABASE_TROUBLE, close_connections, release_connection
-from ussd_server.rpc.logs import logger, now_about, trace_of
-from ussd_server.services.pulse import BEAT_SECONDS
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import DATABASE_TROUBLE, close_connections, release_connection
+from ussd_server.logs import logger, now_about, trace_of
+from ussd_server.services.operations.heartbeat import BEAT_SECONDS
 
 Work = TypeVar("Work")
 
@@ -72,7 +72,7 @@ class Worker:
         finished.set()
         for thread in beside:
             thread.join()
-        self._attempt("take its pulse away", self._services.pulse.end)
+        self._attempt("take its pulse away", self._services.heartbeat.end)
         release_connection()
 
     def _keep_alive(self, finished: Event) -> None:
@@ -82,12 +82,12 @@ class Worker:
             if time.monotonic() >= next_beat:
                 next_beat = time.monotonic() + BEAT_SECONDS
                 self._show_pulse()
-            self._attempt("take over from silent workers", self._services.pulse.take_over)
+            self._attempt("take over from silent workers", self._services.heartbeat.take_over)
             release_connection()
 
     def _show_pulse(self) -> bool:
         """Show the pulse; False when the database is away."""
-        shown_at = self._attempt("show its pulse", self._services.pulse.beat)
+        shown_at = self._attempt("show its pulse", self._services.heartbeat.beat)
         release_connection()
         return shown_at is not None
 
@@ -98,12 +98,12 @@ class Worker:
             self._services.settings.worker_threads,
             settlement.claim,
             settlement.advance,
-            lambda _: self._services.bell.wait(_TICK_SECONDS, stop),
+            lambda _: self._services.wake_up.wait(_TICK_SECONDS, stop),
         )
 
     def _deliveries(self, stop: Event) -> Lane:
         def claim(limit: int) -> list[str]:
-            self._attempt("fan out events", self._services.fanout.run)
+            self._attempt("fan out events", self._services.relay.run)
             return self._services.deliveries.claim(limit)
 
         def rest(busy: set[Future[None]]) -> object:
@@ -139,7 +139,7 @@ class Worker:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
             for company in self._services.providers:
                 if not company.available:
-                    self._services.noticeboard.post_away(company.name)
+                    self._services.provider_outages.post_away(company.name)
         if time.monotonic() < self._next_housekeeping:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ussd_server.blueprints.doors import Doorway, by_key
-from ussd_server.rpc.context import CallContext
+from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
+from ussd_server.context import RequestContext
 from wsgi import app
 
 __all__ = ["app"]
 
-door = Doorway("bench", by_key)
+door = ApiBlueprint("bench", authenticate_api_key)
 
 
 @door.call("GET", "/bench/door", message="Done")
-def answer(_: CallContext) -> dict[str, Any]:
+def answer(_: RequestContext) -> dict[str, Any]:
     """What the bare application answers."""
     return {}
 

@@ -15,12 +15,12 @@ from benchmarks.database import CLIENT_ID, FIRST_NUMBER, add_transactions, creat
 from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.services import opened_services
 from testbed.postgres import PostgresServer
-from ussd_server.house import Services
+from ussd_server.bootstrap import Services
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.database.base import release_connection
 from ussd_server.messages.transactions import ListTransactions, TransactionStatus, TransactionType
-from ussd_server.models.base import release_connection
-from ussd_server.rpc.context import CallContext, Caller, CallerKind
-from ussd_server.rpc.keyring import Keyring
-from ussd_server.rpc.tokens import Tokens
+from ussd_server.security.key_ring import Keyring
+from ussd_server.security.tokens import Tokens
 
 FEW = 1_000
 _PAGE = 50
@@ -79,11 +79,11 @@ def _requests(services: Services, rows: int) -> dict[str, ListTransactions]:
 
 
 def _median_ms(services: Services, request: ListTransactions) -> float:
-    call = CallContext(Caller(CallerKind.KEY, client_id=CLIENT_ID, grants=None))
+    context = RequestContext(Caller(CallerKind.KEY, client_id=CLIENT_ID, grants=None))
     costs = []
     for number in range(_WARM_UP_PAGES + _PAGES_A_ROUND):
         began = time.perf_counter()
-        page = services.transactions.list(request, call)
+        page = services.transactions.list(request, context)
         release_connection()
         if number >= _WARM_UP_PAGES:
             costs.append(1000 * (time.perf_counter() - began))

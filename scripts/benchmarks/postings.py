@@ -24,11 +24,11 @@ from benchmarks.database import CLIENT_ID, FIRST_NUMBER, create_bench_database
 from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.services import opened_services
 from testbed.postgres import PostgresServer, binaries
+from ussd_server.database.base import release_connection
 from ussd_server.messages.transactions import Source, TransactionType
-from ussd_server.models.base import release_connection
-from ussd_server.services.check import check_ranges
-from ussd_server.services.ledger import DEPOSITS_ACCOUNT, Leg, legs_of
-from ussd_server.services.recording import Draft, Recorder, batch_of
+from ussd_server.services.operations.book_check import check_ranges
+from ussd_server.services.transactions.insert import Draft, TransactionWriter, batch_of
+from ussd_server.services.transactions.ledger import DEPOSITS_ACCOUNT, Leg, legs_of
 
 _ACCOUNTS = 1000
 _FUNDS_CENTS = 99_999_900
@@ -72,7 +72,7 @@ def measure_postings(size: Size) -> dict[str, Any]:
         services = stack.enter_context(opened_services(folder / "home", {"USSD_DATABASE_URL": url}))
         pool = stack.enter_context(ThreadPoolExecutor(max(_THREADS)))
         hand = stack.enter_context(psycopg.connect(url, autocommit=True))
-        recorder = Recorder(services.clock, lambda: None)
+        recorder = TransactionWriter(services.clock, lambda: None)
         recorded = sum(pool.map(partial(_fund, recorder), range(_ACCOUNTS)))
         _prepare_pgbench(hand, folder, recorder)
         for number in range(1 + rounds):
@@ -102,7 +102,7 @@ def measure_postings(size: Size) -> dict[str, Any]:
     return {"postings": postings}
 
 
-def _fund(recorder: Recorder, number: int) -> int:
+def _fund(recorder: TransactionWriter, number: int) -> int:
     """Give an account money; return 1, the number of transactions."""
     name = _account(number)
     draft = recorder.draft(CLIENT_ID, TransactionType.DEPOSIT, _FUNDS_CENTS, f"funds {number}", "", account=name)
@@ -112,14 +112,14 @@ def _fund(recorder: Recorder, number: int) -> int:
     return 1
 
 
-def _prepare_pgbench(hand: psycopg.Connection, folder: Path, recorder: Recorder) -> None:
+def _prepare_pgbench(hand: psycopg.Connection, folder: Path, recorder: TransactionWriter) -> None:
     hand.execute(f"CREATE SEQUENCE bench_numbers START {FIRST_NUMBER}")
     hand.execute(_DOCUMENT.replace("{document}", _document(recorder)))
     for accounts, credit in _CREDITS.items():
         (folder / accounts).write_text(_SCRIPT.format(last=_ACCOUNTS - 1, credit=credit))
 
 
-def _document(recorder: Recorder) -> str:
+def _document(recorder: TransactionWriter) -> str:
     """Return what the service sends to the database for a transfer, with marks in place of what changes."""
     text = orjson.dumps(
         batch_of(*_draft(recorder, "#number#", "+2567#debit#", "+2567#credit#"), Source.SUBMIT)
@@ -146,14 +146,14 @@ def _run_pgbench(url: str, folder: Path, threads: int, accounts: str, seconds: f
     return float(rate[1]), int(count[1])
 
 
-def _post(pool: ThreadPoolExecutor, recorder: Recorder, work: Work) -> tuple[float, int]:
+def _post(pool: ThreadPoolExecutor, recorder: TransactionWriter, work: Work) -> tuple[float, int]:
     """Post with so many threads; return transfers per second, and how many were made."""
     began = time.perf_counter()
     count = sum(pool.map(partial(_post_by_thread, recorder, work, began), range(work.threads)))
     return count / (time.perf_counter() - began), count
 
 
-def _post_by_thread(recorder: Recorder, work: Work, began: float, place: int) -> int:
+def _post_by_thread(recorder: TransactionWriter, work: Work, began: float, place: int) -> int:
     """Make transfers, and give the connection back after each, as requests do; return how many."""
     done = 0
     while time.perf_counter() - began < work.seconds:
@@ -168,7 +168,7 @@ def _post_by_thread(recorder: Recorder, work: Work, began: float, place: int) ->
     return done
 
 
-def _draft(recorder: Recorder, reference: str, payer: str, payee: str) -> tuple[Draft, list[Leg]]:
+def _draft(recorder: TransactionWriter, reference: str, payer: str, payee: str) -> tuple[Draft, list[Leg]]:
     draft = recorder.draft(
         CLIENT_ID, TransactionType.TRANSFER, 1, reference, "0" * 64,
         phone_number=payer, account=payer, to_phone_number=payee, request_id="0" * 32,

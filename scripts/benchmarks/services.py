@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ussd_server.house import Services, build_services
-from ussd_server.models.base import close_connections
-from ussd_server.models.schema import migrate
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.base import close_connections
+from ussd_server.database.schema import migrate
 from ussd_server.settings import read_settings
 
 

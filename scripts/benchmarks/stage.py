@@ -20,16 +20,16 @@ from benchmarks.services import opened_services
 from benchmarks.web import Web, environment, serve
 from testbed.postgres import PostgresServer, create_database
 from testbed.valkey import Server as Valkey
-from ussd_server.house import Services
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.database.base import new_id, unit_of_work
 from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.transactions import CreateDeposit
-from ussd_server.models.base import new_id, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
-from ussd_server.rpc.context import operator_call
-from ussd_server.rpc.keyring import Keyring
-from ussd_server.services.credentials import Vault, new_apikey, new_apisecret
+from ussd_server.security.credentials import Vault, new_apikey, new_apisecret
+from ussd_server.security.key_ring import Keyring
 
 PURPOSES = ("authenticated", "refused", "balance", "disbursement", "spent")
 _FUNDS_CENTS = 10**12
@@ -109,21 +109,21 @@ def _fill(services: Services, clients: int) -> dict[str, list[Key]]:
             rows.append({"id": key_id, "client_id": client_id, "apikey": key.apikey, **kept, "scopes": None, **moments})
         _insert(ApiKey, rows)
     for client_id in client_ids:
-        services.transactions.deposit(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_call())
+        services.transactions.deposit(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_context())
     return keys
 
 
 def _add_menu(services: Services) -> list[str]:
     """Publish the menu for the first client; give the gateway paths of its channels."""
     client_id = str(Client.select(Client.id).first().id)
-    call = operator_call(client_id)
-    services.menus.save_draft(SaveDraft("places", places_menu()), call)
-    services.menus.publish(NameMenu("places"), call)
-    services.channels.assign_code(AssignCode(CODE, client_id), call)
-    services.menus.bind_code(BindCode(CODE, "places"), call)
+    context = operator_context(client_id)
+    services.menus.save_draft(SaveDraft("places", places_menu()), context)
+    services.menus.publish(NameMenu("places"), context)
+    services.channels.assign_code(AssignCode(CODE, client_id), context)
+    services.menus.bind_code(BindCode(CODE, "places"), context)
     # One channel would reach the limit of a gateway.
     channel = CreateChannel("africastalking", client_id)
-    return [services.channels.create(channel, call).gateway_path for _ in range(CHANNELS)]
+    return [services.channels.create(channel, context).gateway_path for _ in range(CHANNELS)]
 
 
 def _insert(table: Any, rows: list[dict[str, Any]]) -> None:

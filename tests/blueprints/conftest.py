@@ -7,16 +7,16 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
-from tests.companies import Browser, Company
-from tests.shop import CODE, PHONE, Shop
-from ussd_server.house import Services
+from tests.support.providers import Browser, Company
+from tests.support.shop import CODE, PHONE, Shop
+from ussd_server.bootstrap import Services
 
 Dial = Callable[..., str]
 
 
 @pytest.fixture
-def company(house: Services) -> Company:
-    return Company(house)
+def company(services: Services) -> Company:
+    return Company(services)
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def owner(company: Company, web: FlaskClient) -> Browser:
 
 
 @pytest.fixture
-def shop(house: Services) -> Shop:
+def shop(services: Services) -> Shop:
     """A client whose menu answers."""
-    return Shop(house)
+    return Shop(services)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
-from tests.shop import CODE, PHONE, Shop
+from tests.support.shop import CODE, PHONE, Shop
 
 _BARE_CODE = CODE.strip("*#")
 _READING_SECONDS = 3
@@ -201,5 +201,5 @@ PHONES: dict[str, type[Phone]] = {
 
 def phone_of(company: str, shop: Shop, web: FlaskClient) -> Phone:
     """A phone on a fresh channel of that company, which carries the shop's code."""
-    assert isinstance(shop.house.clock, MovableClock)
-    return PHONES[company](web, shop.channel_of(company, codes=(CODE,)), shop.house.clock)
+    assert isinstance(shop.services.clock, MovableClock)
+    return PHONES[company](web, shop.channel_of(company, codes=(CODE,)), shop.services.clock)

@@ -11,8 +11,8 @@ from werkzeug.test import EnvironBuilder
 
 from schemas.envelopes import Body
 from schemas.fields import Amount
-from ussd_server.blueprints.bodies import MAX_BODY_BYTES, load, parse_object, read_body
-from ussd_server.rpc.status import Code, ServiceError
+from ussd_server.api.bodies import MAX_BODY_BYTES, load, parse_object, read_body
+from ussd_server.status import Code, ServiceError
 
 
 class Payment(Body):

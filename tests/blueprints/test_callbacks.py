@@ -11,18 +11,18 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
-from tests.program import Program
-from tests.services.money import operator, work
-from ussd_server.adapters.providers.airtel import AirtelAccess
-from ussd_server.adapters.providers.mtn import MtnAccess, MtnProduct
+from tests.support.money import operator, work
+from tests.support.program import Program
 from ussd_server.app import create_app
-from ussd_server.company_settings import CompanySettings
-from ussd_server.house import Services, build_services
-from ussd_server.models.base import close_connections, database
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.base import close_connections, database
 from ussd_server.models.transactions import Transaction
-from ussd_server.rpc.keyring import Keyring
-from ussd_server.rpc.tokens import Tokens
-from ussd_server.services.callbacks import callback_path
+from ussd_server.providers.airtel.adapter import AirtelAccess
+from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
+from ussd_server.providers.settings import CompanySettings
+from ussd_server.security.key_ring import Keyring
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.transactions.provider_callbacks import callback_path
 from ussd_server.settings import Settings
 
 # Answers at once after three seconds, so there is something to hurry; see the sandbox's numbers.
@@ -30,19 +30,19 @@ SLOW = "+256770000004"
 
 
 @pytest.fixture
-def path(settings: Settings, house: Services) -> str:
+def path(settings: Settings, services: Services) -> str:
     return callback_path(Tokens(Keyring(settings.secrets_file)), "sandbox")
 
 
 @pytest.fixture
-def program(house: Services, web: FlaskClient) -> Program:
-    return Program(house, web)
+def program(services: Services, web: FlaskClient) -> Program:
+    return Program(services, web)
 
 
-def pending(program: Program, house: Services, clock: MovableClock) -> tuple[str, str]:
+def pending(program: Program, services: Services, clock: MovableClock) -> tuple[str, str]:
     """A payment that its company is working on: its id and the name by which the company knows it."""
     data = program.collect(number=SLOW).json["data"]
-    work(house, clock)
+    work(services, clock)
     return data["transaction_id"], data["provider_reference"]
 
 
@@ -54,38 +54,38 @@ def put_off(transaction_id: str, clock: MovableClock) -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "POST"])
 def test_a_callback_brings_our_own_enquiry_forward_and_is_not_believed(
-    program: Program, house: Services, web: FlaskClient, clock: MovableClock, path: str, method: str
+    program: Program, services: Services, web: FlaskClient, clock: MovableClock, path: str, method: str
 ) -> None:
-    transaction_id, reference = pending(program, house, clock)
+    transaction_id, reference = pending(program, services, clock)
     reply = web.open(path, method=method, json={"reference": reference, "status": "SUCCESSFUL", "amount": 1})
     assert (reply.status_code, reply.json) == (200, {})
-    work(house, clock)
+    work(services, clock)
     assert program.see(transaction_id)["status"] == "pending", "the company, asked by us, says so"
     clock.advance(4)
     put_off(transaction_id, clock)
     web.open(path, method=method, json={"reference": reference, "status": "FAILED"})
-    work(house, clock)
+    work(services, clock)
     data = program.see(transaction_id)
     assert (data["status"], data["events"][-1]["source"]) == ("succeeded", "callback")
 
 
 def test_callbacks_twenty_times_over_in_any_order_post_once(
-    program: Program, house: Services, web: FlaskClient, clock: MovableClock, path: str
+    program: Program, services: Services, web: FlaskClient, clock: MovableClock, path: str
 ) -> None:
-    transaction_id, reference = pending(program, house, clock)
+    transaction_id, reference = pending(program, services, clock)
     clock.advance(4)
     for number in range(20):
         assert web.put(path, json={"reference": reference}).status_code == 200
         if number % 3 == 0:
-            work(house, clock)
+            work(services, clock)
     assert [event["status"] for event in program.see(transaction_id)["events"]].count("succeeded") == 1
     assert program.get("/api/balance").json["data"]["current"] == 5000
 
 
 def test_whatever_a_callback_is_about_it_is_answered_in_the_same_way(
-    program: Program, house: Services, web: FlaskClient, clock: MovableClock, path: str
+    program: Program, services: Services, web: FlaskClient, clock: MovableClock, path: str
 ) -> None:
-    _, reference = pending(program, house, clock)
+    _, reference = pending(program, services, clock)
     bodies = [
         *(json.dumps({"reference": name}) for name in (reference, reference.upper(), str(uuid.uuid4()), 1, None, [])),
         "", "{", "[]", "null", "[" * 30_000, "\xff", "NaN",
@@ -99,10 +99,15 @@ def test_whatever_a_callback_is_about_it_is_answered_in_the_same_way(
 
 
 def test_a_callback_that_hurries_nothing_writes_nothing(
-    program: Program, house: Services, web: FlaskClient, clock: MovableClock, path: str, monkeypatch: pytest.MonkeyPatch
+    program: Program,
+    services: Services,
+    web: FlaskClient,
+    clock: MovableClock,
+    path: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     transaction_id = program.collect().json["data"]["transaction_id"]
-    work(house, clock)
+    work(services, clock)
     succeeded = Transaction.get_by_id(transaction_id).provider_reference
     statements: list[str] = []
     execute = database.obj.execute_sql
@@ -142,12 +147,12 @@ def test_every_company_has_a_path_and_reads_its_own_words(settings: Settings, cl
     companies = CompanySettings(
         mtn=MtnAccess("http://127.0.0.1:1", "mtnuganda", product), airtel=AirtelAccess("http://127.0.0.1:1", "c", "s")
     )
-    house = build_services(replace(settings, companies=companies), clock)
+    services = build_services(replace(settings, companies=companies), clock)
     try:
-        paths = {each.company: each.path for each in house.callbacks.paths(operator())}
+        paths = {each.company: each.path for each in services.callbacks.paths(operator())}
         assert list(paths) == ["mtn", "airtel"]
-        web = create_app(house).test_client()
-        program = Program(house, web)
+        web = create_app(services).test_client()
+        program = Program(services, web)
         for company, body in (
             ("mtn", lambda reference: {"externalId": reference, "status": "SUCCESSFUL"}),
             ("airtel", lambda reference: {"transaction": {"id": reference, "status_code": "TS"}}),
@@ -157,5 +162,5 @@ def test_every_company_has_a_path_and_reads_its_own_words(settings: Settings, cl
             assert web.put(paths[company], json=body(data["provider_reference"])).status_code == 200
             assert Transaction.get_by_id(data["transaction_id"]).due_source == "callback"
     finally:
-        house.limiter.close()
+        services.limiter.close()
         close_connections()

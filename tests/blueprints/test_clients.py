@@ -14,9 +14,9 @@ from werkzeug.test import TestResponse
 
 from schemas.clients import ApiKeyRecord, RotatedApiKeyRecord
 from schemas.fields import timestamp
-from tests.companies import PASSWORD, Browser, Company, answer
 from tests.conftest import MovableClock
-from ussd_server.house import Services
+from tests.support.providers import PASSWORD, Browser, Company, answer
+from ussd_server.bootstrap import Services
 from ussd_server.messages.api_keys import ApiKeyView, RotatedApiKeyView
 from ussd_server.models.keys import ApiKey
 
@@ -234,7 +234,7 @@ def test_a_refresh_token_works_once(web: FlaskClient, company: Company) -> None:
 
 
 def test_too_many_wrong_passwords_are_told_when_to_come_again(
-    web: FlaskClient, company: Company, house: Services
+    web: FlaskClient, company: Company, services: Services
 ) -> None:
     def log_in(password: str, address: str = "192.0.2.7") -> TestResponse:
         body = {"email": company.email(), "password": password}

@@ -6,21 +6,21 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
-from tests.program import Program
-from tests.services.money import work
-from ussd_server.house import Services
+from tests.support.money import work
+from tests.support.program import Program
+from ussd_server.bootstrap import Services
 
 PATH = "/data/collection"
 
 
 @pytest.fixture
-def program(house: Services, web: FlaskClient, clock: MovableClock) -> Program:
+def program(services: Services, web: FlaskClient, clock: MovableClock) -> Program:
     """A program whose client has something of every type."""
-    program = Program(house, web, shillings=10_000)
+    program = Program(services, web, shillings=10_000)
     paid = program.collect("paid").json["data"]["transaction_id"]
     program.collect("refused", "+256770000002")
     program.disburse("sent")
-    work(house, clock)
+    work(services, clock)
     program.post(f"/api/transactions/{paid}/refunds", {"reference": "given back", "amount": 1})
     return program
 
@@ -44,7 +44,7 @@ def test_its_filters_and_pages_are_those_of_transactions(program: Program) -> No
     assert (refused.status_code, refused.json["error"]) == (400, "INVALID_REQUEST")
 
 
-def test_it_needs_its_own_scope(house: Services, web: FlaskClient) -> None:
-    assert Program(house, web, "collection:read").get(PATH).status_code == 200
-    refused = Program(house, web, "transactions:*").get(PATH)
+def test_it_needs_its_own_scope(services: Services, web: FlaskClient) -> None:
+    assert Program(services, web, "collection:read").get(PATH).status_code == 200
+    refused = Program(services, web, "transactions:*").get(PATH)
     assert (refused.status_code, refused.json["error"]) == (403, "INSUFFICIENT_SCOPE")

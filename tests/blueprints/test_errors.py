@@ -9,9 +9,9 @@ from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import EnvironBuilder
 
-from tests.program import Program
-from tests.shop import Shop
-from ussd_server.house import Services
+from tests.support.program import Program
+from tests.support.shop import Shop
+from ussd_server.bootstrap import Services
 
 
 def test_an_unknown_path_is_a_404_in_the_general_envelope(web: FlaskClient) -> None:
@@ -51,14 +51,14 @@ def test_an_answer_to_head_has_no_body_whatever_is_wrong(app: Flask) -> None:
     assert statuses == ["404", "413", "404"]
 
 
-def test_no_answer_is_cached_or_taken_for_another_type(house: Services, web: FlaskClient, shop: Shop) -> None:
+def test_no_answer_is_cached_or_taken_for_another_type(services: Services, web: FlaskClient, shop: Shop) -> None:
     answers = [
         web.get(path) for path in ("/health/live", "/health/ready", "/metrics", "/docs", "/docs/style.css",
                                    "/openapi.json", "/nowhere", "//nowhere", "/api/balance", "/api/clients/nowhere")
     ]  # fmt: skip
     answers += [
         web.put("/api/webhooks"),
-        Program(house, web).post("/api/webhooks", {"url": "https://shop.example.com/hooks"}),
+        Program(services, web).post("/api/webhooks", {"url": "https://shop.example.com/hooks"}),
         web.post(shop.channel.gateway_path, data={}),
         web.post("/ussd/json/nobody"),
         web.post("/callbacks/mtn/nobody"),

@@ -16,17 +16,17 @@ from flask.testing import FlaskClient
 from tests.blueprints.conftest import Dial
 from tests.blueprints.phones import PHONES, Phone, Shown, phone_of
 from tests.conftest import MovableClock
-from tests.moments import before_first
-from tests.shop import OPERATOR, PHONE, Shop, shop_document
-from ussd_server.house import Services
+from tests.support.moments import before_first
+from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import release_connection
 from ussd_server.messages.channels import AssignCode, BindCode
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.ussd import BeginSession
-from ussd_server.models.base import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.sessions import Patience, Sessions
-from ussd_server.services.transactions import TransactionService
+from ussd_server.services.transactions.transactions import TransactionService
+from ussd_server.services.ussd.sessions import Patience, Sessions
 
 PROCESSING = "Your payment is being processed."
 APPROVE = Shown("Approve the prompt on your phone.", ends=True)
@@ -68,13 +68,13 @@ def pay_until_waited_for(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterato
         waited_for.set()
 
 
-def at_accounts(house: Services, web: FlaskClient, *entries: str) -> Phone:
+def at_accounts(services: Services, web: FlaskClient, *entries: str) -> Phone:
     """A phone at a screen whose first key asks for a balance."""
     nodes = shop_document()["nodes"]
     nodes["root"]["options"][1]["goto"] = "accounts"
     options = [{"label": {"en": "Balance"}, "goto": "balance"}]
     accounts = {"type": "menu", "text": {"en": "Accounts"}, "options": options}
-    phone = phone_of("hubtel", Shop(house, shop_document(nodes=nodes | {"accounts": accounts})), web)
+    phone = phone_of("hubtel", Shop(services, shop_document(nodes=nodes | {"accounts": accounts})), web)
     phone.dial()
     for entry in entries:
         phone.type(entry)
@@ -132,9 +132,9 @@ def test_so_does_a_redial_of_one_who_dialled_straight_to_the_confirmation(
 
 
 def test_a_redial_waits_though_the_menu_resumes_nothing(
-    house: Services, web: FlaskClient, pay_until_waited_for: Callable[[Phone], Future[Shown]]
+    services: Services, web: FlaskClient, pay_until_waited_for: Callable[[Phone], Future[Shown]]
 ) -> None:
-    phone = at_confirmation("hubtel", Shop(house, shop_document(resume="off")), web)
+    phone = at_confirmation("hubtel", Shop(services, shop_document(resume="off")), web)
     paying = pay_until_waited_for(phone)
     assert replace(phone, session="call-2").dial().screen.startswith("Welcome to ACME")
     assert paying.result(30) == APPROVE
@@ -184,16 +184,16 @@ def test_so_is_one_that_is_faster_than_a_redial_under_the_same_session_id(
 
 
 def test_a_call_too_short_to_be_continued_is_not_because_it_was_waited_for(
-    house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+    services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    phone = at_accounts(house, web, "2")
+    phone = at_accounts(services, web, "2")
 
     def break_off(*_: Any) -> Any:
         phone.hang_up()
         raise ValueError
 
     with monkeypatch.context() as broken:
-        broken.setattr(type(house.balances), "get", break_off)
+        broken.setattr(type(services.balances), "get", break_off)
         broken.setattr(Sessions, "release", lambda *_: None)
         phone.type("1")
     # The first pause of the redial ends the claim, as the process that made it would have.
@@ -209,20 +209,20 @@ def test_entries_that_were_dialled_along_are_applied_to_the_beginning(at: Dial) 
     assert at("3", session="ATUid_2").startswith("CON Choose a language")
 
 
-def test_another_code_of_the_same_client_continues_nothing(house: Services, shop: Shop, at: Dial) -> None:
+def test_another_code_of_the_same_client_continues_nothing(services: Services, shop: Shop, at: Dial) -> None:
     for text in ("", "1", "1*5000"):
         at(text)
-    house.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
-    house.menus.bind_code(BindCode("*200#", shop.menu_id), shop.call)
+    services.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
+    services.menus.bind_code(BindCode("*200#", shop.menu_id), shop.call)
     assert at("", session="ATUid_2", serviceCode="*200#").startswith("CON Welcome to ACME")
 
 
-def test_a_continued_call_keeps_the_version_it_began_with(house: Services, shop: Shop, at: Dial) -> None:
+def test_a_continued_call_keeps_the_version_it_began_with(services: Services, shop: Shop, at: Dial) -> None:
     for text in ("", "1", "1*5000"):
         at(text)
     changed = shop_document(nodes={"amount": shop_document()["nodes"]["amount"] | {"text": {"en": "How much?"}}})
-    house.menus.save_draft(SaveDraft("shop", changed), shop.call)
-    house.menus.publish(NameMenu("shop"), shop.call)
+    services.menus.save_draft(SaveDraft("shop", changed), shop.call)
+    services.menus.publish(NameMenu("shop"), shop.call)
     assert at("", session="ATUid_2").startswith("CON Continue where you stopped?")
     assert at("1", session="ATUid_2").startswith("CON Enter amount")
 
@@ -243,9 +243,9 @@ def test_a_yes_whose_process_died_is_said_to_be_processed(shop: Shop, web: Flask
 
 
 def test_another_deed_whose_process_died_is_not_continued(
-    house: Services, web: FlaskClient, clock: MovableClock
+    services: Services, web: FlaskClient, clock: MovableClock
 ) -> None:
-    phone = at_accounts(house, web, "2", "7")
+    phone = at_accounts(services, web, "2", "7")
     UssdSession.update(working_token="dead", working_until=clock.now() - timedelta(seconds=1)).execute()
     assert replace(phone, session="call-2").dial().screen.startswith("Welcome to ACME")
 
@@ -260,21 +260,21 @@ def test_a_step_that_waits_too_long_for_a_payment_hears_that_it_is_processed(
 
 
 def test_a_claim_is_given_back_when_the_step_fails(
-    house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+    services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    phone = at_accounts(house, web, "2", "7")
+    phone = at_accounts(services, web, "2", "7")
     with monkeypatch.context() as broken:
-        broken.setattr(type(house.balances), "get", _fail)
+        broken.setattr(type(services.balances), "get", _fail)
         assert phone.type("1").screen.startswith("Sorry")
     monkeypatch.setattr(Patience, "pause", _fail)
     assert replace(phone, session="call-2").dial().screen.startswith("Continue where you stopped?")
 
 
 def test_a_payment_that_was_refused_after_the_person_hung_up_is_not_said_to_be_processed(
-    house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+    services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     payout = shop_document()["nodes"]["pay"] | {"kind": "disbursement"}
-    phone = at_confirmation("hubtel", Shop(house, shop_document(nodes={"pay": payout})), web)
+    phone = at_confirmation("hubtel", Shop(services, shop_document(nodes={"pay": payout})), web)
     with before_first(monkeypatch, TransactionService, "create", phone.hang_up):
         assert PROCESSING not in phone.type("1").screen
     assert Transaction.select().count() == 0
@@ -301,8 +301,8 @@ def test_a_last_screen_that_was_not_delivered_and_paid_nothing_is_followed_by_th
     assert at("", session="ATUid_2").startswith("CON Welcome to ACME")
 
 
-def test_a_session_of_a_program_is_not_ended_by_its_phone(shop: Shop, house: Services, web: FlaskClient) -> None:
-    house.ussd.begin(BeginSession(PHONE, shop.code, text="1*5000"), shop.call)
+def test_a_session_of_a_program_is_not_ended_by_its_phone(shop: Shop, services: Services, web: FlaskClient) -> None:
+    services.ussd.begin(BeginSession(PHONE, shop.code, text="1*5000"), shop.call)
     UssdSession.update(turn=2).execute()
     assert phone_of("hubtel", shop, web).dial().screen.startswith("Welcome to ACME")
     assert UssdSession.select().where(UssdSession.status == "active").count() == 2

@@ -9,15 +9,15 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.blueprints.conftest import Dial
-from tests.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop
+from tests.support.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop
 from ussd_server.app import create_app
-from ussd_server.house import Services, build_services
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.base import close_connections, open_database
 from ussd_server.messages.channels import CreateChannel
-from ussd_server.models.base import close_connections, open_database
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel
-from ussd_server.services.sessions import Sessions
+from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.settings import Settings
 
 
@@ -30,7 +30,7 @@ def test_a_path_that_is_nobodys_is_a_404_in_the_general_envelope(shop: Shop, web
 
 
 def test_wrong_paths_of_an_address_cost_the_database_nothing_beyond_a_limit(
-    shop: Shop, house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right, attacker = shop.channel.gateway_path, {"REMOTE_ADDR": "192.0.2.1"}
     for number in range(60):
@@ -41,7 +41,7 @@ def test_wrong_paths_of_an_address_cost_the_database_nothing_beyond_a_limit(
         for path in ("/ussd/json/x", "/ussd/json/x/events", "/ussd/nobody/x", right[:-1]):
             assert web.post(path, environ_overrides=attacker).status_code == 404
     # What is known is answered wherever it comes from, and what is new from anywhere else.
-    new = house.channels.create(CreateChannel("json"), OPERATOR).gateway_path
+    new = services.channels.create(CreateChannel("json"), OPERATOR).gateway_path
     assert web.post(right, environ_overrides=attacker).status_code == 200
     assert web.post(new, environ_overrides=attacker).status_code == 404
     assert web.post(new, environ_overrides={"REMOTE_ADDR": "192.0.2.2"}).status_code == 200
@@ -58,25 +58,25 @@ def test_a_process_that_begins_knows_the_channels_whatever_an_address_called_bef
 
 
 def test_a_channel_that_is_closed_answers_like_nobodys_from_the_next_step_on(
-    at: Dial, shop: Shop, house: Services, web: FlaskClient
+    at: Dial, shop: Shop, services: Services, web: FlaskClient
 ) -> None:
     assert at("").startswith("CON Welcome")
-    house.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    services.channels.set_active(shop.channel.channel_id, False, OPERATOR)
     reply = web.post(shop.channel.gateway_path, data={"sessionId": "ATUid_1", "phoneNumber": PHONE, "text": "1"})
     assert (reply.status_code, reply.json["error"]) == (404, "NOT_FOUND")
-    house.channels.set_active(shop.channel.channel_id, True, OPERATOR)
+    services.channels.set_active(shop.channel.channel_id, True, OPERATOR)
     assert at("1").startswith("CON Enter amount")
 
 
 @pytest.mark.parametrize("limit", [12_000, 60])
 def test_a_channel_that_is_closed_answers_like_nobodys_whatever_comes_by_it(
-    shop: Shop, house: Services, settings: Settings, limit: int
+    shop: Shop, services: Services, settings: Settings, limit: int
 ) -> None:
     path = shop.channel.gateway_path
     remembers, other = (build_services(replace(settings, channel_limit_per_minute=limit)) for _ in range(2))
     web = create_app(remembers).test_client()
     assert {web.post(path, data={}).status_code for _ in range(61)} == {200}
-    house.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    services.channels.set_active(shop.channel.channel_id, False, OPERATOR)
     replies = [web.post(path, data={}), create_app(other).test_client().post(path, data={})]
     assert [(reply.status_code, reply.json["error"]) for reply in replies] == [(404, "NOT_FOUND")] * 2
     for each in (remembers, other):
@@ -138,12 +138,12 @@ def test_trouble_inside_is_a_polite_screen_in_the_persons_language(
 
 
 def test_trouble_after_a_payment_was_recorded_never_says_that_it_failed(
-    at: Dial, house: Services, monkeypatch: pytest.MonkeyPatch
+    at: Dial, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text in ("", "1", "1*5000"):
         at(text)
     with monkeypatch.context() as broken:
-        broken.setattr("ussd_server.services.sessions.Sessions.write", _fail)
+        broken.setattr("ussd_server.services.ussd.sessions.Sessions.write", _fail)
         assert at("1*5000*1") == "END Your payment is being processed."
     assert Transaction.select().count() == 1
     assert at("", session="ATUid_2").startswith("CON Your payment is being processed.")

@@ -13,12 +13,12 @@ from flask.testing import FlaskClient
 from tests.blueprints.conftest import Dial
 from tests.blueprints.phones import PHONES, phone_of
 from tests.conftest import MovableClock
-from tests.shop import CODE, PHONE, VOUCHER, Shop, shop_document
-from ussd_server.house import Services
-from ussd_server.models.base import release_connection
+from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.gateways import GatewayService
+from ussd_server.services.ussd.gateways import GatewayService
 
 every_company = pytest.mark.parametrize("company", PHONES)
 
@@ -102,9 +102,9 @@ def test_a_secret_entry_is_in_no_row(at: Dial) -> None:
 
 @every_company
 def test_a_step_delivered_twice_never_confirms_what_the_first_delivery_opened(
-    company: str, house: Services, clock: MovableClock, web: FlaskClient
+    company: str, services: Services, clock: MovableClock, web: FlaskClient
 ) -> None:
-    phone = phone_of(company, Shop(house, of_one_price()), web)
+    phone = phone_of(company, Shop(services, of_one_price()), web)
     phone.dial()
     opened = phone.type("1")
     assert opened.screen.startswith("Pay UGX 5,000?")
@@ -115,9 +115,9 @@ def test_a_step_delivered_twice_never_confirms_what_the_first_delivery_opened(
 
 @pytest.mark.parametrize("company", ["comviva", "dmark", "madapi"])
 def test_the_same_key_at_the_next_screen_is_a_new_entry_when_the_screen_was_read(
-    company: str, house: Services, web: FlaskClient
+    company: str, services: Services, web: FlaskClient
 ) -> None:
-    phone = phone_of(company, Shop(house, of_one_price()), web)
+    phone = phone_of(company, Shop(services, of_one_price()), web)
     phone.dial()
     phone.type("1")
     assert phone.type("1") == ("Approve the prompt on your phone.", True)
@@ -125,9 +125,9 @@ def test_the_same_key_at_the_next_screen_is_a_new_entry_when_the_screen_was_read
 
 
 def test_a_step_that_waited_for_the_database_counts_from_when_it_arrived(
-    house: Services, clock: MovableClock, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+    services: Services, clock: MovableClock, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    phone = phone_of("dmark", Shop(house, of_one_price()), web)
+    phone = phone_of("dmark", Shop(services, of_one_price()), web)
     phone.dial()
     opened = phone.type("1")
     find = GatewayService._find
@@ -142,9 +142,9 @@ def test_a_step_that_waited_for_the_database_counts_from_when_it_arrived(
 
 
 def test_an_entry_that_opens_a_session_by_itself_and_comes_twice_confirms_nothing(
-    house: Services, web: FlaskClient
+    services: Services, web: FlaskClient
 ) -> None:
-    phone = phone_of("madapi", Shop(house, of_one_price(start="sure", nodes=_confirmed_at_once())), web)
+    phone = phone_of("madapi", Shop(services, of_one_price(start="sure", nodes=_confirmed_at_once())), web)
     opened = phone.type("1")
     assert opened.screen.startswith("Sure?"), "no session is known under this name, so one begins"
     assert phone.again() == opened
@@ -175,9 +175,9 @@ def test_another_number_under_the_same_session_id_has_a_session_of_its_own(
 
 @pytest.mark.parametrize("company", ["hubtel", "json"])
 def test_what_is_dialled_is_no_entry_though_its_number_is_the_next(
-    company: str, house: Services, web: FlaskClient
+    company: str, services: Services, web: FlaskClient
 ) -> None:
-    shop = Shop(house, of_one_price())
+    shop = Shop(services, of_one_price())
     phone = phone_of(company, shop, web)
     phone.dial()
     phone.type("1")

@@ -9,8 +9,8 @@ from flask.testing import FlaskClient
 
 from tests.blueprints.conftest import Dial
 from tests.conftest import MovableClock
-from tests.shop import CODE, OPERATOR, PHONE, Shop, shop_document
-from ussd_server.house import Services
+from tests.support.shop import CODE, OPERATOR, PHONE, Shop, shop_document
+from ussd_server.bootstrap import Services
 from ussd_server.messages.channels import AssignCode, CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.models.events import Event
@@ -46,9 +46,9 @@ def test_the_chosen_language_is_remembered_for_the_phone(at: Dial) -> None:
     assert at("", session="ATUid_3", phone="+256770000001").startswith("CON Welcome")
 
 
-def test_so_is_one_that_is_chosen_by_entries_behind_a_balance(house: Services, web: FlaskClient) -> None:
+def test_so_is_one_that_is_chosen_by_entries_behind_a_balance(services: Services, web: FlaskClient) -> None:
     first = shop_document()["nodes"]["balance"] | {"goto": "root"}
-    path = Shop(house, shop_document(start="first", nodes={"first": first})).channel.gateway_path
+    path = Shop(services, shop_document(start="first", nodes={"first": first})).channel.gateway_path
     for session, text in (("a", "3*2"), ("b", "")):
         form = {"sessionId": session, "phoneNumber": PHONE, "serviceCode": CODE, "text": text}
         assert web.post(path, data=form).text.startswith("CON Tukusanyukidde")
@@ -103,11 +103,11 @@ def test_a_session_whose_time_is_up_begins_anew(at: Dial, clock: MovableClock) -
     assert Event.select().where(Event.type == "ussd.session.ended").count() == 1
 
 
-def test_a_session_keeps_the_version_it_began_with(at: Dial, shop: Shop, house: Services) -> None:
+def test_a_session_keeps_the_version_it_began_with(at: Dial, shop: Shop, services: Services) -> None:
     at("")
     changed = shop_document(nodes={"amount": shop_document()["nodes"]["amount"] | {"text": {"en": "How much?"}}})
-    house.menus.save_draft(SaveDraft("shop", changed), shop.call)
-    house.menus.publish(NameMenu("shop"), shop.call)
+    services.menus.save_draft(SaveDraft("shop", changed), shop.call)
+    services.menus.publish(NameMenu("shop"), shop.call)
     assert at("1").startswith("CON Enter amount")
     assert at("", session="ATUid_2").startswith("CON Welcome")
     assert at("1", session="ATUid_2").startswith("CON How much?")
@@ -126,17 +126,17 @@ def test_a_missing_code_is_the_channels_only_one(shop: Shop, web: FlaskClient) -
 
 
 def test_a_missing_code_is_the_clients_only_one_on_a_channel_that_lists_none(
-    shop: Shop, house: Services, web: FlaskClient
+    shop: Shop, services: Services, web: FlaskClient
 ) -> None:
     path = shop.channel.gateway_path
     assert web.post(path, data={"sessionId": "x", "phoneNumber": PHONE}).text.startswith("CON Welcome")
-    house.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
+    services.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
     assert web.post(path, data={"sessionId": "y", "phoneNumber": PHONE}).text.startswith("END Sorry")
 
 
-def test_a_channel_of_all_clients_carries_everybodys_codes(shop: Shop, house: Services, web: FlaskClient) -> None:
-    other = Shop(house, shop_document(id="kiosk"), code="*200#")
-    everybody = house.channels.create(CreateChannel("africastalking"), OPERATOR).gateway_path
+def test_a_channel_of_all_clients_carries_everybodys_codes(shop: Shop, services: Services, web: FlaskClient) -> None:
+    other = Shop(services, shop_document(id="kiosk"), code="*200#")
+    everybody = services.channels.create(CreateChannel("africastalking"), OPERATOR).gateway_path
     for code, owner in ((CODE, shop), ("*200#", other)):
         reply = web.post(everybody, data={"sessionId": code, "phoneNumber": PHONE, "serviceCode": code})
         assert reply.text.startswith("CON Welcome")

@@ -9,8 +9,8 @@ from typing import Any
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from tests.companies import OPERATOR, PASSWORD, Browser, Company, answer
-from ussd_server.house import Services
+from tests.support.providers import OPERATOR, PASSWORD, Browser, Company, answer
+from ussd_server.bootstrap import Services
 
 KEYS = "api-keys"
 MALFORMED_IDS = [
@@ -111,9 +111,9 @@ def test_a_viewer_cannot_tell_which_keys_exist(company: Company, web: FlaskClien
 
 
 def test_another_clients_key_answers_like_one_that_does_not_exist(
-    house: Services, owner: Browser, company: Company
+    services: Services, owner: Browser, company: Company
 ) -> None:
-    other = Company(house, "other")
+    other = Company(services, "other")
     foreign, unknown = other.create_key().id, str(uuid.uuid4())
     for method, path, body in [
         ("DELETE", f"{KEYS}/{{}}", None),
@@ -131,7 +131,7 @@ def test_another_clients_key_answers_like_one_that_does_not_exist(
     assert bulk.data.replace(foreign.encode(), unknown.encode()) == (
         owner.ask("POST", f"{KEYS}/bulk-delete", {"api_key_ids": [unknown]}).data
     )
-    assert [key.id for key in house.api_keys.list(other.call())] == [foreign]
+    assert [key.id for key in services.api_keys.list(other.call())] == [foreign]
 
 
 def test_a_wrong_method_names_the_right_ones(owner: Browser) -> None:
@@ -171,9 +171,9 @@ def test_a_login_needs_an_email_and_a_password(web: FlaskClient) -> None:
 
 
 def test_every_cause_of_a_refused_login_gets_the_same_bytes(
-    house: Services, web: FlaskClient, company: Company
+    services: Services, web: FlaskClient, company: Company
 ) -> None:
-    house.clients.set_user_active(company.email("admin"), False, OPERATOR)
+    services.clients.set_user_active(company.email("admin"), False, OPERATOR)
     replies = [
         web.post("/api/clients/login", json={"email": email, "password": password})
         for email, password in [

@@ -8,16 +8,16 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from tests.program import Program
-from tests.shop import CODE, Shop, shop_document
-from ussd_server.house import Services
+from tests.support.program import Program
+from tests.support.shop import CODE, Shop, shop_document
+from ussd_server.bootstrap import Services
 
 PATH = "/api/ussd/menus"
 
 
 @pytest.fixture
-def program(house: Services, web: FlaskClient, shop: Shop) -> Program:
-    return Program(house, web, client_id=shop.client_id)
+def program(services: Services, web: FlaskClient, shop: Shop) -> Program:
+    return Program(services, web, client_id=shop.client_id)
 
 
 def put(program: Program, path: str, body: Any) -> TestResponse:
@@ -108,9 +108,9 @@ def test_any_object_may_be_a_draft_and_comes_back_with_its_errors(program: Progr
 
 
 def test_another_clients_menu_answers_like_one_that_does_not_exist(
-    program: Program, house: Services, web: FlaskClient
+    program: Program, services: Services, web: FlaskClient
 ) -> None:
-    stranger = Program(house, web)
+    stranger = Program(services, web)
     for name in ("shop", "never-saved"):
         replies = [
             stranger.get(f"{PATH}/{name}"),
@@ -128,9 +128,9 @@ def test_an_unknown_field_is_refused_by_name(program: Program) -> None:
     assert refusal(program.post(f"{PATH}/shop/rollback", {"version": "1"})) == (400, "INVALID_REQUEST")
 
 
-def test_menus_need_their_scopes(house: Services, web: FlaskClient, shop: Shop) -> None:
-    reader = Program(house, web, "menus:read", client_id=shop.client_id)
+def test_menus_need_their_scopes(services: Services, web: FlaskClient, shop: Shop) -> None:
+    reader = Program(services, web, "menus:read", client_id=shop.client_id)
     assert reader.get(PATH).status_code == 200
     assert refusal(put(reader, f"{PATH}/shop", {})) == (403, "INSUFFICIENT_SCOPE")
-    writer = Program(house, web, "menus:write", client_id=shop.client_id)
+    writer = Program(services, web, "menus:write", client_id=shop.client_id)
     assert refusal(writer.get(PATH)) == (403, "INSUFFICIENT_SCOPE")

@@ -15,11 +15,11 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemas.meanings import meaning_of
 from tests.conftest import MovableClock
 from tests.faults.tenant import Tenant
-from ussd_server.blueprints.doors import by_anybody, by_key, by_token
+from ussd_server.api.endpoints import allow_anyone, authenticate_access_token, authenticate_api_key
 from ussd_server.blueprints.openapi import api_document
 from ussd_server.blueprints.reference import operations, records
-from ussd_server.house import Services
-from ussd_server.rpc.status import Code
+from ussd_server.bootstrap import Services
+from ussd_server.status import Code
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -70,22 +70,22 @@ def test_every_operation_has_a_name_of_its_own(document: dict[str, Any]) -> None
 
 def test_each_door_has_its_security_scheme_and_its_statuses(app: Flask, document: dict[str, Any]) -> None:
     expected = {
-        by_key: ([{"apiKey": [], "apiSecret": []}], {"400", "401", "403", "413", "429", "500", "503"}),
-        by_token: ([{"bearer": []}], {"400", "401", "413", "429", "500", "503"}),
-        by_anybody: ([], {"400", "413", "500", "503"}),
+        authenticate_api_key: ([{"apiKey": [], "apiSecret": []}], {"400", "401", "403", "413", "429", "500", "503"}),
+        authenticate_access_token: ([{"bearer": []}], {"400", "401", "413", "429", "500", "503"}),
+        allow_anyone: ([], {"400", "413", "500", "503"}),
     }
     for path, method, route in routes(app):
         security, statuses = expected[route.door]
         operation = document["paths"][path][method]
         assert operation["security"] == security
         assert statuses <= operation["responses"].keys(), path
-        assert ("403" in operation["responses"]) == bool(route.needs or route.door is by_key), path
+        assert ("403" in operation["responses"]) == bool(route.needs or route.door is authenticate_api_key), path
         assert ("415" in operation["responses"]) == ("requestBody" in operation) == (route.takes is not None)
         assert ("404" in operation["responses"]) or "{" not in path
 
 
 def test_every_program_needs_a_permission_for_everything(app: Flask) -> None:
-    assert not [path for path, _, route in routes(app) if route.door is by_key and not route.needs]
+    assert not [path for path, _, route in routes(app) if route.door is authenticate_api_key and not route.needs]
 
 
 def test_what_is_made_says_where_it_is(document: dict[str, Any]) -> None:
@@ -115,9 +115,9 @@ def test_every_name_in_a_path_has_a_meaning(document: dict[str, Any]) -> None:
 
 
 def test_what_is_answered_is_what_the_document_states(
-    app: Flask, house: Services, web: FlaskClient, clock: MovableClock, document: dict[str, Any]
+    app: Flask, services: Services, web: FlaskClient, clock: MovableClock, document: dict[str, Any]
 ) -> None:
-    tenant = Tenant(house, web, clock, "acme", "*384*1#")
+    tenant = Tenant(services, web, clock, "acme", "*384*1#")
     for path, method, route in routes(app):
         if method == "get":
             reply = tenant.ask("GET", path.format(**tenant.ids))

@@ -9,17 +9,19 @@ import pytest
 from flask.testing import FlaskClient
 
 from ussd_server.app import create_app
-from ussd_server.house import build_services
-from ussd_server.models.base import close_connections
+from ussd_server.bootstrap import build_services
+from ussd_server.database.base import close_connections
 from ussd_server.settings import Settings
 
 
 @pytest.fixture
 def ill(settings: Settings, request: pytest.FixtureRequest) -> Iterator[FlaskClient]:
     """A caller of a service with other settings than the healthy ones."""
-    house = build_services(replace(settings, **{name: value.format(settings) for name, value in request.param.items()}))
-    yield create_app(house).test_client()
-    house.limiter.close()
+    services = build_services(
+        replace(settings, **{name: value.format(settings) for name, value in request.param.items()})
+    )
+    yield create_app(services).test_client()
+    services.limiter.close()
     close_connections()
 
 

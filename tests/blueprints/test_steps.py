@@ -11,13 +11,13 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
-from tests.shop import CODE, OPERATOR, PHONE, Shop
+from tests.support.shop import CODE, OPERATOR, PHONE, Shop
 from ussd_server.app import create_app
-from ussd_server.house import Services, build_services
-from ussd_server.models.base import database, is_postgres
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.base import database, is_postgres
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.recollection import Recollection
+from ussd_server.services.ussd.session_cache import SessionCache
 from ussd_server.settings import Settings
 
 READ, WRITE = "read", "write"
@@ -58,8 +58,8 @@ def overheard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 class Process:
     """A web process: posts a step to it and gives what that asked of the database."""
 
-    def __init__(self, house: Services, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._web = create_app(house).test_client()
+    def __init__(self, services: Services, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._web = create_app(services).test_client()
         self._path = path
         self._monkeypatch = monkeypatch
         self._web.post(path, data={})  # From here on the channel is known.
@@ -73,9 +73,9 @@ class Process:
 
 
 @pytest.fixture
-def send(house: Services, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Process:
+def send(services: Services, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Process:
     """The process that most steps come to."""
-    return Process(house, shop.channel.gateway_path, monkeypatch)
+    return Process(services, shop.channel.gateway_path, monkeypatch)
 
 
 @pytest.fixture
@@ -83,9 +83,9 @@ def elsewhere(
     send: Process, settings: Settings, clock: MovableClock, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Process]:
     """Another process of the same service."""
-    house = build_services(settings, clock)
-    yield Process(house, shop.channel.gateway_path, monkeypatch)
-    house.limiter.close()
+    services = build_services(settings, clock)
+    yield Process(services, shop.channel.gateway_path, monkeypatch)
+    services.limiter.close()
 
 
 # The news of the end goes along in PostgreSQL's one statement; in SQLite, which is no journey away, beside it.
@@ -128,20 +128,20 @@ def test_what_another_process_answered_is_never_answered_twice(send: Process, el
 
 @pytest.mark.parametrize("which", ["client", "channel"])
 def test_a_remembered_session_ends_with_its_client_and_its_channel(
-    which: str, send: Process, shop: Shop, web: FlaskClient, house: Services
+    which: str, send: Process, shop: Shop, web: FlaskClient, services: Services
 ) -> None:
     send("", "CON Welcome")
     if which == "client":
         Client.update(is_active=False).where(Client.id == shop.client_id).execute()
     else:
-        house.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+        services.channels.set_active(shop.channel.channel_id, False, OPERATOR)
     before = UssdSession.get().turn
     assert send("1", "END Sorry" if which == "client" else '{"success":false,"error":"NOT_FOUND"') == [WRITE, READ]
     assert UssdSession.get().turn == before
 
 
 def test_only_so_many_sessions_are_remembered() -> None:
-    remembered = Recollection(most=2)
+    remembered = SessionCache(most=2)
     for number in range(3):
         remembered.keep(UssdSession(channel_id="c", provider_session_id=str(number), phone_number=PHONE))
     assert [remembered.take("c", str(number), PHONE) is None for number in range(3)] == [True, False, False]

@@ -13,17 +13,17 @@ from flask.testing import FlaskClient
 
 from tests.blueprints.phones import Shown, phone_of
 from tests.conftest import MovableClock
-from tests.moments import before_first
-from tests.program import Program
-from tests.shop import CODE, PHONE, Shop, shop_document
-from ussd_server.house import Services
+from tests.support.moments import before_first
+from tests.support.program import Program
+from tests.support.shop import CODE, PHONE, Shop, shop_document
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import release_connection
 from ussd_server.messages.api_keys import DeleteApiKey
-from ussd_server.models.base import release_connection
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.balances import BalanceService
-from ussd_server.services.sessions import LEASE_SECONDS, Patience, Sessions
+from ussd_server.services.transactions.balances import BalanceService
+from ussd_server.services.ussd.sessions import LEASE_SECONDS, Patience, Sessions
 
 
 def test_a_yes_that_was_overtaken_by_going_back_pays_nothing(
@@ -137,14 +137,14 @@ def test_a_step_is_not_written_while_another_is_being_worked_on(
     ("start", "write"), [("root", "insert_answered"), ("balance", "insert_claimed")], ids=["plain", "with a deed"]
 )
 def test_a_session_never_begins_with_a_key_that_was_deleted_meanwhile(
-    start: str, write: str, house: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+    start: str, write: str, services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = Shop(house, shop_document(start=start))
-    program = Program(house, web, client_id=shop.client_id)
+    shop = Shop(services, shop_document(start=start))
+    program = Program(services, web, client_id=shop.client_id)
     key_id = ApiKey.get().id
 
     def delete_key() -> None:
-        house.api_keys.delete(DeleteApiKey(key_id), shop.call)
+        services.api_keys.delete(DeleteApiKey(key_id), shop.call)
 
     with before_first(monkeypatch, Sessions, write, delete_key):
         reply = program.post("/api/ussd/sessions", {"phone_number": PHONE, "service_code": CODE})
@@ -153,7 +153,7 @@ def test_a_session_never_begins_with_a_key_that_was_deleted_meanwhile(
 
 
 def test_a_session_whose_time_is_up_is_not_ended_under_its_last_step(
-    shop: Shop, house: Services, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, services: Services, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     phone = phone_of("madapi", shop, web)
     phone.dial()
@@ -162,7 +162,7 @@ def test_a_session_whose_time_is_up_is_not_ended_under_its_last_step(
 
     def let_its_time_pass() -> None:
         clock.advance(6)
-        ended.append(house.ussd.end_expired())
+        ended.append(services.ussd.end_expired())
 
     with before_first(monkeypatch, BalanceService, "get", let_its_time_pass):
         assert phone.type("2") == Shown("Your balance is UGX 0", ends=True)

@@ -17,11 +17,11 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
-from tests.eventually import eventually
-from tests.program import Program
-from tests.services.money import work
-from ussd_server.house import Services
-from ussd_server.models.base import release_connection
+from tests.support.eventually import eventually
+from tests.support.money import work
+from tests.support.program import Program
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import release_connection
 
 RECORD = [
     "transaction_id", "reference", "type", "phone_number", "to_phone_number", "amount", "fee", "currency", "account",
@@ -34,23 +34,23 @@ BODY = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "
 
 
 @pytest.fixture
-def program(house: Services, web: FlaskClient) -> Program:
-    return Program(house, web)
+def program(services: Services, web: FlaskClient) -> Program:
+    return Program(services, web)
 
 
 @pytest.fixture
-def rich(house: Services, web: FlaskClient) -> Program:
-    return Program(house, web, shillings=100_000)
+def rich(services: Services, web: FlaskClient) -> Program:
+    return Program(services, web, shillings=100_000)
 
 
 @contextmanager
-def a_working_worker(house: Services, clock: MovableClock) -> Iterator[None]:
+def a_working_worker(services: Services, clock: MovableClock) -> Iterator[None]:
     """While the block lasts, what falls due is done at once."""
     stop = threading.Event()
 
     def labour() -> None:
         while not stop.wait(0.02):
-            work(house, clock)
+            work(services, clock)
         release_connection()
 
     thread = threading.Thread(target=labour)
@@ -161,9 +161,11 @@ def test_a_number_that_not_everybody_can_read_is_refused(program: Program, web: 
     assert refusal(reply) == (400, "INVALID_REQUEST")
 
 
-def test_a_repeat_answers_200_with_the_present_record(program: Program, house: Services, clock: MovableClock) -> None:
+def test_a_repeat_answers_200_with_the_present_record(
+    program: Program, services: Services, clock: MovableClock
+) -> None:
     first = program.collect()
-    work(house, clock)
+    work(services, clock)
     again = program.collect()
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
     assert again.json["data"]["transaction_id"] == first.json["data"]["transaction_id"]
@@ -186,18 +188,18 @@ def test_a_refused_request_does_not_use_its_reference_up(rich: Program) -> None:
 
 
 def test_a_waiting_collection_is_answered_when_it_is_final(
-    program: Program, house: Services, clock: MovableClock
+    program: Program, services: Services, clock: MovableClock
 ) -> None:
-    with a_working_worker(house, clock):
+    with a_working_worker(services, clock):
         reply = program.post(PATH, BODY, wait=10)
     assert (reply.status_code, reply.json["data"]["status"]) == (201, "succeeded")
 
 
 def test_a_waiting_collection_that_fails_is_answered_with_its_reason(
-    program: Program, house: Services, clock: MovableClock
+    program: Program, services: Services, clock: MovableClock
 ) -> None:
     body = BODY | {"phone_number": "+256770000002"}
-    with a_working_worker(house, clock):
+    with a_working_worker(services, clock):
         reply = program.post(PATH, body, wait=10)
     assert refusal(reply) == (502, "TRANSACTION_FAILED")
     (recorded,) = program.get(PATH).json["data"]["items"]
@@ -222,16 +224,16 @@ def test_a_wait_is_one_to_25_whole_seconds(program: Program, seconds: str) -> No
 
 
 def test_a_wait_for_one_transaction_ends_with_its_next_change(
-    program: Program, house: Services, clock: MovableClock
+    program: Program, services: Services, clock: MovableClock
 ) -> None:
     transaction_id = program.collect(number="+256770000042").json["data"]["transaction_id"]
-    with a_working_worker(house, clock):
+    with a_working_worker(services, clock):
         data = program.get(f"{PATH}/{transaction_id}", wait=10).json["data"]
     assert data["status"] != "created"
 
 
-def test_waiting_calls_take_at_most_half_of_the_threads(app: Flask, house: Services, program: Program) -> None:
-    waiting = house.settings.threads // 2
+def test_waiting_calls_take_at_most_half_of_the_threads(app: Flask, services: Services, program: Program) -> None:
+    waiting = services.settings.threads // 2
     transaction_id = program.collect().json["data"]["transaction_id"]
     began = threading.Barrier(waiting + 1)
     replies: list[int] = []
@@ -244,21 +246,21 @@ def test_waiting_calls_take_at_most_half_of_the_threads(app: Flask, house: Servi
     for thread in threads:
         thread.start()
     began.wait()
-    eventually(lambda: house.transactions._waiting._free == 0)  # type: ignore[attr-defined]
+    eventually(lambda: services.transactions._waiting._free == 0)  # type: ignore[attr-defined]
     # All places are taken, so this one is answered at once; the state then changes and frees the others.
     assert program.get(f"{PATH}/{transaction_id}", wait=25).json["data"]["status"] == "created"
-    (claimed,) = house.settlement.claim(1)
-    house.settlement.advance(claimed)
+    (claimed,) = services.settlement.claim(1)
+    services.settlement.advance(claimed)
     for thread in threads:
         thread.join()
     assert replies == [200] * waiting
 
 
 def test_a_client_that_waits_with_all_places_leaves_some_to_the_next_client(
-    app: Flask, house: Services, program: Program
+    app: Flask, services: Services, program: Program
 ) -> None:
-    places = house.settings.threads // 2
-    other = Program(house, app.test_client())
+    places = services.settings.threads // 2
+    other = Program(services, app.test_client())
     ids = [each.collect(number="+256770000042").json["data"]["transaction_id"] for each in (program, other)]
 
     def watch(program: Program, transaction_id: str) -> str:
@@ -269,19 +271,19 @@ def test_a_client_that_waits_with_all_places_leaves_some_to_the_next_client(
 
     with ThreadPoolExecutor(places + 1) as pool:
         greedy = [pool.submit(watch, program, ids[0]) for _ in range(places)]
-        eventually(lambda: house.transactions._waiting._free == 0)  # type: ignore[attr-defined]
+        eventually(lambda: services.transactions._waiting._free == 0)  # type: ignore[attr-defined]
         newcomer = pool.submit(watch, other, ids[1])
         eventually(lambda: sum(each.done() for each in greedy) == 1)
         assert not newcomer.done()
-        for claimed in house.settlement.claim(2):
-            house.settlement.advance(claimed)
+        for claimed in services.settlement.claim(2):
+            services.settlement.advance(claimed)
         assert newcomer.result(60) != "created"
         assert sorted(each.result(60) == "created" for each in greedy) == [False] * (places - 1) + [True]
 
 
-def test_one_transaction_is_shown_with_its_story(program: Program, house: Services, clock: MovableClock) -> None:
+def test_one_transaction_is_shown_with_its_story(program: Program, services: Services, clock: MovableClock) -> None:
     transaction_id = program.collect(number="+256770000004").json["data"]["transaction_id"]
-    work(house, clock, 5)
+    work(services, clock, 5)
     data = program.see(transaction_id)
     assert list(data) == [*RECORD, "events"]
     assert [(event["status"], event["source"]) for event in data["events"]] == [
@@ -294,10 +296,10 @@ def test_one_transaction_is_shown_with_its_story(program: Program, house: Servic
 
 
 def test_a_failure_says_whose_fault_it_was_and_what_helps(
-    program: Program, house: Services, clock: MovableClock
+    program: Program, services: Services, clock: MovableClock
 ) -> None:
     transaction_id = program.collect(number="+256770000001").json["data"]["transaction_id"]
-    work(house, clock)
+    work(services, clock)
     assert program.see(transaction_id)["failure"] == {
         "code": "INSUFFICIENT_BALANCE",
         "message": "The payer's mobile money balance is too low",
@@ -307,9 +309,9 @@ def test_a_failure_says_whose_fault_it_was_and_what_helps(
 
 
 def test_what_is_missing_malformed_or_another_clients_is_answered_in_the_same_way(
-    program: Program, house: Services, web: FlaskClient
+    program: Program, services: Services, web: FlaskClient
 ) -> None:
-    theirs = Program(house, web).collect().json["data"]["transaction_id"]
+    theirs = Program(services, web).collect().json["data"]["transaction_id"]
     answers = set()
     for name in (theirs, str(uuid.uuid4()), "x", theirs.upper(), "%00", "null", f"{theirs}%0A", "x" * 2000):
         for reply in (program.get(f"{PATH}/{name}"), program.post(f"{PATH}/{name}/refunds", {"reference": "x"})):
@@ -333,10 +335,10 @@ def test_pages_go_on_where_the_last_one_ended(program: Program, clock: MovableCl
     assert third["next_cursor"] is None
 
 
-def test_filters_narrow_a_page(rich: Program, house: Services, clock: MovableClock) -> None:
+def test_filters_narrow_a_page(rich: Program, services: Services, clock: MovableClock) -> None:
     rich.collect("a")
     rich.collect("b", number="+256770000002")
-    work(house, clock)
+    work(services, clock)
     clock.advance(60)
     rich.disburse("c", number="+256770000004")
     moment = rich.get(PATH, reference="c").json["data"]["items"][0]["created_at"]
@@ -374,9 +376,9 @@ def test_a_malformed_query_is_refused(program: Program, query: str) -> None:
     ],
 )
 def test_scopes_open_reading_and_writing_apart(
-    house: Services, web: FlaskClient, scope: str, reads: int, writes: int
+    services: Services, web: FlaskClient, scope: str, reads: int, writes: int
 ) -> None:
-    program = Program(house, web, scope)
+    program = Program(services, web, scope)
     assert program.collect().status_code == writes
     assert program.get(PATH).status_code == reads
     assert program.get(f"{PATH}/x").status_code == (404 if reads == 200 else 403)
@@ -386,11 +388,13 @@ def test_scopes_open_reading_and_writing_apart(
         assert refusal(program.post(PATH, {})) == (403, "INSUFFICIENT_SCOPE")
 
 
-def test_a_succeeded_collection_is_given_back_in_parts(program: Program, house: Services, clock: MovableClock) -> None:
+def test_a_succeeded_collection_is_given_back_in_parts(
+    program: Program, services: Services, clock: MovableClock
+) -> None:
     original = program.collect().json["data"]["transaction_id"]
     refunds = f"{PATH}/{original}/refunds"
     assert refusal(program.post(refunds, {"reference": "too soon"})) == (400, "INVALID_REQUEST")
-    work(house, clock)
+    work(services, clock)
     assert refusal(program.post(refunds, {"reference": "x", "amount": 5001})) == (400, "INVALID_AMOUNT")
     assert refusal(program.post(refunds, {"reference": "x", "amount": 0})) == (400, "INVALID_AMOUNT")
     assert refusal(program.post(refunds, {})) == (400, "INVALID_REQUEST")
@@ -403,15 +407,15 @@ def test_a_succeeded_collection_is_given_back_in_parts(program: Program, house: 
     assert refusal(program.post(refunds, {"reference": "part"})) == (400, "IDEMPOTENCY_KEY_REUSED")
     rest = program.post(refunds, {"reference": "rest"})
     assert rest.json["data"]["amount"] == 4000
-    work(house, clock)
+    work(services, clock)
     assert program.see(original)["status"] == "reversed"
 
 
 def test_a_transfer_moves_between_two_subscribers_at_once(
-    program: Program, house: Services, clock: MovableClock
+    program: Program, services: Services, clock: MovableClock
 ) -> None:
     program.collect(account="+256770000000")
-    work(house, clock)
+    work(services, clock)
     moved = program.move("transfer", "t", "+256770000000", 2000, to_phone_number="+256770000001").json["data"]
     assert (moved["status"], moved["provider"], moved["next_check_at"]) == ("succeeded", None, None)
     assert refusal(program.move("transfer", "t2", "+256770000000", 3001, to_phone_number="+256770000001")) == (

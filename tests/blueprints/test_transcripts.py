@@ -10,11 +10,11 @@ from flask.testing import FlaskClient
 
 from tests.blueprints.phones import PHONES, Phone, phone_of
 from tests.conftest import MovableClock
-from tests.program import Program
-from tests.services.money import work
-from tests.shop import PHONE, VOUCHER, Shop, shop_document
-from ussd_server.house import Services
-from ussd_server.models.base import database
+from tests.support.money import work
+from tests.support.program import Program
+from tests.support.shop import PHONE, VOUCHER, Shop, shop_document
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import database
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 
@@ -232,9 +232,9 @@ def test_a_call_that_broke_off_is_continued_where_it_stopped(company: str, shop:
     [("off", "Welcome to ACME"), ("auto", "Enter amount (UGX)"), ("confirm", "Continue where you stopped?")],
 )
 def test_a_menu_says_whether_calls_are_continued(
-    resume: str, first_line: str, house: Services, web: FlaskClient
+    resume: str, first_line: str, services: Services, web: FlaskClient
 ) -> None:
-    phone = phone_of("hubtel", Shop(house, shop_document(resume=resume)), web)
+    phone = phone_of("hubtel", Shop(services, shop_document(resume=resume)), web)
     held(phone, ["dial", "type 1", "type 5000"])
     phone.hang_up()
     phone.session = "call-2"
@@ -251,14 +251,14 @@ def test_a_menu_says_whether_calls_are_continued(
     ],
 )
 def test_the_outcome_of_a_payment_is_the_first_screen_of_the_next_call(
-    number: str, seconds_later: int, told: str, house: Services, clock: MovableClock, web: FlaskClient
+    number: str, seconds_later: int, told: str, services: Services, clock: MovableClock, web: FlaskClient
 ) -> None:
     go_on = shop_document()["nodes"]["pay"] | {"accepted": {"goto": "used"}}
-    phone = phone_of("hubtel", Shop(house, shop_document(nodes={"pay": go_on})), web)
+    phone = phone_of("hubtel", Shop(services, shop_document(nodes={"pay": go_on})), web)
     phone.number = number
     held(phone, ["dial", "type 1", "type 5000", "type 1"])
     phone.hang_up()
-    work(house, clock, seconds_later)
+    work(services, clock, seconds_later)
     phone.session = "call-2"
     assert phone.dial().screen == f"{told}\n1. Continue"
     assert phone.type("1").screen.startswith("Welcome to ACME")
@@ -270,17 +270,17 @@ def test_trouble_is_told_in_the_persons_language(
 ) -> None:
     phone = phone_of(company, shop, web)
     held(phone, ["dial", "type 3", "type 2"])
-    monkeypatch.setattr("ussd_server.services.conversations.enter", _fail)
+    monkeypatch.setattr("ussd_server.services.ussd.conversations.enter", _fail)
     assert phone.type("1") == ("Nsonyiwa, tekisobose. Gezaako nate oluvannyuma.", True)
 
 
 @every_company
 def test_a_secret_entry_is_in_no_log_no_table_and_no_answer_of_the_api(
-    company: str, shop: Shop, house: Services, web: FlaskClient, caplog: pytest.LogCaptureFixture
+    company: str, shop: Shop, services: Services, web: FlaskClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     phone = phone_of(company, shop, web)
-    program = Program(house, web, client_id=shop.client_id)
+    program = Program(services, web, client_id=shop.client_id)
     held(phone, ["dial", "type 4", f"type {VOUCHER}"])
     session = program.get(f"/api/ussd/sessions/{UssdSession.get().id}").text
     phone.hang_up()

@@ -11,11 +11,11 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
-from tests.program import Program
-from tests.shop import CODE, PHONE, VOUCHER, Shop, shop_document
-from ussd_server.house import Services
+from tests.support.program import Program
+from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import release_connection
 from ussd_server.messages.api_keys import DeleteApiKey
-from ussd_server.models.base import release_connection
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
@@ -30,8 +30,8 @@ DIAL = {"phone_number": PHONE, "service_code": CODE}
 
 
 @pytest.fixture
-def program(house: Services, web: FlaskClient, shop: Shop) -> Program:
-    return Program(house, web, client_id=shop.client_id)
+def program(services: Services, web: FlaskClient, shop: Shop) -> Program:
+    return Program(services, web, client_id=shop.client_id)
 
 
 def begin(program: Program, **more: str) -> str:
@@ -99,7 +99,9 @@ def test_a_turn_that_is_neither_the_last_nor_the_next_is_refused(program: Progra
     assert (reply.status_code, reply.json.get("error")) == expected
 
 
-def test_the_confirm_step_posted_twenty_times_at_once_pays_once(app: Flask, house: Services, program: Program) -> None:
+def test_the_confirm_step_posted_twenty_times_at_once_pays_once(
+    app: Flask, services: Services, program: Program
+) -> None:
     path = begin(program, text="1*5000")
 
     def press(_: int) -> bytes:
@@ -150,10 +152,10 @@ def test_a_session_that_is_over_takes_nothing_more_but_can_be_read(program: Prog
 
 
 def test_another_clients_session_answers_like_one_that_does_not_exist(
-    program: Program, house: Services, web: FlaskClient
+    program: Program, services: Services, web: FlaskClient
 ) -> None:
     path = begin(program)
-    stranger = Program(house, web)
+    stranger = Program(services, web)
     for other in (path, f"{PATH}/{uuid.uuid4()}", f"{PATH}/x", f"{PATH}/%00"):
         replies = [
             stranger.get(other),
@@ -167,9 +169,9 @@ def test_another_clients_session_answers_like_one_that_does_not_exist(
 
 
 def test_another_clients_code_answers_like_one_that_nobody_has(
-    program: Program, house: Services, web: FlaskClient
+    program: Program, services: Services, web: FlaskClient
 ) -> None:
-    stranger = Program(house, web)
+    stranger = Program(services, web)
     theirs, nobodys = (stranger.post(PATH, DIAL | {"service_code": code}) for code in (CODE, "*999#"))
     assert refusal(theirs) == refusal(nobodys) == (400, "INVALID_REQUEST")
     assert theirs.json["message"] == nobodys.json["message"]
@@ -229,32 +231,32 @@ def test_a_session_that_a_phone_company_carries_is_seen_but_not_answered_by_prog
     assert refusal(enter(program, path, "1")) == (404, "SESSION_NOT_FOUND")
 
 
-def test_a_deleted_keys_sessions_end(house: Services, web: FlaskClient, shop: Shop, program: Program) -> None:
+def test_a_deleted_keys_sessions_end(services: Services, web: FlaskClient, shop: Shop, program: Program) -> None:
     path = begin(program)
     key_id = UssdSession.get().key_id
-    house.api_keys.delete(DeleteApiKey(key_id), shop.call)
-    other = Program(house, web, client_id=shop.client_id)
+    services.api_keys.delete(DeleteApiKey(key_id), shop.call)
+    other = Program(services, web, client_id=shop.client_id)
     record = other.get(path).json["data"]
     assert (record["status"], record["end_reason"], record["action"]) == ("invalidated", "api_key_deleted", "end")
     assert Event.get(Event.type == "ussd.session.ended").object_id == record["session_id"]
     assert refusal(enter(other, path, "1")) == (404, "SESSION_NOT_FOUND")
 
 
-def test_a_menu_that_begins_with_a_deed_and_a_menu_that_only_ends(house: Services, web: FlaskClient) -> None:
-    shop = Shop(house, shop_document(start="balance"), code="*1#")
-    program = Program(house, web, client_id=shop.client_id)
+def test_a_menu_that_begins_with_a_deed_and_a_menu_that_only_ends(services: Services, web: FlaskClient) -> None:
+    shop = Shop(services, shop_document(start="balance"), code="*1#")
+    program = Program(services, web, client_id=shop.client_id)
     record = program.post(PATH, {"phone_number": PHONE, "service_code": "*1#"}).json["data"]
     assert (record["status"], record["message"]) == ("completed", "Your balance is UGX 0")
 
 
 def test_an_expired_session_is_ended_once_and_its_client_is_told(
-    program: Program, house: Services, clock: MovableClock
+    program: Program, services: Services, clock: MovableClock
 ) -> None:
     paths = [begin(program), begin(program)]
     clock.advance(100)
     enter(program, paths[1], "1")
     clock.advance(100)
-    assert (house.ussd.end_expired(), house.ussd.end_expired()) == (1, 0)
+    assert (services.ussd.end_expired(), services.ussd.end_expired()) == (1, 0)
     record = program.get(paths[0]).json["data"]
     assert (record["status"], record["end_reason"], record["action"]) == ("timed_out", "idle", "end")
     event = Event.get(Event.type == "ussd.session.ended")
@@ -262,15 +264,15 @@ def test_an_expired_session_is_ended_once_and_its_client_is_told(
     for _ in range(3):
         enter(program, paths[1], "x")
         clock.advance(150)
-    assert house.ussd.end_expired() == 1
+    assert services.ussd.end_expired() == 1
     assert program.get(paths[1]).json["data"]["end_reason"] == "too_long"
 
 
-def test_sessions_need_their_scopes(house: Services, web: FlaskClient, shop: Shop) -> None:
-    reader = Program(house, web, "ussd:read", client_id=shop.client_id)
+def test_sessions_need_their_scopes(services: Services, web: FlaskClient, shop: Shop) -> None:
+    reader = Program(services, web, "ussd:read", client_id=shop.client_id)
     assert reader.get(PATH).status_code == 200
     assert refusal(reader.post(PATH, DIAL)) == (403, "INSUFFICIENT_SCOPE")
-    writer = Program(house, web, "ussd:write", client_id=shop.client_id)
+    writer = Program(services, web, "ussd:write", client_id=shop.client_id)
     path = begin(writer)
     assert refusal(writer.get(path)) == (403, "INSUFFICIENT_SCOPE")
     enter(writer, path, "1")

@@ -9,10 +9,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
-from tests.program import Program
-from tests.services.money import work
-from tests.services.receivers import Receiver, deliver
-from ussd_server.house import Services
+from tests.services.webhooks.receivers import Receiver, deliver
+from tests.support.money import work
+from tests.support.program import Program
+from ussd_server.bootstrap import Services
 
 URL = "https://shop.example.com/hooks"
 RECORD = [
@@ -25,8 +25,8 @@ DELIVERY = [
 
 
 @pytest.fixture
-def program(house: Services, web: FlaskClient) -> Program:
-    return Program(house, web)
+def program(services: Services, web: FlaskClient) -> Program:
+    return Program(services, web)
 
 
 def made(program: Program, url: str = URL, **more: Any) -> dict[str, Any]:
@@ -102,14 +102,14 @@ def test_a_callback_url_inside_our_network_is_refused_and_its_reference_stays_fr
 
 
 def test_what_a_webhook_is_sent_is_the_record_that_the_api_shows(
-    program: Program, house: Services, clock: MovableClock
+    program: Program, services: Services, clock: MovableClock
 ) -> None:
     with Receiver() as receiver:
         made(program, receiver.url)
         created = program.collect(amount="5000.50", metadata={"cart": [1, 2.5]}, description="ntinda").json["data"]
-        deliver(house)
-        work(house, clock)
-        deliver(house)
+        deliver(services)
+        work(services, clock)
+        deliver(services)
     shown = {name: value for name, value in program.see(created["transaction_id"]).items() if name != "events"}
     assert receiver.calls[0].document["data"] == created
     assert receiver.calls[-1].document["data"] == shown
@@ -124,19 +124,19 @@ def test_what_a_webhook_is_sent_is_the_record_that_the_api_shows(
     }
 
 
-def test_a_failure_arrives_with_its_reason(program: Program, house: Services, clock: MovableClock) -> None:
+def test_a_failure_arrives_with_its_reason(program: Program, services: Services, clock: MovableClock) -> None:
     with Receiver() as receiver:
         made(program, receiver.url, types=["transaction.failed"])
         created = program.collect(number="+256770000002").json["data"]
-        work(house, clock)
-        deliver(house)
+        work(services, clock)
+        deliver(services)
     (received,) = receiver.calls
     shown = program.see(created["transaction_id"])
     assert received.document["data"]["failure"] == shown["failure"]
     assert received.document["data"]["failure"]["code"] == "PAYER_DECLINED"
 
 
-def test_an_event_is_shown_with_its_deliveries_and_told_again(program: Program, house: Services) -> None:
+def test_an_event_is_shown_with_its_deliveries_and_told_again(program: Program, services: Services) -> None:
     with Receiver(body=b"thanks") as receiver:
         webhook = made(program, receiver.url)
         made(program)
@@ -144,7 +144,7 @@ def test_an_event_is_shown_with_its_deliveries_and_told_again(program: Program, 
         event = reply.json["data"]
         path = f"/api/events/{event['id']}"
         assert (reply.status_code, reply.headers["Location"], event["type"]) == (201, path, "webhook.test")
-        deliver(house)
+        deliver(services)
         shown = program.get(path).json["data"]
         (delivery,) = shown["deliveries"]
         assert list(shown) == ["id", "type", "object_id", "sequence", "created_at", "data", "deliveries"]
@@ -154,7 +154,7 @@ def test_an_event_is_shown_with_its_deliveries_and_told_again(program: Program, 
         assert program.post(f"{path}/redeliver", {}).json["data"] == {"events": 1}
         period = {"from": "2020-01-01T00:00:00Z", "to": "2090-01-01T00:00:00Z", "type": "webhook.test"}
         assert program.post("/api/events/redeliver", period).json["data"] == {"events": 1}
-        deliver(house)
+        deliver(services)
     assert [received.id for received in receiver.calls] == [event["id"]] * 2
 
 
@@ -176,9 +176,9 @@ def test_events_come_in_pages_and_with_filters(program: Program) -> None:
 
 
 def test_another_clients_events_and_webhooks_answer_like_missing_ones(
-    program: Program, house: Services, web: FlaskClient
+    program: Program, services: Services, web: FlaskClient
 ) -> None:
-    stranger = Program(house, web)
+    stranger = Program(services, web)
     theirs = made(stranger)["id"]
     event = stranger.post(f"/api/webhooks/{theirs}/test", {}).json["data"]["id"]
     missing = "01900000-0000-7000-8000-000000000000"
@@ -191,9 +191,9 @@ def test_another_clients_events_and_webhooks_answer_like_missing_ones(
     assert program.get("/api/events").json["data"]["items"] != stranger.get("/api/events").json["data"]["items"]
 
 
-def test_scopes_divide_reading_from_writing(program: Program, house: Services, web: FlaskClient) -> None:
-    reader = Program(house, web, "webhooks:read", client_id=program.client_id)
-    writer = Program(house, web, "webhooks:write", client_id=program.client_id)
+def test_scopes_divide_reading_from_writing(program: Program, services: Services, web: FlaskClient) -> None:
+    reader = Program(services, web, "webhooks:read", client_id=program.client_id)
+    writer = Program(services, web, "webhooks:write", client_id=program.client_id)
     assert reader.get("/api/webhooks").status_code == 200
     assert reader.post("/api/webhooks", {"url": URL}).json["error"] == "INSUFFICIENT_SCOPE"
     assert writer.get("/api/events").json["error"] == "INSUFFICIENT_SCOPE"

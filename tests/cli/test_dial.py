@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from flask import Flask
 from werkzeug.serving import make_server
 
-from tests.program import Program
-from tests.shop import CODE, PHONE, Shop, shop_document
+from tests.support.program import Program
+from tests.support.shop import CODE, PHONE, Shop, shop_document
+from ussd_server.bootstrap import Services
 from ussd_server.cli import main
-from ussd_server.house import Services
-from ussd_server.models.base import release_connection
+from ussd_server.database.base import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 
@@ -34,10 +34,10 @@ def base_url(app: Flask) -> Iterator[str]:
 
 
 def test_a_bill_is_paid_from_the_terminal(
-    base_url: str, house: Services, app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base_url: str, services: Services, app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = Shop(house)
-    program = Program(house, app.test_client(), client_id=shop.client_id)
+    shop = Shop(services)
+    program = Program(services, app.test_client(), client_id=shop.client_id)
     demonstration = {
         "base_url": base_url,
         "gateway_path": shop.channel.gateway_path,
@@ -58,8 +58,8 @@ def test_a_bill_is_paid_from_the_terminal(
     release_connection()
 
 
-def test_another_channel_is_dialled_by_its_path_without_the_key(base_url: str, house: Services) -> None:
-    shop = Shop(house)
+def test_another_channel_is_dialled_by_its_path_without_the_key(base_url: str, services: Services) -> None:
+    shop = Shop(services)
     words = ["dial", CODE, "--phone", PHONE, "--base-url", base_url, "--channel", shop.channel.gateway_path]
     result = CliRunner().invoke(main, [*words, "--text", "1*5000", "--json"], input="")
     (screen,) = json.loads(result.output)["screens"]

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests.database.divided import divide, drop_months
 from tests.journeys.service import environment
-from tests.models.divided import divide, drop_months
-from tests.shop import Shop, client_call
-from ussd_server.house import Services
+from tests.support.shop import Shop, client_call
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import close_connections, database_now, open_database
 from ussd_server.messages.api_keys import CreateApiKey
-from ussd_server.models.base import close_connections, database_now, open_database
 from ussd_server.models.clients import Client
 from ussd_server.models.service_clock import ServiceClock
-from ussd_server.rpc.keyring import Keyring
+from ussd_server.security.key_ring import Keyring
 from ussd_server.settings import Settings
 
 
@@ -95,10 +95,10 @@ def test_settings_that_cannot_be_used_are_all_named(folder: Path) -> None:
 
 
 def test_a_file_that_holds_no_keys_and_one_that_belongs_to_another_database_are_told_apart(
-    house: Services, settings: Settings, folder: Path
+    services: Services, settings: Settings, folder: Path
 ) -> None:
-    Shop(house)
-    house.api_keys.create(CreateApiKey(None), client_call(Client.get().id))
+    Shop(services)
+    services.api_keys.create(CreateApiKey(None), client_call(Client.get().id))
     places = {"USSD_DATABASE_URL": settings.database_url, "USSD_REDIS_URL": settings.redis_url}
     assert diagnose(folder, **places)[1]["keys"]["mend"] is None
     Keyring.create(folder / "other.json")

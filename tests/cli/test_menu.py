@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.shop import shop_document
+from tests.support.shop import shop_document
 from ussd_server.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "ussd_server" / "menus" / "examples"

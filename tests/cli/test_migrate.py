@@ -13,12 +13,12 @@ import pytest
 
 from testbed.postgres import create_database, drop_database
 from tests.journeys.service import environment
-from ussd_server.models.base import close_connections, database, open_database
-from ussd_server.models.connections import UnsupportedDatabaseError
-from ussd_server.models.schema import migrate
+from ussd_server.database.base import close_connections, database, open_database
+from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.schema import migrate
 
 STEPS = sorted(
-    path.stem for path in (Path(__file__).parents[2] / "ussd_server" / "models" / "migrations").glob("[0-9]*.py")
+    path.stem for path in (Path(__file__).parents[2] / "ussd_server" / "database" / "migrations").glob("[0-9]*.py")
 )
 
 
@@ -59,8 +59,8 @@ def test_two_processes_that_migrate_at_once_both_end_well(empty_database_url: st
 def test_a_database_that_is_too_old_is_refused_before_anything_is_made(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ussd_server.models.schema._OLDEST_POSTGRES", 99)
-    monkeypatch.setattr("ussd_server.models.schema._OLDEST_SQLITE", (99, 0))
+    monkeypatch.setattr("ussd_server.database.schema._OLDEST_POSTGRES", 99)
+    monkeypatch.setattr("ussd_server.database.schema._OLDEST_SQLITE", (99, 0))
     open_database(empty_database_url, 2)
     with pytest.raises(UnsupportedDatabaseError, match="version 99"):
         migrate()

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.services.money import wish
-from ussd_server.cli import main, open_house
+from tests.support.money import request
+from ussd_server.cli import main, open_services
+from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.transactions import Transaction
-from ussd_server.rpc.context import CallContext, Caller, CallerKind
-from ussd_server.services.outcomes import open_review
+from ussd_server.services.transactions.outcomes import open_review
 
 
 def run(*words: Any) -> Result:
@@ -40,13 +40,15 @@ def client_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def silent(client_id: str) -> str:
     """A disbursement that went to review."""
     told("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
-    with open_house() as house:
-        call = CallContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
-        made = house.transactions.create(wish("disbursement", "+256770000007"), call).transaction.transaction_id
-        for claimed in house.settlement.claim(1):
-            house.settlement.advance(claimed)
+    with open_services() as services:
+        context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
+        made = services.transactions.create(
+            request("disbursement", "+256770000007"), context
+        ).transaction.transaction_id
+        for claimed in services.settlement.claim(1):
+            services.settlement.advance(claimed)
         row = Transaction.get_by_id(made)
-        open_review(row, "nobody could confirm the outcome in time", house.clock.now())
+        open_review(row, "nobody could confirm the outcome in time", services.clock.now())
         row.save()
     return made
 

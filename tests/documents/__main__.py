@@ -15,10 +15,10 @@ from tests.documents.steady import steady
 from tests.documents.story import play
 from tests.documents.webhooks import write_examples
 from tests.journeys.service import Service
-from tests.stand_ins import airtel_settings
+from tests.support.stand_ins import airtel_settings
 from ussd_server.blueprints.reference import operations
 from ussd_server.messages.webhooks import EVENT_TYPES
-from ussd_server.rpc.status import Code
+from ussd_server.status import Code
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _PLACE = re.compile(r"(<!-- (?P<block>[a-z]+)(?P<tag>(?: \w+)?) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.documents.player import Player
-from ussd_server.rpc.keyring import Keyring
-from ussd_server.rpc.status import Code
-from ussd_server.rpc.tokens import Tokens
-from ussd_server.services.callbacks import callback_path
+from ussd_server.security.key_ring import Keyring
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.transactions.provider_callbacks import callback_path
+from ussd_server.status import Code
 
 _MENU = {
     "id": "shop", "title": "ACME", "start": "root", "default_language": "en", "languages": ["en"],
@@ -80,8 +80,8 @@ def play_key_management(player: Player) -> None:
 
 def play_money(player: Player) -> None:
     """Collect, pay out, give back, look."""
-    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order-1001"}
-    paid = player.data("POST", "/api/transactions?wait=10", wish | {"description": "Order 1001"})
+    request = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order-1001"}
+    paid = player.data("POST", "/api/transactions?wait=10", request | {"description": "Order 1001"})
     player.data("GET", f"/api/transactions/{paid['transaction_id']}")
     player.data("GET", "/api/transactions?type=collection&limit=1")
     player.data("GET", "/data/collection?status=succeeded&limit=1")
@@ -164,19 +164,19 @@ def play_machines(player: Player) -> None:
 
 def play_refusals(player: Player) -> None:
     """Every error code that a caller can bring about."""
-    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order-2001"}
-    player.data("POST", "/api/transactions", wish | {"phone_number": "0770000000"})
-    player.data("POST", "/api/transactions", wish | {"amount": 1_000_000})
-    player.data("POST", "/api/transactions", wish | {"colour": "red"})
-    player.data("POST", "/api/transactions", wish | {"reference": "order-1001"})
-    player.data("POST", "/api/transactions", wish | {"type": "disbursement", "amount": 999_999})
-    player.data("POST", "/api/transactions?wait=10", wish | {"phone_number": "+256770000002"})
+    request = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order-2001"}
+    player.data("POST", "/api/transactions", request | {"phone_number": "0770000000"})
+    player.data("POST", "/api/transactions", request | {"amount": 1_000_000})
+    player.data("POST", "/api/transactions", request | {"colour": "red"})
+    player.data("POST", "/api/transactions", request | {"reference": "order-1001"})
+    player.data("POST", "/api/transactions", request | {"type": "disbursement", "amount": 999_999})
+    player.data("POST", "/api/transactions?wait=10", request | {"phone_number": "+256770000002"})
     player.data("GET", "/api/transactions/0193a3f2-9b7c-7d4e-8f10-2a3b4c5d6e7f")
     player.data("GET", "/api/nowhere")
     player.data("PATCH", "/api/transactions")
     player.data("POST", "/api/transactions", "amount=5000", **{"Content-Type": "application/x-www-form-urlencoded"})
     _play_too_large(player)
-    _play_without_database(player, wish)
+    _play_without_database(player, request)
     shown = {"x-api-key": "$KEY", "x-api-secret": "$SECRET"}
     player.send("GET", "/api/balance", None, player.key | {"x-api-secret": "wrong"}, shown)
     moment = datetime.now(UTC) + timedelta(seconds=1)
@@ -200,9 +200,9 @@ def _play_too_large(player: Player) -> None:
     )
 
 
-def _play_without_database(player: Player, wish: dict[str, Any]) -> None:
+def _play_without_database(player: Player, request: dict[str, Any]) -> None:
     """Hold the one place where SQLite writes, until a call gives up waiting for it."""
     with closing(sqlite3.connect(player.service.folder / "ussd.db", isolation_level=None)) as database:
         database.execute("BEGIN IMMEDIATE")
-        player.data("POST", "/api/transactions", wish | {"reference": "order-2002"})
+        player.data("POST", "/api/transactions", request | {"reference": "order-2002"})
         database.execute("ROLLBACK")

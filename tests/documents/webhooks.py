@@ -12,17 +12,17 @@ from unittest import mock
 from tests.conftest import MovableClock
 from tests.documents.steady import steady
 from tests.journeys.service import environment
-from tests.services.money import wish, work
-from tests.services.receivers import Receiver, subscribe
-from tests.shop import PHONE, Shop
-from ussd_server.house import Services, build_services
+from tests.services.webhooks.receivers import Receiver, subscribe
+from tests.support.money import request, work
+from tests.support.shop import PHONE, Shop
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.base import close_connections
+from ussd_server.database.schema import migrate
 from ussd_server.messages.api_keys import CreateApiKey, DeleteApiKey
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.messages.ussd import BeginSession, NameSession
 from ussd_server.messages.webhooks import EVENT_TYPES, NameWebhook
-from ussd_server.models.base import close_connections
 from ussd_server.models.events import Event
-from ussd_server.models.schema import migrate
 from ussd_server.models.webhooks import Webhook
 from ussd_server.settings import read_settings
 
@@ -41,28 +41,28 @@ def write_examples(guide: Path) -> None:
         with mock.patch.dict(os.environ, environment(Path(folder), USSD_ALLOW_PRIVATE_ADDRESSES="1"), clear=True):
             settings = read_settings()
         clock = MovableClock()
-        house = build_services(settings, clock)
+        services = build_services(settings, clock)
         migrate()
         try:
-            guide.write_text(told + mark + examples(house, clock), encoding="utf-8")
+            guide.write_text(told + mark + examples(services, clock), encoding="utf-8")
         finally:
-            house.limiter.close()
+            services.limiter.close()
             close_connections()
 
 
-def examples(house: Services, clock: MovableClock) -> str:
+def examples(services: Services, clock: MovableClock) -> str:
     """Every type of event with its meaning and an example."""
     parts = []
-    for event in _one_of_each(house, clock):
+    for event in _one_of_each(services, clock):
         body = {"type": event.type, "timestamp": "2026-11-20T08:15:30.123Z", "data": event.payload}
         text = steady(json.dumps(body, indent=2, ensure_ascii=False))
         parts.append(f"### `{event.type}`\n\n{EVENT_TYPES[event.type]}\n\n```json\n{text}\n```\n")
     return "\n" + "\n".join(parts)
 
 
-def _one_of_each(house: Services, clock: MovableClock) -> Iterator[Event]:
+def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     """Let everything happen; give the first event of each type."""
-    shop = Shop(house)
+    shop = Shop(services)
     call = shop.call
     for number, reference in (
         ("00", "order-1"),
@@ -71,24 +71,25 @@ def _one_of_each(house: Services, clock: MovableClock) -> Iterator[Event]:
         ("06", "order-4"),
         ("09", "order-5"),
     ):
-        recorded = house.transactions.create(
-            wish(number=f"+2567700000{number}", reference=reference, description="Basket", metadata={"basket": 7}), call
+        recorded = services.transactions.create(
+            request(number=f"+2567700000{number}", reference=reference, description="Basket", metadata={"basket": 7}),
+            call,
         )
-        work(house, clock, 15)
+        work(services, clock, 15)
         if reference == "order-1":
-            house.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
-            work(house, clock)
-    session = house.ussd.begin(BeginSession(PHONE, shop.code), call)
-    house.ussd.end(NameSession(session.session_id), call)
-    key = house.api_keys.create(CreateApiKey(), call)
-    house.api_keys.delete(DeleteApiKey(key.id), call)
+            services.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
+            work(services, clock)
+    session = services.ussd.begin(BeginSession(PHONE, shop.code), call)
+    services.ussd.end(NameSession(session.session_id), call)
+    key = services.api_keys.create(CreateApiKey(), call)
+    services.api_keys.delete(DeleteApiKey(key.id), call)
     with Receiver(lambda _: 410) as receiver:
-        webhook = subscribe(house, call, receiver.url)
-        house.webhooks.test(NameWebhook(webhook.id), call)
-        house.fanout.run()
+        webhook = subscribe(services, call, receiver.url)
+        services.webhooks.test(NameWebhook(webhook.id), call)
+        services.relay.run()
         # Its address has a port of this run.
         Webhook.update(url="https://shop.example.com/hooks").where(Webhook.id == webhook.id).execute()
-        (delivery,) = house.deliveries.claim(1)
-        house.deliveries.send(delivery)
+        (delivery,) = services.deliveries.claim(1)
+        services.deliveries.send(delivery)
     for event_type in EVENT_TYPES:
         yield Event.select().where(Event.type == event_type).order_by(Event.created_at, Event.sequence).first()

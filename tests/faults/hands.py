@@ -74,10 +74,10 @@ class Crowd:
                 return
 
     def _order(self, reference: str) -> Answer:
-        wish = {"type": "collection", "phone_number": "+256770000000", "amount": 500, "reference": reference}
+        request = {"type": "collection", "phone_number": "+256770000000", "amount": 500, "reference": reference}
         headers = {**next(self._keys), "Idempotency-Key": reference}
         try:
-            status, told, body = self._installed.call("POST", "/api/transactions", wish, headers)
+            status, told, body = self._installed.call("POST", "/api/transactions", request, headers)
         except (OSError, http.client.HTTPException):
             answer = Answer(reference, 0)
         else:

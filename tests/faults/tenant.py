@@ -8,14 +8,14 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from schemas.envelopes import is_management
-from tests.companies import PASSWORD
 from tests.conftest import MovableClock
-from tests.services.money import deposit, work
-from tests.shop import OPERATOR, PHONE, Shop, shop_document
-from ussd_server.house import Services
+from tests.support.money import deposit, work
+from tests.support.providers import PASSWORD
+from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
+from ussd_server.bootstrap import Services
+from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.messages.api_keys import CreateApiKey, DeleteApiKey
 from ussd_server.messages.clients import CreateUser, LogIn
-from ussd_server.rpc.context import CallContext, Caller, CallerKind
 
 _CALLS_OF_A_CREDENTIAL = 95
 
@@ -27,18 +27,18 @@ class Tenant:
     are sent at present, `secrets` what must never come back.
     """
 
-    def __init__(self, house: Services, web: FlaskClient, clock: MovableClock, name: str, code: str) -> None:
-        self._house, self._web, self._name = house, web, name
-        self.shop = Shop(house, shop_document(id=f"menu-of-{name}"), code)
+    def __init__(self, services: Services, web: FlaskClient, clock: MovableClock, name: str, code: str) -> None:
+        self._house, self._web, self._name = services, web, name
+        self.shop = Shop(services, shop_document(id=f"menu-of-{name}"), code)
         self.client_id = self.shop.client_id
-        deposit(house, self.shop.call, 100_000, name)
-        house.clients.create_user(CreateUser(self.client_id, f"owner@{name}.example", "owner", PASSWORD), OPERATOR)
+        deposit(services, self.shop.call, 100_000, name)
+        services.clients.create_user(CreateUser(self.client_id, f"owner@{name}.example", "owner", PASSWORD), OPERATOR)
         self._calls, self._key_id = 0, ""
         self.secrets: list[str] = []
         self.ids = {"menu_id": self.shop.menu_id, "service_code": code.rstrip("#")}
         payment = {"type": "collection", "phone_number": PHONE, "amount": 5000, "reference": f"paid-{name}"}
         self.ids["transaction_id"] = self._make("/api/transactions", payment)["transaction_id"]
-        work(house, clock)
+        work(services, clock)
         session = {"phone_number": PHONE, "service_code": code}
         self.ids["session_id"] = self._make("/api/ussd/sessions", session)["session_id"]
         webhook = {"url": "http://127.0.0.1:9999/events"}
@@ -67,7 +67,7 @@ class Tenant:
             # A client may have 50 keys.
             self._house.api_keys.delete(DeleteApiKey(self._key_id), self.shop.call)
         self._key_id = key.id
-        nobody = CallContext(Caller(CallerKind.NOBODY), address=f"192.0.2.{self._calls % 250}")
+        nobody = RequestContext(Caller(CallerKind.NOBODY), address=f"192.0.2.{self._calls % 250}")
         login = self._house.logins.begin(LogIn(f"owner@{self._name}.example", PASSWORD), nobody)
         self.key = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
         self.token = {"Authorization": f"Bearer {login.access_token}"}

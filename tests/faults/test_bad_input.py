@@ -22,10 +22,10 @@ from werkzeug.test import TestResponse
 from schemas.envelopes import Body, is_management
 from tests.conftest import MovableClock
 from tests.faults.tenant import Tenant
-from ussd_server.blueprints.doors import Route
+from ussd_server.api.endpoints import EndpointSpec
 from ussd_server.blueprints.openapi import api_document
-from ussd_server.house import Services
-from ussd_server.models.base import database
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import database
 
 SEED = 256
 # What is refused for its form never reaches a database, so that one of them is enough.
@@ -81,8 +81,8 @@ UNKNOWN_PATHS = [
 
 
 @pytest.fixture
-def tenant(house: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
-    return Tenant(house, web, clock, "acme", "*384*1#")
+def tenant(services: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
+    return Tenant(services, web, clock, "acme", "*384*1#")
 
 
 @pytest.fixture
@@ -282,8 +282,8 @@ def routes_with_bodies(app: Flask, tenant: Tenant) -> Iterator[tuple[Rule, str, 
                 yield rule, method, filled(rule, tenant)
 
 
-def route_of(app: Flask, rule: Rule) -> Route:
-    route: Route = app.view_functions[rule.endpoint].route  # type: ignore[attr-defined]
+def route_of(app: Flask, rule: Rule) -> EndpointSpec:
+    route: EndpointSpec = app.view_functions[rule.endpoint].route  # type: ignore[attr-defined]
     return route
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.faults.workers import catch_up, house_of, work_until_killed
-from tests.services.books import check_everything
-from tests.services.money import a_client, balances, deposit, wish
-from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
-from ussd_server.models.base import release_connection
+from tests.support.books import check_everything
+from tests.support.money import a_client, balances, deposit, request
+from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
+from ussd_server.database.base import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 
@@ -66,18 +66,18 @@ def test_a_payment_survives_a_crash_at_any_point_and_moves_once(
 ) -> None:
     mtn.reset()
     mtn.flick(**mood.switches)
-    with house_of(settings, clock, **mtn_settings(mtn.base_url)) as house:
+    with house_of(settings, clock, **mtn_settings(mtn.base_url)) as services:
         call = a_client()
-        deposit(house, call, mood.shillings)
+        deposit(services, call, mood.shillings)
         made = [
-            house.transactions.create(wish(kind, NUMBER, mood.shillings), call).transaction.transaction_id
+            services.transactions.create(request(kind, NUMBER, mood.shillings), call).transaction.transaction_id
             for kind in ("collection", "disbursement")
         ]
         release_connection()
-        impatient = replace(house.settings.companies, mtn_enquiry_seconds=(0.1,))
-        work_until_killed(replace(house.settings, kill_point=kill_point, companies=impatient))
+        impatient = replace(services.settings.companies, mtn_enquiry_seconds=(0.1,))
+        work_until_killed(replace(services.settings, kill_point=kill_point, companies=impatient))
         assert check_everything() == []
-        catch_up(house, clock)
+        catch_up(services, clock)
         assert check_everything() == []
         rows = [Transaction.get_by_id(transaction_id) for transaction_id in made]
         assert [row.status for row in rows] == [mood.outcome] * 2

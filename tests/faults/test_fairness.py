@@ -11,24 +11,24 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.adapters.strange_server import StrangeServer, Visit
-from tests.eventually import eventually
-from tests.shop import Shop, shop_document
-from tests.test_web_callers import LIVE, Caller, calls_are_answered, serving
-from ussd_server.house import Services
+from tests.outbound.strange_server import StrangeServer, Visit
+from tests.server.test_web_callers import LIVE, Caller, calls_are_answered, serving
+from tests.support.eventually import eventually
+from tests.support.shop import Shop, shop_document
+from ussd_server.bootstrap import Services
+from ussd_server.database.base import release_connection
 from ussd_server.messages.api_keys import CreateApiKey
-from ussd_server.models.base import release_connection
 
 CALLERS = 24
 OTHER_CODE = "*384*124#"
 
 
-def silent_shop(house: Services, url: str) -> Shop:
+def silent_shop(services: Services, url: str) -> Shop:
     """A shop whose menu begins with three calls, one after another, to a server of its own."""
     ask = {"type": "http", "method": "GET", "url": url, "map": {"balance": "value"}, "on_error": "bye"}
     nodes = {f"ask{number}": ask | {"goto": goto} for number, goto in enumerate(("ask1", "ask2", "show"))}
     nodes |= {f"ask{number}": nodes[f"ask{number}"] | {"on_timeout": f"ask{number + 1}"} for number in (0, 1)}
-    return Shop(house, shop_document(start="ask0", nodes=nodes, resume="off"))
+    return Shop(services, shop_document(start="ask0", nodes=nodes, resume="off"))
 
 
 def dial(caller: Caller, shop: Shop, number: int) -> None:
@@ -41,10 +41,12 @@ def dial(caller: Caller, shop: Shop, number: int) -> None:
     caller.send(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
 
 
-def test_a_client_whose_server_is_silent_holds_up_nobody_else(house: Services, redis_url: str, tmp_path: Path) -> None:
-    settings = house.settings
+def test_a_client_whose_server_is_silent_holds_up_nobody_else(
+    services: Services, redis_url: str, tmp_path: Path
+) -> None:
+    settings = services.settings
     with StrangeServer(Visit.fall_silent) as server, ExitStack() as stack:
-        slow, quick = silent_shop(house, server.url), Shop(house, code=OTHER_CODE)
+        slow, quick = silent_shop(services, server.url), Shop(services, code=OTHER_CODE)
         release_connection()
         started = serving(
             tmp_path, settings.database_url, redis_url, is_quiet=False, USSD_THREADS="4",
@@ -73,14 +75,16 @@ def test_a_client_whose_server_is_silent_holds_up_nobody_else(house: Services, r
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-def test_more_connections_than_there_are_files_stop_no_process(house: Services, redis_url: str, tmp_path: Path) -> None:
+def test_more_connections_than_there_are_files_stop_no_process(
+    services: Services, redis_url: str, tmp_path: Path
+) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     limits = (400, 400)
     # Beside a connection's own end this process needs a few files.
     assert before[0] > 1000
     with (
         serving(
-            tmp_path, house.settings.database_url, redis_url, is_quiet=False, before=partial(_limit_files, *limits)
+            tmp_path, services.settings.database_url, redis_url, is_quiet=False, before=partial(_limit_files, *limits)
         ) as (port, process),
         ExitStack() as stack,
     ):
@@ -95,15 +99,17 @@ def test_more_connections_than_there_are_files_stop_no_process(house: Services, 
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-def test_no_request_blocks_the_others_of_its_process(house: Services, redis_url: str, tmp_path: Path) -> None:
+def test_no_request_blocks_the_others_of_its_process(services: Services, redis_url: str, tmp_path: Path) -> None:
     """gevent's monitor reports whatever keeps the hub for 100 ms."""
-    shop = Shop(house, large_document())
-    key = house.api_keys.create(CreateApiKey(None), shop.call)
+    shop = Shop(services, large_document())
+    key = services.api_keys.create(CreateApiKey(None), shop.call)
     release_connection()
     complaints: list[bytes] = []
     monitor = {"GEVENT_MONITOR_THREAD_ENABLE": "1", "GEVENT_MAX_BLOCKING_TIME": "0.1"}
     with (
-        serving(tmp_path, house.settings.database_url, redis_url, is_quiet=False, complaints=complaints, **monitor) as (
+        serving(
+            tmp_path, services.settings.database_url, redis_url, is_quiet=False, complaints=complaints, **monitor
+        ) as (
             port,
             _,
         ),

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from testbed.valkey import free_port
-from tests.eventually import eventually
 from tests.journeys.keys import fresh_keys
 from tests.journeys.service import Service, descendants, environment
-from tests.stand_ins import StandInProcess, mtn_settings, start_mtn
+from tests.support.eventually import eventually
+from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
 
 HANDS, CALLS_OF_A_HAND, KEYS = 50, 8, 10
 WISH = {"type": "collection", "phone_number": "+256772123456", "amount": 5000, "reference": "contested"}

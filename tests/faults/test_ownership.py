@@ -13,20 +13,20 @@ from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
 from tests.faults.tenant import Tenant
-from ussd_server.house import Services
+from ussd_server.bootstrap import Services
 
 _MOMENT = re.compile(rb'"timestamp":"[^"]+"')
 _UNKNOWN = {"menu_id": "menu-of-nobody", "service_code": "*384*999"}
 
 
 @pytest.fixture
-def mine(house: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
-    return Tenant(house, web, clock, "mine", "*384*1#")
+def mine(services: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
+    return Tenant(services, web, clock, "mine", "*384*1#")
 
 
 @pytest.fixture
-def theirs(house: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
-    return Tenant(house, web, clock, "theirs", "*384*2#")
+def theirs(services: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
+    return Tenant(services, web, clock, "theirs", "*384*2#")
 
 
 def test_another_clients_thing_answers_to_the_byte_like_one_that_does_not_exist(

@@ -11,23 +11,23 @@ from typing import Any
 import pytest
 
 from tests.faults.workers import NURSERY
-from tests.services.books import check_everything
-from tests.services.money import a_client, balances, deposit, wish
-from ussd_server.house import Services, build_services
-from ussd_server.models.base import release_connection
+from tests.support.books import check_everything
+from tests.support.money import a_client, balances, deposit, request
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.context import RequestContext
+from ussd_server.database.base import release_connection
 from ussd_server.models.transactions import Transaction
-from ussd_server.rpc.context import CallContext
-from ussd_server.rpc.status import Code, ServiceError
 from ussd_server.settings import Settings
+from ussd_server.status import Code, ServiceError
 
 CALLERS, KILLS = 8, 4
 ANSWERS_BEFORE_A_KILL = 60
 PATIENCE_SECONDS = 60
 
 
-def serve(settings: Settings, call: CallContext, name: str, told: Connection) -> None:
+def serve(settings: Settings, context: RequestContext, name: str, told: Connection) -> None:
     """Record for eight callers at once, for ever; every answer is told to the test before the next call begins."""
-    house = build_services(settings)
+    services = build_services(settings)
 
     def order(place: int) -> None:
         number = 0
@@ -36,8 +36,9 @@ def serve(settings: Settings, call: CallContext, name: str, told: Connection) ->
             more = {"to_phone_number": "+256770000001"} if kind == "transfer" else {}
             reference = f"{name} {place} {number}"
             try:
-                recorded = house.transactions.create(
-                    wish(kind, "+256770000000", 10 if kind == "collection" else 1, reference=reference, **more), call
+                recorded = services.transactions.create(
+                    request(kind, "+256770000000", 10 if kind == "collection" else 1, reference=reference, **more),
+                    context,
                 )
             except ServiceError as refusal:
                 # Nobody has put money into the account that a transfer debits.
@@ -54,10 +55,10 @@ def serve(settings: Settings, call: CallContext, name: str, told: Connection) ->
         list(pool.map(order, range(CALLERS)))
 
 
-def killed_while_recording(settings: Settings, call: CallContext, name: str) -> dict[str, str]:
+def killed_while_recording(settings: Settings, context: RequestContext, name: str) -> dict[str, str]:
     """Start a process that records, kill it; gives the transactions that it answered, by their references."""
     ours, theirs = NURSERY.Pipe(duplex=False)
-    process: Any = NURSERY.Process(target=serve, args=(settings, call, name, theirs), daemon=True)
+    process: Any = NURSERY.Process(target=serve, args=(settings, context, name, theirs), daemon=True)
     process.start()
     theirs.close()
     with os.fdopen(os.dup(ours.fileno())) as lines:
@@ -72,16 +73,16 @@ def killed_while_recording(settings: Settings, call: CallContext, name: str) -> 
 
 @pytest.mark.slow
 def test_whatever_was_answered_before_a_kill_is_recorded_once_and_nothing_is_half_recorded(
-    house: Services, settings: Settings
+    services: Services, settings: Settings
 ) -> None:
-    call = a_client()
-    deposit(house, call, 900_000)
+    context = a_client()
+    deposit(services, context, 900_000)
     release_connection()
     for kill in range(KILLS):
-        answered = killed_while_recording(settings, call, f"process {kill}")
+        answered = killed_while_recording(settings, context, f"process {kill}")
         assert len(answered) >= ANSWERS_BEFORE_A_KILL
         recorded = {row.reference: row.id for row in Transaction.select(Transaction.id, Transaction.reference)}
         assert answered.items() <= recorded.items()
         assert check_everything() == []
     held = Transaction.select().where(Transaction.type == "disbursement").count()
-    assert balances(call.client_id)["main"] == (90_000_000, held * 100)
+    assert balances(context.client_id)["main"] == (90_000_000, held * 100)

@@ -16,10 +16,10 @@ import pytest
 
 from testbed.postgres import PostgresServer
 from testbed.valkey import free_port
-from tests.eventually import eventually
 from tests.journeys.deployment import Installed, install
 from tests.journeys.edge import HOST
-from tests.stand_ins import mtn_settings, start_mtn
+from tests.support.eventually import eventually
+from tests.support.stand_ins import mtn_settings, start_mtn
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -129,10 +129,10 @@ def own_secrets(installed: Installed, planter: Planter) -> list[str]:
     login = installed.call("POST", "/api/clients/login", installed.login)[2]["data"]
     webhook = {"url": f"http://127.0.0.1:{free_port()}/{planter.secret()}?token={planter.secret()}"}
     signing = installed.call("POST", "/api/webhooks", webhook, installed.key)[2]["data"]["secret"]
-    house = json.loads(Path(installed.deployment.environment["USSD_SECRETS_FILE"]).read_text())
+    services = json.loads(Path(installed.deployment.environment["USSD_SECRETS_FILE"]).read_text())
     found = [
         installed.login["password"], *installed.key.values(), login["access_token"], login["refresh_token"],
-        signing, signing.removeprefix("whsec_"), installed.gateway_path.rpartition("/")[2], *texts(house),
+        signing, signing.removeprefix("whsec_"), installed.gateway_path.rpartition("/")[2], *texts(services),
     ]  # fmt: skip
     return [secret for secret in found if len(secret) >= 12]
 

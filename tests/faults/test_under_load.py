@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from testbed.postgres import PostgresServer
-from tests.eventually import eventually
 from tests.faults.hands import Crowd, many_keys
 from tests.journeys.deployment import Installed, install
 from tests.journeys.service import descendants
+from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(300)]
 

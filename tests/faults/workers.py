@@ -17,8 +17,8 @@ from unittest import mock
 
 from tests.conftest import MovableClock
 from tests.journeys.service import environment
-from ussd_server.house import Services, build_services
-from ussd_server.models.base import close_connections
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.base import close_connections
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings, read_settings
 from ussd_server.worker import Worker
@@ -70,22 +70,22 @@ def house_of(settings: Settings, clock: MovableClock, **more: str) -> Iterator[S
     with mock.patch.dict(os.environ, environment(settings.data_dir, **(_named(settings) | more)), clear=True):
         read = read_settings()
     settings = replace(settings, companies=read.companies, provider_timeout_seconds=1)
-    house = build_services(settings, clock)
+    services = build_services(settings, clock)
     try:
-        yield house
+        yield services
     finally:
-        house.limiter.close()
+        services.limiter.close()
         close_connections()
 
 
-def catch_up(house: Services, clock: MovableClock) -> None:
+def catch_up(services: Services, clock: MovableClock) -> None:
     """Do what workers would do until every payment has its outcome, moving the clock to whatever comes next."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while unfinished := list(Transaction.select().where(Transaction.completed_at.is_null())):
         assert time.monotonic() < deadline, [(row.type, row.status, row.review_reason) for row in unfinished]
-        claimed = house.settlement.claim(10)
+        claimed = services.settlement.claim(10)
         for transaction_id in claimed:
-            house.settlement.advance(transaction_id)
+            services.settlement.advance(transaction_id)
         if not claimed:
             next_at = min(max(row.due_at, row.leased_until or row.due_at) for row in unfinished)
             # A company that is out of breath recovers by the real clock, so this one must not run ahead of it.

@@ -21,10 +21,10 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from testbed.valkey import Server, free_port
-from tests.eventually import eventually
 from tests.journeys.edge import Edge
 from tests.journeys.service import answers
-from tests.shop import CODE, PHONE, shop_document
+from tests.support.eventually import eventually
+from tests.support.shop import CODE, PHONE, shop_document
 
 _REPOSITORY = Path(__file__).parents[2]
 _DEPLOY = _REPOSITORY / "deploy"
@@ -173,7 +173,7 @@ class Installed:
             ("codes", "assign", CODE),
         )
         with ThreadPoolExecutor(2) as pool:
-            owner, key, channel, _ = pool.map(lambda wish: deployment.command(*wish, "--client", "acme"), wishes)
+            owner, key, channel, _ = pool.map(lambda request: deployment.command(*request, "--client", "acme"), wishes)
         self.login = {"email": owner["email"], "password": owner["password"]}
         self.key = {"x-api-key": key["apikey"], "x-api-secret": key["apisecret"]}
         self.gateway_path = channel["gateway_path"]

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.valkey import free_port
-from tests.adapters.certificates import certified
 from tests.conftest import PROGRAM_FOLDERS
+from tests.outbound.certificates import certified
 
 HOST = "ussd.example.com"
 SITE = (Path(__file__).parents[2] / "deploy" / "nginx.conf").read_text()

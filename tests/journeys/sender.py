@@ -6,32 +6,32 @@ import signal
 import threading
 from dataclasses import replace
 
-from ussd_server.adapters.addresses import AddressGuard
-from ussd_server.adapters.transport import Transport
-from ussd_server.house import build_services
-from ussd_server.rpc.keyring import Keyring
-from ussd_server.services.credentials import Vault
-from ussd_server.services.deliveries import DeliveryService, Pace
+from ussd_server.bootstrap import build_services
+from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.outbound.transport import Transport
+from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Keyring
+from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
 from ussd_server.settings import read_settings
 from ussd_server.worker import Worker
 
-PACE = Pace(delays=(0.02,) * 40, timeout_seconds=1.0, lease_seconds=1.5)
+PACE = RetrySchedule(delays=(0.02,) * 40, timeout_seconds=1.0, lease_seconds=1.5)
 
 
 def main() -> None:
     """Work until SIGTERM, on the database that the settings name."""
     settings = read_settings()
-    house = build_services(settings)
+    services = build_services(settings)
     deliveries = DeliveryService(
         Vault(Keyring(settings.secrets_file)),
         Transport(AddressGuard(allow_private=True)),
-        house.clock,
+        services.clock,
         settings.delivery_slots,
         PACE,
     )
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    Worker(replace(house, deliveries=deliveries)).run(stop)
+    Worker(replace(services, deliveries=deliveries)).run(stop)
 
 
 if __name__ == "__main__":

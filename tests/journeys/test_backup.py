@@ -15,25 +15,25 @@ import pytest
 
 from testbed.postgres import binaries, create_database, drop_database
 from tests.conftest import MovableClock
-from tests.services.money import a_client, deposit, wish, work
-from ussd_server.house import Services
+from tests.support.money import a_client, deposit, request, work
+from ussd_server.bootstrap import Services
 from ussd_server.messages.api_keys import CreateApiKey
 
 TABLES = ("transactions", "transaction_events", "ledger_transfers", "ledger_accounts", "events", "api_keys")
 
 
 @pytest.fixture
-def busy(house: Services, clock: MovableClock) -> Services:
+def busy(services: Services, clock: MovableClock) -> Services:
     """A service that moved money, and has some of it on the way."""
     call = a_client()
-    deposit(house, call, 50_000)
-    house.api_keys.create(CreateApiKey(None), call)
+    deposit(services, call, 50_000)
+    services.api_keys.create(CreateApiKey(None), call)
     for number in range(8):
-        house.transactions.create(wish(number=f"+25677000000{number}"), call)
-        house.transactions.create(wish("disbursement", number=f"+25677000000{number}", shillings=700), call)
-    work(house, clock, 5)
-    house.transactions.create(wish(shillings=1), call)
-    return house
+        services.transactions.create(request(number=f"+25677000000{number}"), call)
+        services.transactions.create(request("disbursement", number=f"+25677000000{number}", shillings=700), call)
+    work(services, clock, 5)
+    services.transactions.create(request(shillings=1), call)
+    return services
 
 
 def run(*words: str | Path, **settings: str) -> str:

@@ -10,13 +10,19 @@ from typing import Any
 import pytest
 
 from testbed.valkey import free_port
-from tests.eventually import eventually
 from tests.journeys.keys import fresh_keys
 from tests.journeys.service import Service
-from tests.stand_ins import StandInProcess, airtel_settings, mtn_settings, start_airtel, start_mtn
-from ussd_server.rpc.keyring import Keyring
-from ussd_server.rpc.tokens import Tokens
-from ussd_server.services.callbacks import callback_path
+from tests.support.eventually import eventually
+from tests.support.stand_ins import (
+    StandInProcess,
+    airtel_settings,
+    mtn_settings,
+    start_airtel,
+    start_mtn,
+)
+from ussd_server.security.key_ring import Keyring
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.transactions.provider_callbacks import callback_path
 
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
 # So long that, in a test, only a callback can bring an outcome.
@@ -52,8 +58,8 @@ class Street:
         for company in self.companies.values():
             company.stop()
 
-    def order(self, path: str, **wish: Any) -> dict[str, Any]:
-        status, body = self.service.call("POST", path, wish, next(self.keys))
+    def order(self, path: str, **request: Any) -> dict[str, Any]:
+        status, body = self.service.call("POST", path, request, next(self.keys))
         assert status == 201, body
         return dict(body["data"])
 
@@ -68,9 +74,9 @@ class Street:
 
     def collect_disburse_and_refund(self, company: str, name: str) -> list[dict[str, Any]]:
         """One of each with a company, under references that begin with `name`."""
-        wish = {"phone_number": NUMBERS[company], "amount": 5000}
-        collection = self.order("/api/transactions", type="collection", reference=f"{name} in", **wish)
-        disbursement = self.order("/api/transactions", type="disbursement", reference=f"{name} out", **wish)
+        request = {"phone_number": NUMBERS[company], "amount": 5000}
+        collection = self.order("/api/transactions", type="collection", reference=f"{name} in", **request)
+        disbursement = self.order("/api/transactions", type="disbursement", reference=f"{name} out", **request)
         collected, disbursed = self.settled(collection), self.settled(disbursement)
         refund = self.order(f"/api/transactions/{collection['transaction_id']}/refunds", reference=f"{name} back")
         refunded = self.settled(refund)

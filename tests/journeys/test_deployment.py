@@ -18,10 +18,10 @@ import pytest
 
 from testbed.postgres import create_database, drop_database
 from testbed.valkey import free_port
-from tests.eventually import eventually
 from tests.journeys.deployment import Installed, install
 from tests.journeys.edge import HOST, assert_refused, assert_refused_to_people
-from ussd_server.adapters.gateways import ADAPTERS
+from tests.support.eventually import eventually
+from ussd_server.gateways import ADAPTERS
 
 SCREEN_OF_NGINX = (
     "Sorry, the service does not answer now. If you were paying, wait for a message about it before you try again."
@@ -50,17 +50,17 @@ def test_a_person_lists_keys_on_both_names_over_tls(installed: Installed) -> Non
 
 
 def test_a_program_collects_money_over_tls(installed: Installed) -> None:
-    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order 1"}
-    status, headers, body = installed.call("POST", "/api/transactions?wait=20", wish, installed.key)
+    request = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order 1"}
+    status, headers, body = installed.call("POST", "/api/transactions?wait=20", request, installed.key)
     assert (status, body["data"]["status"]) == (201, "succeeded")
     assert headers["location"] == f"/api/transactions/{body['data']['transaction_id']}"
     assert installed.call("GET", "/api/balance", headers=installed.key)[2]["data"]["available"] == 5000
 
 
 def test_one_request_id_leads_from_the_call_to_the_company_and_the_clients_webhook(installed: Installed) -> None:
-    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 100, "reference": "followed"}
-    wish["callback_url"] = f"http://127.0.0.1:{free_port()}/"
-    made = installed.call("POST", "/api/transactions", wish, {"X-Request-Id": "followed-1", **installed.key})
+    request = {"type": "collection", "phone_number": "+256770000000", "amount": 100, "reference": "followed"}
+    request["callback_url"] = f"http://127.0.0.1:{free_port()}/"
+    made = installed.call("POST", "/api/transactions", request, {"X-Request-Id": "followed-1", **installed.key})
     transaction_id = made[2]["data"]["transaction_id"]
 
     def followed() -> list[dict[str, Any]]:

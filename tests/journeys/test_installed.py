@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.eventually import eventually
 from tests.journeys.installation import install_into
 from tests.journeys.service import Service, descendants
+from tests.support.eventually import eventually
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def code_of_a_refusal(service: Service) -> str:
 
 
 def test_an_installed_package_serves_without_its_checkout(service: Service, python: Path) -> None:
-    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 700, "reference": "installed"}
-    status, body = service.call("POST", "/api/transactions?wait=20", wish, service.key)
+    request = {"type": "collection", "phone_number": "+256770000000", "amount": 700, "reference": "installed"}
+    status, body = service.call("POST", "/api/transactions?wait=20", request, service.key)
     assert (status, body["data"]["status"]) == (201, "succeeded")
     command = [python, "-c", "import ussd_server; print(ussd_server.__file__)"]
     place = subprocess.check_output(command, cwd=service.folder, text=True)

@@ -11,12 +11,18 @@ import pytest
 
 from testbed.postgres import create_database, drop_database
 from testbed.valkey import free_port
-from tests.adapters.certificates import Authority
-from tests.eventually import eventually
 from tests.journeys.deployment import Installed, install
 from tests.journeys.edge import HOST
 from tests.journeys.installation import install_into
-from tests.stand_ins import StandInProcess, airtel_settings, mtn_settings, start_airtel, start_mtn
+from tests.outbound.certificates import Authority
+from tests.support.eventually import eventually
+from tests.support.stand_ins import (
+    StandInProcess,
+    airtel_settings,
+    mtn_settings,
+    start_airtel,
+    start_mtn,
+)
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(300)]
 
@@ -34,8 +40,8 @@ class Production:
 
     def order(self, company: str, kind: str, reference: str) -> dict[str, Any]:
         """The record of a payment that succeeded."""
-        wish = {"type": kind, "phone_number": NUMBERS[company], "amount": 5000, "reference": reference}
-        status, _, body = self.installed.call("POST", "/api/transactions", wish, self.installed.key)
+        request = {"type": kind, "phone_number": NUMBERS[company], "amount": 5000, "reference": reference}
+        status, _, body = self.installed.call("POST", "/api/transactions", request, self.installed.key)
         assert status == 201, body
         return self.succeeded(body["data"]["transaction_id"])
 

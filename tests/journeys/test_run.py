@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.eventually import eventually
 from tests.journeys.service import Service, command_line, descendants, start
+from tests.support.eventually import eventually
 
 FACTS = {
     "base_url", "email", "password", "client_id", "apikey", "apisecret",
@@ -74,8 +74,8 @@ def test_the_printed_phone_walks_the_menu_to_a_payment(service: Service) -> None
 
 
 def test_a_payment_that_nobody_waits_for_is_concluded_by_the_worker(service: Service) -> None:
-    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 700, "reference": "journey"}
-    status, body = service.call("POST", "/api/transactions", wish, service.key)
+    request = {"type": "collection", "phone_number": "+256770000000", "amount": 700, "reference": "journey"}
+    status, body = service.call("POST", "/api/transactions", request, service.key)
     assert (status, body["data"]["status"]) == (201, "created")
     path = f"/api/transactions/{body['data']['transaction_id']}"
     eventually(lambda: service.call("GET", f"{path}?wait=20", headers=service.key)[1]["data"]["status"] == "succeeded")
@@ -158,8 +158,8 @@ def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything
     # So long that the address of a socket in it would not fit.
     folder = tmp_path / ("long-" * 20) / "data"
     first = Service(folder)
-    wish = {"type": "collection", "phone_number": "+256770000000", "amount": 900, "reference": "kept"}
-    _, paid = first.call("POST", "/api/transactions?wait=20", wish, first.key)
+    request = {"type": "collection", "phone_number": "+256770000000", "amount": 900, "reference": "kept"}
+    _, paid = first.call("POST", "/api/transactions?wait=20", request, first.key)
     family = descendants(first.pid)
     assert first.stop(signal.SIGTERM) == 0
     assert not [line for pid, line in family.items() if command_line(pid) == line]
@@ -185,9 +185,9 @@ def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything
 
 def test_a_stop_that_is_asked_for_twice_still_lets_a_call_finish(tmp_path: Path) -> None:
     service = Service(tmp_path / "data")
-    wish = {"type": "collection", "phone_number": "+256770000004", "amount": 900, "reference": "slow"}
+    request = {"type": "collection", "phone_number": "+256770000004", "amount": 900, "reference": "slow"}
     with ThreadPoolExecutor(1) as pool:
-        call = pool.submit(service.call, "POST", "/api/transactions?wait=20", wish, service.key)
+        call = pool.submit(service.call, "POST", "/api/transactions?wait=20", request, service.key)
         listing = "/api/transactions?reference=slow&status=pending"
         eventually(lambda: bool(service.call("GET", listing, headers=service.key)[1]["data"]["items"]))
         os.kill(service.pid, signal.SIGTERM)

@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 import pytest
 
 from testbed.valkey import free_port
-from tests.eventually import eventually
 from tests.journeys.service import answers, environment
-from tests.shop import CODE, PHONE, Shop
-from ussd_server.house import Services
+from tests.support.eventually import eventually
+from tests.support.shop import CODE, PHONE, Shop
+from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.settings import Settings
@@ -29,7 +29,7 @@ _TIMES = 20
 
 
 @pytest.fixture
-def ports(house: Services, settings: Settings) -> Iterator[list[int]]:
+def ports(services: Services, settings: Settings) -> Iterator[list[int]]:
     """Where two web processes listen, each a server of its own with one worker."""
     with ExitStack() as stack:
         yield [stack.enter_context(serving(settings, number)) for number in range(2)]
@@ -42,7 +42,7 @@ def serving(settings: Settings, number: int) -> Iterator[int]:
     folder = settings.data_dir / f"web-{number}"
     folder.mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.gunicorn_settings"],
+        [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.server.gunicorn_settings"],
         cwd=_REPOSITORY,
         env=environment(
             folder, USSD_BIND=f"127.0.0.1:{port}", USSD_DATABASE_URL=settings.database_url,
@@ -72,9 +72,9 @@ def post(port: int, path: str, text: str) -> bytes:
 
 
 def test_the_confirm_step_posted_twenty_times_at_once_pays_once_and_answers_alike(
-    house: Services, ports: list[int]
+    services: Services, ports: list[int]
 ) -> None:
-    path = Shop(house).channel.gateway_path
+    path = Shop(services).channel.gateway_path
     for number, text in enumerate(("", "1", "1*5000")):
         post(ports[number % 2], path, text)
     together = threading.Barrier(_TIMES)

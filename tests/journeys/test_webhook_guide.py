@@ -17,9 +17,9 @@ import pytest
 from testbed.valkey import free_port
 from tests.conftest import MovableClock
 from tests.documents.webhooks import examples, shown_in
-from tests.services.money import a_client
-from tests.services.receivers import deliver, deliveries_of, happen, subscribe
-from ussd_server.house import Services
+from tests.services.webhooks.receivers import deliver, deliveries_of, happen, subscribe
+from tests.support.money import a_client
+from ussd_server.bootstrap import Services
 from ussd_server.messages.webhooks import NameWebhook
 from ussd_server.models.events import Event
 
@@ -65,25 +65,25 @@ def wait_for(port: int, receiver: subprocess.Popen[str]) -> None:
 
 @pytest.mark.parametrize("make", [in_python, pytest.param(in_javascript, marks=pytest.mark.needs_node)])
 def test_the_receiver_of_the_guide_takes_what_we_sign_once_and_nothing_else(
-    house: Services, tmp_path: Path, make: Callable[[Path], Command]
+    services: Services, tmp_path: Path, make: Callable[[Path], Command]
 ) -> None:
     assert len(code(make.__name__.removeprefix("in_")).strip().splitlines()) <= 25
     call, port = a_client(), free_port()
-    webhook = subscribe(house, call, f"http://127.0.0.1:{port}/")
+    webhook = subscribe(services, call, f"http://127.0.0.1:{port}/")
     environment = {"PATH": os.environ["PATH"], "PORT": str(port), "WEBHOOK_SECRET": webhook.secret}
     receiver = subprocess.Popen(make(tmp_path), env=environment, stdout=subprocess.PIPE, text=True)
     try:
         wait_for(port, receiver)
-        house.webhooks.test(NameWebhook(webhook.id), call)
-        (event_id,) = happen(house, call)
-        deliver(house)
+        services.webhooks.test(NameWebhook(webhook.id), call)
+        (event_id,) = happen(services, call)
+        deliver(services)
         Event.update(is_pending=True).where(Event.id == event_id).execute()
-        deliver(house)
-        other = subscribe(house, call, f"http://127.0.0.1:{port}/?signed=by-another-secret", "transaction.failed")
-        forged = house.webhooks.test(NameWebhook(other.id), call)
-        deliver(house)
-        assert [delivery.answer_status for delivery in deliveries_of(house, call, event_id)] == [204, 204]
-        assert [delivery.answer_status for delivery in deliveries_of(house, call, forged.id)] == [401]
+        deliver(services)
+        other = subscribe(services, call, f"http://127.0.0.1:{port}/?signed=by-another-secret", "transaction.failed")
+        forged = services.webhooks.test(NameWebhook(other.id), call)
+        deliver(services)
+        assert [delivery.answer_status for delivery in deliveries_of(services, call, event_id)] == [204, 204]
+        assert [delivery.answer_status for delivery in deliveries_of(services, call, forged.id)] == [401]
     finally:
         receiver.terminate()
         printed, _ = receiver.communicate()
@@ -95,5 +95,5 @@ def test_the_receiver_of_the_guide_takes_what_we_sign_once_and_nothing_else(
 # The examples
 
 
-def test_the_guide_shows_every_type_of_event_as_it_is_sent(house: Services, clock: MovableClock) -> None:
-    assert shown_in(_GUIDE) == examples(house, clock), "run scripts/document"
+def test_the_guide_shows_every_type_of_event_as_it_is_sent(services: Services, clock: MovableClock) -> None:
+    assert shown_in(_GUIDE) == examples(services, clock), "run scripts/document"

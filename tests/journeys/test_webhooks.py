@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.money import a_client
-from tests.services.receivers import Received, Receiver, happen, subscribe
-from ussd_server.house import Services
-from ussd_server.models.base import new_id
+from tests.services.webhooks.receivers import Received, Receiver, happen, subscribe
+from tests.support.money import a_client
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext
+from ussd_server.database.base import new_id
 from ussd_server.models.webhooks import Delivery
-from ussd_server.rpc.context import CallContext
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker
 
@@ -65,10 +65,10 @@ class Sender:
 
 
 @contextmanager
-def working(house: Services) -> Iterator[None]:
+def working(services: Services) -> Iterator[None]:
     """A real worker in this process, until the block ends."""
     stop = threading.Event()
-    worker = threading.Thread(target=Worker(house).run, args=(stop,))
+    worker = threading.Thread(target=Worker(services).run, args=(stop,))
     worker.start()
     try:
         yield
@@ -84,7 +84,7 @@ def count_delivered() -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothing_out_of_order(
-    house: Services, settings: Settings, record_property: Callable[[str, object], None]
+    services: Services, settings: Settings, record_property: Callable[[str, object], None]
 ) -> None:
     call, chance = a_client(), random.Random(7)
     taken: list[Received] = []
@@ -96,12 +96,12 @@ def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothin
         return 200
 
     with Receiver(fail_three_in_ten) as receiver:
-        secret = subscribe(house, call, receiver.url).secret
+        secret = subscribe(services, call, receiver.url).secret
         senders = [Sender(settings) for _ in range(_SENDERS)]
         written: dict[str, list[str]] = {}
         for _ in range(_EVENTS // _EVENTS_OF_AN_OBJECT):
-            thing = new_id(house.clock.now())
-            written[thing] = happen(house, call, thing, _EVENTS_OF_AN_OBJECT)
+            thing = new_id(services.clock.now())
+            written[thing] = happen(services, call, thing, _EVENTS_OF_AN_OBJECT)
         expected = [event for events in written.values() for event in events]
         kills = 0
         deadline = time.monotonic() + _PATIENCE_SECONDS
@@ -144,7 +144,7 @@ def test_with_a_failing_receiver_and_dying_senders_nothing_is_missing_and_nothin
     assert count_delivered() == Delivery.select().count() == len(expected)
 
 
-def delays_of_the_nine(house: Services, *, with_one_that_hangs: bool) -> list[float]:
+def delays_of_the_nine(services: Services, *, with_one_that_hangs: bool) -> list[float]:
     """How long events take to nine good receivers, each of another client, while a tenth may hang for ever."""
     with ExitStack() as receivers:
         written_at: dict[str, float] = {}
@@ -157,27 +157,27 @@ def delays_of_the_nine(house: Services, *, with_one_that_hangs: bool) -> list[fl
                 all_there.set()
             return 200
 
-        good: list[CallContext] = []
+        good: list[RequestContext] = []
         for number in range(9):
             receiver = receivers.enter_context(Receiver(note))
             good.append(a_client(f"good {number}"))
-            subscribe(house, good[-1], receiver.url)
+            subscribe(services, good[-1], receiver.url)
         bad = a_client("hangs")
         hanging = Receiver()
         hanging.answers = hanging.hang
         worker = receivers.enter_context(ExitStack())
-        worker.enter_context(working(house))
+        worker.enter_context(working(services))
         # Left first, so that the worker has nothing to wait for.
         worker.enter_context(hanging)
         if with_one_that_hangs:
-            subscribe(house, bad, hanging.url)
+            subscribe(services, bad, hanging.url)
         for _ in range(_ROUNDS):
             for call in good:
-                thing, at = new_id(house.clock.now()), time.monotonic()
-                (event,) = happen(house, call, thing)
+                thing, at = new_id(services.clock.now()), time.monotonic()
+                (event,) = happen(services, call, thing)
                 written_at[event] = at
             for _ in range(10):
-                happen(house, bad)
+                happen(services, bad)
             time.sleep(0.1)
         assert all_there.wait(60)
         assert with_one_that_hangs == bool(hanging.calls)
@@ -188,10 +188,10 @@ _ROUNDS = 5
 
 
 def test_one_receiver_that_hangs_holds_up_none_of_nine_others(
-    house: Services, record_property: Callable[[str, object], None]
+    services: Services, record_property: Callable[[str, object], None]
 ) -> None:
-    without = statistics.median(delays_of_the_nine(house, with_one_that_hangs=False))
-    with_it = delays_of_the_nine(house, with_one_that_hangs=True)
+    without = statistics.median(delays_of_the_nine(services, with_one_that_hangs=False))
+    with_it = delays_of_the_nine(services, with_one_that_hangs=True)
     record_property("median_seconds_without", round(without, 3))
     record_property("longest_seconds_beside_one_that_hangs", round(max(with_it), 3))
     assert max(with_it) < without + 1.0

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.document import parse
-from ussd_server.menus.guide import STANDARD, Channel
-from ussd_server.menus.rehearsal import Rehearsal, World
-from ussd_server.menus.variables import SessionFacts
+from ussd_server.menus.document.document import parse
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
+from ussd_server.menus.tools.simulator import Simulator, World
 
 FACTS = SessionFacts("+256772123456", "*384*123#", "64110", "call")
 SHOP: dict[str, Any] = {
@@ -76,15 +76,15 @@ class Phone:
     """A phone in a conversation; `shows` and `types` read like a transcript."""
 
     def __init__(
-        self, raw: dict[str, Any], world: World, entries: Sequence[str], channel: Channel, language: str
+        self, raw: dict[str, Any], world: World, entries: Sequence[str], channel: DisplayOptions, language: str
     ) -> None:
-        self.rehearsal = Rehearsal(parse(raw), FACTS, world, language, channel)
-        self.rehearsal.dial(entries)
+        self.simulator = Simulator(parse(raw), FACTS, world, language, channel)
+        self.simulator.dial(entries)
 
     def shows(self, *lines: str, ends: bool = False) -> Phone:
         """Assert the whole screen, line by line."""
-        assert self.rehearsal.screen.text.split("\n") == list(lines)
-        assert self.rehearsal.screen.ends == ends
+        assert self.simulator.screen.text.split("\n") == list(lines)
+        assert self.simulator.screen.ends == ends
         return self
 
     def ends(self, *lines: str) -> Phone:
@@ -94,7 +94,7 @@ class Phone:
     def types(self, *entries: str) -> Phone:
         """Send entries one after another."""
         for entry in entries:
-            self.rehearsal.send(entry)
+            self.simulator.send(entry)
         return self
 
 
@@ -109,7 +109,7 @@ def dial() -> Callable[..., Phone]:
     """Dial a menu given as a plain dict."""
 
     def dialled(
-        raw: dict[str, Any], *entries: str, channel: Channel = STANDARD, language: str = "en", **world: Any
+        raw: dict[str, Any], *entries: str, channel: DisplayOptions = STANDARD, language: str = "en", **world: Any
     ) -> Phone:
         return Phone(raw, World(**world), entries, channel, language)
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus import screen
-from ussd_server.menus.bounds import MAX_WORK, WorkBudget
-from ussd_server.menus.check import check
-from ussd_server.menus.document import parse
-from ussd_server.menus.engine import enter, start
-from ussd_server.menus.proof import prove
-from ussd_server.menus.screen import Budget, Footer, word_pages
-from ussd_server.menus.state import State
-from ussd_server.menus.variables import SessionFacts
+from ussd_server.menus.checks.check import check
+from ussd_server.menus.checks.width_proof import prove
+from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget
+from ussd_server.menus.document.document import parse
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.engine import enter, start
+from ussd_server.menus.engine.state import State
+from ussd_server.menus.text import screen
+from ussd_server.menus.text.screen import Budget, Footer, word_pages
 
 Menu = dict[str, Any]
 Make = Callable[..., Menu]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.check import check
-from ussd_server.menus.document import DocumentError, parse
-from ussd_server.menus.findings import Finding
+from ussd_server.menus.checks.check import check
+from ussd_server.menus.document.document import DocumentError, parse
+from ussd_server.menus.document.findings import Finding
 
 Menu = dict[str, Any]
 Make = Callable[..., Menu]

@@ -8,11 +8,18 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.deeds import Failed, HandedOver, HandoverDeed, HttpDeed, LookupNameDeed, PayDeed
-from ussd_server.menus.document import parse
-from ussd_server.menus.engine import enter, resume, start
-from ussd_server.menus.state import MASK, State
-from ussd_server.menus.variables import SessionFacts
+from ussd_server.menus.document.document import parse
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.actions import (
+    Failed,
+    HandedOver,
+    HandoverAction,
+    HttpAction,
+    LookupNameAction,
+    PayAction,
+)
+from ussd_server.menus.engine.engine import enter, resume, start
+from ussd_server.menus.engine.state import MASK, State
 
 Menu = dict[str, Any]
 Dial = Callable[..., Any]
@@ -77,7 +84,7 @@ def test_a_secret_is_given_to_the_next_deed_and_forgotten(menu: Make) -> None:
     document = parse(http_menu(menu))
     turn = enter(document, start(document, FACTS).state, "S/1")
     turn = enter(document, turn.state, "9876")
-    assert turn.deed == HttpDeed(
+    assert turn.action == HttpAction(
         "ask", "POST", "https://school.example/pupils/S%2F1", (("X-Network", "64110"),),
         {"code": "9876", "n": 1, "ids": ["S/1"]}, 1500,
     )  # fmt: skip
@@ -107,13 +114,13 @@ def test_the_clients_own_server_drives_after_a_handover(menu: Make) -> None:
     }
     document = parse(menu(nodes))
     turn = enter(document, start(document, FACTS).state, "1")
-    assert turn.deed == HandoverDeed("over", "https://shop.example/ussd", "africastalking", "", "")
+    assert turn.action == HandoverAction("over", "https://shop.example/ussd", "africastalking", "", "")
     turn = resume(document, turn.state, HandedOver("CON Pick\r\n1. A\x07\n0. Back\n", ends=False))
     assert turn.screen is not None
     assert turn.screen.text == "CON Pick\n1. A\n0. Back"
     for entry, text in [("0", "0"), ("00", "0*00"), ("a*b", "0*00*a*b")]:
         turn = enter(document, turn.state, entry)
-        assert turn.deed == HandoverDeed("over", "https://shop.example/ussd", "africastalking", entry, text)
+        assert turn.action == HandoverAction("over", "https://shop.example/ussd", "africastalking", entry, text)
         assert turn.is_secret
         turn = resume(
             document, State.from_dict(json.loads(json.dumps(turn.state.to_dict()))), HandedOver("Next", ends=False)
@@ -131,9 +138,9 @@ def confirmations(document: Any, *entries: str) -> list[str]:
     state, names = start(document, FACTS).state, []
     for entry in entries:
         turn = enter(document, state, entry)
-        if isinstance(turn.deed, PayDeed):
-            names.append(turn.deed.confirmation)
-            assert enter(document, state, entry).deed == turn.deed, "a repeated press names the same payment"
+        if isinstance(turn.action, PayAction):
+            names.append(turn.action.confirmation)
+            assert enter(document, state, entry).action == turn.action, "a repeated press names the same payment"
         else:
             state = turn.state
     return names
@@ -160,7 +167,7 @@ def test_a_confirmation_is_good_for_one_payment(shop: Menu, dial: Dial) -> None:
     shop["nodes"]["again"] = {**shop["nodes"]["pay"], "accepted": "show"}
     shop["nodes"]["pay"]["accepted"] = "again"
     phone = dial(shop).types("1", "5000", "1").ends("Goodbye")
-    assert len(phone.rehearsal.payments) == 1
+    assert len(phone.simulator.payments) == 1
 
 
 def test_nobody_goes_back_behind_a_payment(shop: Menu, dial: Dial) -> None:
@@ -173,7 +180,7 @@ def test_nobody_goes_back_behind_a_payment(shop: Menu, dial: Dial) -> None:
 def test_a_payment_that_makes_no_sense_is_rejected(shop: Menu, dial: Dial, amount: str) -> None:
     shop["nodes"]["pay"]["amount"] = amount
     phone = dial(shop).types("1", "5000", "1").ends("Goodbye")
-    assert phone.rehearsal.payments == {}
+    assert phone.simulator.payments == {}
 
 
 def test_an_unknown_end_of_a_payment_is_never_called_a_failure(shop: Menu) -> None:
@@ -192,6 +199,6 @@ def test_a_lookup_of_nonsense_is_not_made(menu: Make) -> None:
         "root": {"type": "lookup_name", "of": "session.phone_number", "var": "n", "goto": "bye"},
     }
     document = parse(menu(nodes, vars={"n": {"type": "text"}}))
-    assert start(document, FACTS).deed == LookupNameDeed("root", "+256772123456")
+    assert start(document, FACTS).action == LookupNameAction("root", "+256772123456")
     strange = SessionFacts("unknown", "*1#")
-    assert start(document, strange).deed is None
+    assert start(document, strange).action is None

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.deeds import Failed
-from ussd_server.menus.document import parse
-from ussd_server.menus.engine import enter, resume, start
-from ussd_server.menus.guide import Channel
-from ussd_server.menus.state import State
-from ussd_server.menus.variables import SessionFacts
+from ussd_server.menus.document.document import parse
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.actions import Failed
+from ussd_server.menus.engine.engine import enter, resume, start
+from ussd_server.menus.engine.navigator import DisplayOptions
+from ussd_server.menus.engine.state import State
 
 Menu = dict[str, Any]
 Dial = Callable[..., Any]
@@ -28,13 +28,13 @@ def test_a_person_pays_after_a_confirmation(shop: Menu, dial: Dial) -> None:
     phone.types("1").shows("Enter amount (UGX)", "0 Back")
     phone.types("5000").shows("Pay UGX 5,000 to ACME?", "1. Yes", "2. No", "0 Back")
     phone.types("1").ends("Approve the prompt on your phone with your PIN.")
-    assert [(each["status"], each["amount"]) for each in phone.rehearsal.payments.values()] == [("pending", 5000)]
+    assert [(each["status"], each["amount"]) for each in phone.simulator.payments.values()] == [("pending", 5000)]
 
 
 def test_a_person_who_says_no_pays_nothing(shop: Menu, dial: Dial) -> None:
     phone = dial(shop).types("1", "5000", "2")
     phone.shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
-    assert phone.rehearsal.payments == {}
+    assert phone.simulator.payments == {}
 
 
 def test_a_refused_payment_goes_where_the_menu_says(shop: Menu, dial: Dial) -> None:
@@ -82,7 +82,7 @@ def test_a_language_is_chosen_and_remembered(shop: Menu, dial: Dial) -> None:
     phone = dial(shop).types("3").shows("Choose a language", "1. English", "2. Luganda", "3. Kiswahili", "0 Back")
     phone.types("2").shows("Tukusanyukidde", "1. Pay", "2. Balance", "3. Language")
     phone.types("1").shows("Enter amount (UGX)", "0 Ddayo")
-    assert phone.rehearsal.language == "lg"
+    assert phone.simulator.language == "lg"
 
 
 def test_a_session_begins_in_the_remembered_language(shop: Menu, dial: Dial) -> None:
@@ -157,8 +157,8 @@ def test_an_input_keeps_what_its_rules_let_pass(
         vars={"v": declared},
     )
     phone = dial(raw).types(typed)
-    assert phone.rehearsal.state.variables.get("v") == kept
-    assert phone.rehearsal.screen.ends == (kept is not None)
+    assert phone.simulator.state.variables.get("v") == kept
+    assert phone.simulator.screen.ends == (kept is not None)
 
 
 def test_an_option_can_be_hidden_and_can_set_a_variable(menu: Make, dial: Dial) -> None:
@@ -238,8 +238,8 @@ def test_a_long_text_is_paged_at_word_boundaries(menu: Make, dial: Dial) -> None
     phone = dial(menu({"root": {"type": "text", "text": {"en": words}, "goto": "bye"}}))
     read = []
     for _ in range(9):
-        lines = phone.rehearsal.screen.text.split("\n")
-        assert phone.rehearsal.screen.size.units <= 160
+        lines = phone.simulator.screen.text.split("\n")
+        assert phone.simulator.screen.size.units <= 160
         read += lines[0].split()
         if "98 More" not in lines:
             break
@@ -277,18 +277,18 @@ def test_back_goes_back_through_places_and_pages(menu: Make, dial: Dial) -> None
         vars={"who": {"type": "text"}},
     )
     phone = dial(raw).types("98", "98")
-    last = phone.rehearsal.screen.text
+    last = phone.simulator.screen.text
     phone.types("11", "Okot").shows("Thanks Okot", "1. Continue", "0 Back")
     phone.types("0").shows("Who?", "0 Back").types("0")
-    assert phone.rehearsal.screen.text == last
+    assert phone.simulator.screen.text == last
     phone.types("0")
-    assert phone.rehearsal.screen.text == last
+    assert phone.simulator.screen.text == last
 
 
 def test_home_goes_to_the_first_screen_and_forgets_the_way(shop: Menu, dial: Dial) -> None:
     phone = dial(shop).types("1", "5000", "00")
     phone.shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
-    assert phone.rehearsal.state.back == ()
+    assert phone.simulator.state.back == ()
     phone.types("0").shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
 
 
@@ -308,4 +308,4 @@ def test_a_stored_state_is_read_back_as_it_was(shop: Menu) -> None:
 def test_a_channel_transliterates_or_leaves_the_letters(menu: Make, dial: Dial) -> None:
     raw = menu({"root": {"type": "end", "text": {"en": "Ŋamba “yee” – {{session.network}}"}}})
     dial(raw).ends('Ng\'amba "yee" - 64110')
-    dial(raw, channel=Channel(transliterates=False)).ends("Ŋamba “yee” – 64110")
+    dial(raw, channel=DisplayOptions(transliterates=False)).ends("Ŋamba “yee” – 64110")

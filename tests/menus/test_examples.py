@@ -10,19 +10,19 @@ from xml.etree import ElementTree as Xml
 import pytest
 import yaml
 
-import ussd_server.menus.document as document_room
-from ussd_server.menus.check import check
-from ussd_server.menus.document import parse
-from ussd_server.menus.findings import Report
-from ussd_server.menus.graph import graph
-from ussd_server.menus.gsm7 import measure
-from ussd_server.menus.phrases import _PHRASES
-from ussd_server.menus.picture import draw
-from ussd_server.menus.rehearsal import Rehearsal, World
-from ussd_server.menus.screen import MIN_SEPTETS
-from ussd_server.menus.variables import SessionFacts
+import ussd_server.menus.document.document as document_room
+from ussd_server.menus.checks.check import check
+from ussd_server.menus.document.document import parse
+from ussd_server.menus.document.findings import Report
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.text.gsm7 import measure
+from ussd_server.menus.text.phrases import _PHRASES
+from ussd_server.menus.text.screen import MIN_SEPTETS
+from ussd_server.menus.tools.diagram import draw
+from ussd_server.menus.tools.graph import graph
+from ussd_server.menus.tools.simulator import Simulator, World
 
-FOLDER = Path(document_room.__file__).parent / "examples"
+FOLDER = Path(document_room.__file__).parents[1] / "examples"
 EXAMPLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
 FACTS = SessionFacts("+256772123456", "*165#", "64110", "s")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -44,7 +44,7 @@ def test_the_scripts_of_an_example_fail_when_the_menu_says_something_else(name: 
 
 
 def test_the_demonstration_menu_takes_a_deposit_in_three_entries() -> None:
-    phone = Rehearsal(parse(EXAMPLES["savings_group"]), FACTS, World())
+    phone = Simulator(parse(EXAMPLES["savings_group"]), FACTS, World())
     phone.dial()
     for entry in ("1", "5000", "1"):
         assert not phone.screen.ends

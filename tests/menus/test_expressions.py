@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.expressions import ExpressionError, Name, compile_expression
+from ussd_server.menus.document.expressions import ExpressionError, Name, compile_expression
 
 SCOPE: dict[str, Any] = {
     "vars": {"amount": 5000, "name": "Achen", "items": [1, 2]},

@@ -8,29 +8,29 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.check import check
-from ussd_server.menus.deeds import (
+from ussd_server.menus.checks.check import check
+from ussd_server.menus.document.document import Document, parse
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.actions import (
+    ActionOutcome,
     Answered,
-    BalanceDeed,
+    BalanceAction,
     BalanceFound,
-    Deed,
     Failed,
     HandedOver,
-    HandoverDeed,
-    HttpDeed,
-    LookupNameDeed,
+    HandoverAction,
+    HttpAction,
+    LookupNameAction,
+    MenuAction,
     NameFound,
-    Outcome,
     Paid,
-    PayDeed,
+    PayAction,
 )
-from ussd_server.menus.document import Document, parse
-from ussd_server.menus.engine import enter, resume, start
-from ussd_server.menus.guide import Channel
-from ussd_server.menus.resumption import reopen
-from ussd_server.menus.screen import Budget
-from ussd_server.menus.state import State, Turn
-from ussd_server.menus.variables import SessionFacts
+from ussd_server.menus.engine.engine import enter, resume, start
+from ussd_server.menus.engine.navigator import DisplayOptions
+from ussd_server.menus.engine.resumption import reopen
+from ussd_server.menus.engine.state import State, Turn
+from ussd_server.menus.text.screen import Budget
 
 DOCUMENTS_A_BATCH, BATCHES = 500, 4
 LANGUAGES = ("en", "lg", "sw")
@@ -177,7 +177,7 @@ class Author:
             self.router,
             self.set,
             self.language,
-            self.deed,
+            self.action,
             self.pay,
             self.pay,
             self.handover,
@@ -242,7 +242,7 @@ class Author:
     def language(self) -> dict[str, Any]:
         return {"type": "language", "goto": "GOTO"}
 
-    def deed(self) -> dict[str, Any]:
+    def action(self) -> dict[str, Any]:
         return self.pick.choice(
             (
                 {
@@ -293,7 +293,7 @@ class Walker:
     def walk(self, presses: int) -> int:
         """Give how many screens were seen."""
         self.names_paid = []
-        channel = Channel(transliterates=self.pick.random() < 0.5)
+        channel = DisplayOptions(transliterates=self.pick.random() < 0.5)
         facts = SessionFacts("+256772123456", "*384*123#", self.pick.choice(NETWORKS), "s")
         items = [{"x": self.value()[:9], "y": 12345}] * self.pick.randint(0, 8)
         entries = [self.entry() for _ in range(self.pick.choice((0, 0, 3)))]
@@ -316,31 +316,31 @@ class Walker:
             seen += 1
         return seen
 
-    def settled(self, turn: Turn, channel: Channel) -> Turn:
+    def settled(self, turn: Turn, channel: DisplayOptions) -> Turn:
         for _ in range(30):
-            if turn.deed is None:
+            if turn.action is None:
                 break
-            turn = resume(self.document, turn.state, self.outcome(turn.deed), channel)
+            turn = resume(self.document, turn.state, self.outcome(turn.action), channel)
         assert turn.screen is not None, "a step came to no screen"
         budget: Budget = self.document.budget_for(turn.state.facts.network)
         assert budget.fits(turn.screen.text), turn.screen
         return turn
 
-    def outcome(self, deed: Deed) -> Outcome:
-        if self.pick.random() < 0.3 and not isinstance(deed, PayDeed):
+    def outcome(self, action: MenuAction) -> ActionOutcome:
+        if self.pick.random() < 0.3 and not isinstance(action, PayAction):
             return Failed(self.pick.random() < 0.5)
-        match deed:
-            case PayDeed():
-                assert deed.confirmation not in self.names_paid, "one confirmation paid twice"
-                self.names_paid.append(deed.confirmation)
+        match action:
+            case PayAction():
+                assert action.confirmation not in self.names_paid, "one confirmation paid twice"
+                self.names_paid.append(action.confirmation)
                 return Paid(self.pick.random() < 0.5)
-            case BalanceDeed():
+            case BalanceAction():
                 return BalanceFound(self.pick.choice((0, 12345, 10**15)))
-            case LookupNameDeed():
+            case LookupNameAction():
                 return NameFound(self.value())
-            case HttpDeed():
+            case HttpAction():
                 return Answered({"items": [{"x": self.value(), "y": 5}] * self.pick.randint(0, 9), "t": self.value()})
-            case HandoverDeed():
+            case HandoverAction():
                 return HandedOver(self.value()[:20], self.pick.random() < 0.5)
 
     def value(self) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ussd_server.menus.gsm7 import BASIC, EXTENSION, Size, measure, plain, transliterate
-from ussd_server.menus.screen import Budget
+from ussd_server.menus.text.gsm7 import BASIC, EXTENSION, Size, measure, plain, transliterate
+from ussd_server.menus.text.screen import Budget
 
 LARGEST = Budget(182, 80)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.deeds import Answered, BalanceDeed, BalanceFound, HttpDeed
-from ussd_server.menus.document import parse
-from ussd_server.menus.engine import enter, fast_forward, resume, start
-from ussd_server.menus.resumption import announce, reopen, resumption_node
-from ussd_server.menus.variables import SessionFacts
+from ussd_server.menus.document.document import parse
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.actions import Answered, BalanceAction, BalanceFound, HttpAction
+from ussd_server.menus.engine.engine import enter, fast_forward, resume, start
+from ussd_server.menus.engine.resumption import announce, reopen, resumption_node
 
 Menu = dict[str, Any]
 Dial = Callable[..., Any]
@@ -28,13 +28,13 @@ def test_dialled_entries_pass_menus_and_inputs_and_stop_at_the_confirmation(shop
     dial(shop, "1").shows("Enter amount (UGX)", "0 Back")
     dial(shop, "1", "5000").shows(*question)
     phone = dial(shop, "1", "5000", "1", "1").shows(*question)
-    assert phone.rehearsal.payments == {}
+    assert phone.simulator.payments == {}
     phone.types("1").ends("Approve the prompt on your phone with your PIN.")
 
 
 def test_dialled_entries_pass_a_language_and_remember_it(shop: Menu, dial: Dial) -> None:
     phone = dial(shop, "3", "2", "1").shows("Enter amount (UGX)", "0 Ddayo")
-    assert phone.rehearsal.language == "lg"
+    assert phone.simulator.language == "lg"
 
 
 def test_dialled_entries_stop_at_the_first_that_does_not_fit(shop: Menu, dial: Dial) -> None:
@@ -46,7 +46,7 @@ def test_dialled_entries_pass_a_balance_on_the_way(shop: Menu) -> None:
     shop["nodes"]["bal"]["goto"] = "root"
     document = parse(shop)
     turn = start(document, FACTS, entries=("2", "1", "5000"))
-    assert turn.deed == BalanceDeed("bal", "+256772123456")
+    assert turn.action == BalanceAction("bal", "+256772123456")
     turn = resume(document, turn.state, BalanceFound(100))
     assert turn.screen is not None
     assert turn.screen.text.startswith("Pay UGX 5,000 to ACME?")
@@ -84,12 +84,12 @@ def test_dialled_entries_stop_at_a_long_text(menu: Make, dial: Dial) -> None:
 def test_dialled_entries_ask_the_clients_server_only_by_get(menu: Make) -> None:
     document = parse(secret_menu(menu, "GET"))
     turn = start(document, FACTS, entries=("2",))
-    assert isinstance(turn.deed, HttpDeed)
+    assert isinstance(turn.action, HttpAction)
     turn = resume(document, turn.state, Answered({}))
-    assert isinstance(turn.deed, HttpDeed)
+    assert isinstance(turn.action, HttpAction)
     document = parse(secret_menu(menu, "POST"))
     turn = resume(document, start(document, FACTS, entries=("2", "x")).state, Answered({}))
-    assert turn.deed is None
+    assert turn.action is None
     assert turn.screen is not None
     assert turn.screen.text == "Hi\n1. Code\n2. Ask\n3. Read"
 
@@ -110,8 +110,8 @@ def test_a_running_session_can_be_brought_forward_too(shop: Menu) -> None:
 
 def test_a_dropped_call_is_offered_to_be_continued_before_the_confirmation(shop: Menu, dial: Dial) -> None:
     phone = dial(shop).types("1", "5000")
-    phone.rehearsal.wait(300)
-    phone.rehearsal.redial()
+    phone.simulator.wait(300)
+    phone.simulator.redial()
     phone.shows("Continue where you stopped?", "1. Yes", "2. Start again")
     phone.types("7").shows("Continue where you stopped?", "1. Yes", "2. Start again")
     phone.types("1").shows("Enter amount (UGX)", "0 Back").types("700").shows(
@@ -121,27 +121,27 @@ def test_a_dropped_call_is_offered_to_be_continued_before_the_confirmation(shop:
 
 def test_a_person_may_start_again_instead(shop: Menu, dial: Dial) -> None:
     phone = dial(shop).types("1", "5000")
-    phone.rehearsal.redial()
+    phone.simulator.redial()
     phone.types("2").shows(*ROOT)
-    assert phone.rehearsal.state.variables == {}
+    assert phone.simulator.state.variables == {}
 
 
 def test_what_the_server_gave_is_there_after_starting_again(shop: Menu, dial: Dial) -> None:
     shop["vars"]["points"] = {"type": "integer", "given": True}
     shop["nodes"]["root"]["text"] = {"en": "{{vars.points}} points"}
     phone = dial(shop, given={"points": 7}).types("1", "5000")
-    phone.rehearsal.redial()
+    phone.simulator.redial()
     phone.types("2").shows("7 points", *ROOT[1:])
 
 
 def test_a_menu_may_resume_at_once_or_never(shop: Menu, dial: Dial) -> None:
     shop["resume"] = "auto"
     phone = dial(shop).types("1", "5000")
-    phone.rehearsal.redial()
+    phone.simulator.redial()
     phone.shows("Enter amount (UGX)", "0 Back")
     shop["resume"] = "off"
     phone = dial(shop).types("1", "5000")
-    phone.rehearsal.redial()
+    phone.simulator.redial()
     phone.shows(*ROOT)
 
 
@@ -150,8 +150,8 @@ def test_a_short_old_or_returned_call_is_not_resumed(
     shop: Menu, dial: Dial, entries: tuple[str, ...], waited: int
 ) -> None:
     phone = dial(shop).types(*entries)
-    phone.rehearsal.wait(waited)
-    phone.rehearsal.redial()
+    phone.simulator.wait(waited)
+    phone.simulator.redial()
     phone.shows(*ROOT)
 
 

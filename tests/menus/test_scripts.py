@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.check import check
+from ussd_server.menus.checks.check import check
 
 Menu = dict[str, Any]
 DIAL = {"phone": "+256772123456", "code": "*384*123#", "network": "64110"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ussd_server.menus.expressions import ExpressionError, Name
-from ussd_server.menus.templates import compile_template
+from ussd_server.menus.document.expressions import ExpressionError, Name
+from ussd_server.menus.document.templates import compile_template
 
 WIDEST = {
     Name("vars", "amount"): "9999999",

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from schemas.balances import BalanceRecord, GetBalanceQuery
-from ussd_server.blueprints.doors import Doorway, by_key
-from ussd_server.blueprints.exchange import services
+from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
 from ussd_server.messages.balances import Balance, GetBalance
-from ussd_server.rpc.context import CallContext
 
-balances = Doorway("balances", by_key)
+balances = ApiBlueprint("balances", authenticate_api_key)
 
 
 @balances.call(
     "GET", "/api/balance", needs="balance:read",
     query=GetBalanceQuery, makes=GetBalance, gives=BalanceRecord(), message="Balance",
 )  # fmt: skip
-def get_balance(wish: GetBalance, call: CallContext) -> Balance:
+def get_balance(request: GetBalance, context: RequestContext) -> Balance:
     """The balance of the main account, or of the account kept for a subscriber."""
-    return services().balances.get(wish, call)
+    return services().balances.get(request, context)

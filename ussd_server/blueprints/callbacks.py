@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, jsonify, request
 
-from ussd_server.blueprints.bodies import read_body
-from ussd_server.blueprints.doors import speaks
-from ussd_server.blueprints.exchange import services
+from ussd_server.api.bodies import read_body
+from ussd_server.api.endpoints import speaks
+from ussd_server.api.requests import services
 from ussd_server.messages.callbacks import Callback
 
 callbacks = Blueprint("callbacks", __name__)

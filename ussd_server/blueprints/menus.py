@@ -18,8 +18,9 @@ from schemas.menus import (
     VersionListRecord,
     VersionRecord,
 )
-from ussd_server.blueprints.doors import Doorway, by_key
-from ussd_server.blueprints.exchange import services
+from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
 from ussd_server.messages.channels import BindCode, CodeView
 from ussd_server.messages.menus import (
     CheckMenu,
@@ -33,90 +34,89 @@ from ussd_server.messages.menus import (
     SaveDraft,
     VersionView,
 )
-from ussd_server.rpc.context import CallContext
-from ussd_server.rpc.status import Code
+from ussd_server.status import Code
 
-menus = Doorway("menus", by_key)
+menus = ApiBlueprint("menus", authenticate_api_key)
 
 
 @menus.call("GET", "/api/ussd/menus", needs="menus:read", gives=MenuListRecord(), message="Menus")
-def list_menus(call: CallContext) -> dict[str, tuple[MenuSummary, ...]]:
+def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
     """The client's menus, by name."""
-    return {"items": services().menus.list(call)}
+    return {"items": services().menus.list(context)}
 
 
 @menus.call(
     "PUT", "/api/ussd/menus/<menu_id>", needs="menus:write",
     takes=SaveDraftBody, makes=SaveDraft, gives=CheckReportRecord(), message="Draft saved",
 )  # fmt: skip
-def save_draft(wish: SaveDraft, call: CallContext) -> CheckReport:
+def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
     """Keep the draft of a menu; answers with what is wrong with it."""
-    return services().menus.save_draft(wish, call)
+    return services().menus.save_draft(request, context)
 
 
 @menus.call(
     "GET", "/api/ussd/menus/<menu_id>", needs="menus:read", makes=NameMenu, gives=MenuRecord(), message="Menu"
 )  # fmt: skip
-def get_menu(wish: NameMenu, call: CallContext) -> MenuView:
+def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
     """One menu with its draft and the document in force."""
-    return services().menus.get(wish, call)
+    return services().menus.get(request, context)
 
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/check", needs="menus:read",
     takes=CheckMenuBody, makes=CheckMenu, gives=CheckReportRecord(), message="Menu checked",
 )  # fmt: skip
-def check_menu(wish: CheckMenu, call: CallContext) -> CheckReport:
+def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     """Say what is wrong with a menu's draft, or with the document in the body, which is not kept."""
-    return services().menus.check(wish, call)
+    return services().menus.check(request, context)
 
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/publish", needs="menus:write",
     takes=Body, makes=NameMenu, gives=VersionRecord(), refuses=(Code.MENU_INVALID,), message="Menu published",
 )  # fmt: skip
-def publish_menu(wish: NameMenu, call: CallContext) -> VersionView:
+def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
     """Put the draft in force as a new version."""
-    return services().menus.publish(wish, call)
+    return services().menus.publish(request, context)
 
 
 @menus.call(
     "GET", "/api/ussd/menus/<menu_id>/versions", needs="menus:read",
     makes=NameMenu, gives=VersionListRecord(), message="Menu versions",
 )  # fmt: skip
-def list_versions(wish: NameMenu, call: CallContext) -> dict[str, tuple[VersionView, ...]]:
+def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple[VersionView, ...]]:
     """Every published version of a menu, newest first."""
-    return {"items": services().menus.versions(wish, call)}
+    return {"items": services().menus.versions(request, context)}
 
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/rollback", needs="menus:write",
     takes=RollBackBody, makes=RollBack, gives=VersionRecord(), message="Menu rolled back",
 )  # fmt: skip
-def roll_back_menu(wish: RollBack, call: CallContext) -> VersionView:
+def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     """Put an earlier version in force again."""
-    return services().menus.roll_back(wish, call)
+    return services().menus.roll_back(request, context)
 
 
 @menus.call(
     "GET", "/api/ussd/menus/<menu_id>/graph", needs="menus:read",
     query=GetGraphQuery, makes=GetGraph, gives=GraphRecord(), message="Menu graph",
 )  # fmt: skip
-def get_graph(wish: GetGraph, call: CallContext) -> GraphView:
+def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
     """How the nodes of a menu hang together, as data and as a picture."""
-    return services().menus.graph(wish, call)
+    return services().menus.graph(request, context)
 
 
 @menus.call("GET", "/api/ussd/codes", needs="menus:read", gives=CodeListRecord(), message="Service codes")
-def list_codes(call: CallContext) -> dict[str, tuple[CodeView, ...]]:
+def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
     """The client's service codes and the menus that answer them."""
-    return {"items": services().menus.codes(call)}
+    return {"items": services().menus.codes(context)}
 
 
 @menus.call(
     "PUT", "/api/ussd/codes/<service_code>", needs="menus:write",
     takes=BindCodeBody, makes=BindCode, gives=CodeRecord(), message="Service code bound",
 )  # fmt: skip
-def bind_code(wish: BindCode, call: CallContext) -> CodeView:
+def bind_code(request: BindCode, context: RequestContext) -> CodeView:
     """Let a menu answer a code; the closing hash of the code may be left out of the path."""
-    return services().menus.bind_code(wish, call)
+    return services().menus.bind_code(request, context)

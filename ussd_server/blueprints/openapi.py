@@ -18,28 +18,35 @@ from werkzeug.routing import Rule
 
 from schemas.envelopes import is_management
 from schemas.meanings import meaning_of
-from ussd_server.blueprints.doors import Doorway, Route, by_anybody, by_key, by_token, speaks
+from ussd_server.api.endpoints import (
+    ApiBlueprint,
+    EndpointSpec,
+    allow_anyone,
+    authenticate_access_token,
+    authenticate_api_key,
+    speaks,
+)
 from ussd_server.blueprints.reference import operations, records, title_of
-from ussd_server.rpc.status import Code
+from ussd_server.status import Code
 
 _CONSOLE = Path(__file__).parents[1] / "console"
 _PAGE_POLICY = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'"
 
-openapi = Doorway("openapi", by_anybody, template_folder=str(_CONSOLE / "templates"))
+openapi = ApiBlueprint("openapi", allow_anyone, template_folder=str(_CONSOLE / "templates"))
 openapi.add_app_template_filter(title_of)
 
 _VERSION = "1.0.0"
 _ABOUT = "USSD menus and mobile money behind one HTTPS API. Amounts are Ugandan shillings, times are UTC."
 _SECURITY: dict[Any, list[dict[str, list[str]]]] = {
-    by_key: [{"apiKey": [], "apiSecret": []}],
-    by_token: [{"bearer": []}],
-    by_anybody: [],
+    authenticate_api_key: [{"apiKey": [], "apiSecret": []}],
+    authenticate_access_token: [{"bearer": []}],
+    allow_anyone: [],
 }
 _ANYBODY = (Code.INVALID_REQUEST, Code.REQUEST_TOO_LARGE, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
 _REFUSALS_AT_DOOR: dict[Any, tuple[Code, ...]] = {
-    by_key: (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED, Code.RATE_LIMIT_EXCEEDED),
-    by_token: (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED),
-    by_anybody: (),
+    authenticate_api_key: (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED, Code.RATE_LIMIT_EXCEEDED),
+    authenticate_access_token: (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED),
+    allow_anyone: (),
 }
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "X-Request-Id": ("The caller's own request id, or a new one", {"type": "string"}),
@@ -119,7 +126,7 @@ def api_document(app: Flask) -> dict[str, Any]:
     return document
 
 
-def refusals(rule: Rule, route: Route) -> list[Code]:
+def refusals(rule: Rule, route: EndpointSpec) -> list[Code]:
     """Every code that a call of this route can be refused with."""
     codes = {*_ANYBODY, *_REFUSALS_AT_DOOR[route.door], *route.refuses}
     for schema in filter(None, (route.takes, route.query)):
@@ -135,7 +142,7 @@ def refusals(rule: Rule, route: Route) -> list[Code]:
     return [code for code in Code if code in codes]
 
 
-def _operation(spec: APISpec, rule: Rule, route: Route) -> dict[str, Any]:
+def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]:
     """One operation, as its route states it."""
     operation: dict[str, Any] = {
         "operationId": rule.endpoint.rpartition(".")[2],
@@ -173,7 +180,7 @@ def _foreign_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dic
     }
 
 
-def _parameters(rule: Rule, route: Route) -> list[dict[str, Any]]:
+def _parameters(rule: Rule, route: EndpointSpec) -> list[dict[str, Any]]:
     query: list[Any] = [{"in": "query", "schema": route.query}] if route.query.fields else []
     if route.idempotent:
         query.append({
@@ -191,14 +198,14 @@ def _path_parameters(rule: Rule) -> list[dict[str, Any]]:
     ]
 
 
-def _successes(rule: Rule, route: Route) -> dict[str, Any]:
+def _successes(rule: Rule, route: EndpointSpec) -> dict[str, Any]:
     data: Any = {"type": "null"} if route.gives is None and is_management(rule.rule) else {"type": "object"}
     if route.gives is not None:
         data = {"type": "array", "items": type(route.gives)()} if route.gives.many else route.gives
     found = {str(route.status): route.message}
     if route.idempotent:
         found["200"] = "It was recorded before; this is how it stands"
-    more = _LIMIT_HEADERS if route.door is by_key else []
+    more = _LIMIT_HEADERS if route.door is authenticate_api_key else []
     return {
         status: {
             "description": message,

@@ -11,22 +11,22 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from schemas.health import LivenessRecord, ReadinessRecord
-from ussd_server.blueprints.doors import Doorway, by_anybody, speaks
-from ussd_server.blueprints.exchange import services
-from ussd_server.rpc.context import CallContext
-from ussd_server.rpc.status import Code
+from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, speaks
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
+from ussd_server.status import Code
 
-ops = Doorway("ops", by_anybody)
+ops = ApiBlueprint("ops", allow_anyone)
 
 
 @ops.call("GET", "/health/live", gives=LivenessRecord(), message="Alive")
-def show_liveness(_: CallContext) -> dict[str, str]:
+def show_liveness(_: RequestContext) -> dict[str, str]:
     """Whether this process answers at all."""
     return {"status": "alive"}
 
 
 @ops.call("GET", "/health/ready", gives=ReadinessRecord(), refuses=(Code.SERVICE_UNAVAILABLE,), message="Ready")
-def show_readiness(_: CallContext) -> dict[str, str]:
+def show_readiness(_: RequestContext) -> dict[str, str]:
     """Whether the service can answer calls; 503 names the part that is away."""
     return {"status": "ready", **asdict(services().health.check())}
 

@@ -12,7 +12,7 @@ _ENDINGS = ("Record", "Body", "Query")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FieldRow:
     """One field: its name, its type, whether it must be there, what it may hold and what it means."""
 
     name: str
@@ -29,7 +29,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseSection:
     """One way an operation succeeds."""
 
     status: int
@@ -40,7 +40,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperationSection:
     """One method of one path."""
 
     name: str
@@ -50,10 +50,10 @@ class Operation:
     summary: str
     permission: str | None
     security: str
-    parameters: tuple[Row, ...]
-    body: tuple[Row, ...]
+    parameters: tuple[FieldRow, ...]
+    body: tuple[FieldRow, ...]
     example: str
-    answers: tuple[Answer, ...]
+    answers: tuple[ResponseSection, ...]
     refusals: tuple[tuple[int, tuple[str, ...]], ...]
     media_types: tuple[str, ...]
 
@@ -69,10 +69,10 @@ class RecordTable:
 
     name: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[FieldRow, ...]
 
 
-def operations(document: _Json) -> list[Operation]:
+def operations(document: _Json) -> list[OperationSection]:
     """Every operation, in the order of the document."""
     return [
         _operation(document, method, path, item)
@@ -98,11 +98,11 @@ def title_of(name: str) -> str:
     return words.capitalize().replace("Api key", "API key")
 
 
-def _operation(document: _Json, method: str, path: str, item: _Json) -> Operation:
+def _operation(document: _Json, method: str, path: str, item: _Json) -> OperationSection:
     media = item.get("requestBody", {}).get("content", {}).get("application/json", {})
     statuses = {int(status): said for status, said in item["responses"].items() if status != "default"}
     example = media.get("example")
-    return Operation(
+    return OperationSection(
         name=item["operationId"],
         tag=item["tags"][0],
         method=method.upper(),
@@ -126,24 +126,24 @@ def _operation(document: _Json, method: str, path: str, item: _Json) -> Operatio
     )
 
 
-def _answer(status: int, said: _Json) -> Answer:
+def _answer(status: int, said: _Json) -> ResponseSection:
     schema = said["content"].get("application/json", {}).get("schema", {})
     data = schema.get("properties", {}).get("data", {})
     is_list = data.get("type") == "array"
     reference = (data.get("items", {}) if is_list else data).get("$ref")
-    return Answer(
+    return ResponseSection(
         status, said["description"], reference and reference.rpartition("/")[2], is_list, tuple(said["headers"])
     )
 
 
-def _rows(schema: _Json) -> Iterator[Row]:
+def _rows(schema: _Json) -> Iterator[FieldRow]:
     for name, field in schema.get("properties", {}).items():
         yield _row(name, field, is_required=name in schema.get("required", ()))
 
 
-def _row(name: str, field: _Json, *, is_required: bool) -> Row:
+def _row(name: str, field: _Json, *, is_required: bool) -> FieldRow:
     kind, record = _kind(field)
-    return Row(name, kind, is_required, _rule(field), field.get("description", ""), record)
+    return FieldRow(name, kind, is_required, _rule(field), field.get("description", ""), record)
 
 
 def _kind(field: _Json) -> tuple[str, str | None]:

@@ -11,21 +11,21 @@ from schemas.transactions import (
     TransactionStoryRecord,
     WaitQuery,
 )
-from ussd_server.blueprints.doors import Doorway, Reply, by_key
-from ussd_server.blueprints.exchange import services
+from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
 from ussd_server.messages.transactions import (
+    CreatedTransaction,
     CreateRefund,
     CreateTransaction,
     GetTransaction,
     ListTransactions,
-    Recorded,
     TransactionPage,
     TransactionView,
 )
-from ussd_server.rpc.context import CallContext
-from ussd_server.rpc.status import Code
+from ussd_server.status import Code
 
-transactions = Doorway("transactions", by_key)
+transactions = ApiBlueprint("transactions", authenticate_api_key)
 
 
 @transactions.call(
@@ -34,9 +34,9 @@ transactions = Doorway("transactions", by_key)
     refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED), status=201,
     message="Transaction accepted",
 )  # fmt: skip
-def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
+def create_transaction(request: CreateTransaction, context: RequestContext) -> EndpointReply:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""
-    return _recorded(services().transactions.create(wish, call))
+    return _recorded(services().transactions.create(request, context))
 
 
 @transactions.call(
@@ -45,9 +45,9 @@ def create_transaction(wish: CreateTransaction, call: CallContext) -> Reply:
     refuses=(Code.TRANSACTION_NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED),
     status=201, message="Refund accepted",
 )  # fmt: skip
-def create_refund(wish: CreateRefund, call: CallContext) -> Reply:
+def create_refund(request: CreateRefund, context: RequestContext) -> EndpointReply:
     """Give a succeeded collection back to its payer, wholly or in part."""
-    return _recorded(services().refunds.create(wish, call))
+    return _recorded(services().refunds.create(request, context))
 
 
 @transactions.call(
@@ -55,22 +55,22 @@ def create_refund(wish: CreateRefund, call: CallContext) -> Reply:
     query=WaitQuery, makes=GetTransaction, gives=TransactionStoryRecord(),
     refuses=(Code.TRANSACTION_NOT_FOUND,), message="Transaction",
 )  # fmt: skip
-def get_transaction(wish: GetTransaction, call: CallContext) -> TransactionView:
+def get_transaction(request: GetTransaction, context: RequestContext) -> TransactionView:
     """One transaction with everything that happened to it; `wait` holds the answer until its state changes."""
-    return services().transactions.get(wish, call)
+    return services().transactions.get(request, context)
 
 
 @transactions.call(
     "GET", "/api/transactions", needs="transactions:read",
     query=ListTransactionsQuery, makes=ListTransactions, gives=TransactionPageRecord(), message="Transactions",
 )  # fmt: skip
-def list_transactions(wish: ListTransactions, call: CallContext) -> TransactionPage:
+def list_transactions(request: ListTransactions, context: RequestContext) -> TransactionPage:
     """The client's transactions, newest first."""
-    return services().transactions.list(wish, call)
+    return services().transactions.list(request, context)
 
 
-def _recorded(recorded: Recorded) -> Reply:
+def _recorded(recorded: CreatedTransaction) -> EndpointReply:
     where = {"Location": f"/api/transactions/{recorded.transaction.transaction_id}"}
     if recorded.replayed:
-        return Reply(recorded.transaction, 200, "Transaction already recorded", {"Idempotent-Replayed": "true"})
-    return Reply(recorded.transaction, headers=where)
+        return EndpointReply(recorded.transaction, 200, "Transaction already recorded", {"Idempotent-Replayed": "true"})
+    return EndpointReply(recorded.transaction, headers=where)

@@ -10,23 +10,23 @@ from schemas.ussd import (
     SessionRecord,
     SessionTranscriptRecord,
 )
-from ussd_server.blueprints.doors import Doorway, Reply, by_key
-from ussd_server.blueprints.exchange import services
+from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
 from ussd_server.messages.ussd import BeginSession, EnterText, ListSessions, NameSession, SessionPage, SessionView
-from ussd_server.rpc.context import CallContext
-from ussd_server.rpc.status import Code
+from ussd_server.status import Code
 
-ussd = Doorway("ussd", by_key)
+ussd = ApiBlueprint("ussd", authenticate_api_key)
 
 
 @ussd.call(
     "POST", "/api/ussd/sessions", needs="ussd:write",
     takes=BeginSessionBody, makes=BeginSession, gives=SessionRecord(), status=201, message="Session started",
 )  # fmt: skip
-def begin_session(wish: BeginSession, call: CallContext) -> Reply:
+def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply:
     """Dial a service code; answers with the first screen."""
-    session = services().ussd.begin(wish, call)
-    return Reply(session, headers={"Location": f"/api/ussd/sessions/{session.session_id}"})
+    session = services().ussd.begin(request, context)
+    return EndpointReply(session, headers={"Location": f"/api/ussd/sessions/{session.session_id}"})
 
 
 @ussd.call(
@@ -34,33 +34,33 @@ def begin_session(wish: BeginSession, call: CallContext) -> Reply:
     takes=EnterTextBody, makes=EnterText, gives=SessionRecord(),
     refuses=(Code.SESSION_NOT_FOUND, Code.INVALID_TURN), message="Next screen",
 )  # fmt: skip
-def enter_text(wish: EnterText, call: CallContext) -> SessionView:
+def enter_text(request: EnterText, context: RequestContext) -> SessionView:
     """Answer a screen; the number of the last answered turn repeats that answer."""
-    return services().ussd.enter(wish, call)
+    return services().ussd.enter(request, context)
 
 
 @ussd.call(
     "GET", "/api/ussd/sessions/<session_id>", needs="ussd:read",
     makes=NameSession, gives=SessionTranscriptRecord(), refuses=(Code.SESSION_NOT_FOUND,), message="Session",
 )  # fmt: skip
-def get_session(wish: NameSession, call: CallContext) -> SessionView:
+def get_session(request: NameSession, context: RequestContext) -> SessionView:
     """One session with everything that was said."""
-    return services().ussd.get(wish, call)
+    return services().ussd.get(request, context)
 
 
 @ussd.call(
     "GET", "/api/ussd/sessions", needs="ussd:read",
     query=ListSessionsQuery, makes=ListSessions, gives=SessionPageRecord(), message="Sessions",
 )  # fmt: skip
-def list_sessions(wish: ListSessions, call: CallContext) -> SessionPage:
+def list_sessions(request: ListSessions, context: RequestContext) -> SessionPage:
     """The client's sessions, newest first."""
-    return services().ussd.list(wish, call)
+    return services().ussd.list(request, context)
 
 
 @ussd.call(
     "DELETE", "/api/ussd/sessions/<session_id>", needs="ussd:write",
     makes=NameSession, gives=SessionRecord(), refuses=(Code.SESSION_NOT_FOUND,), message="Session ended",
 )  # fmt: skip
-def end_session(wish: NameSession, call: CallContext) -> SessionView:
+def end_session(request: NameSession, context: RequestContext) -> SessionView:
     """End a session that is under way."""
-    return services().ussd.end(wish, call)
+    return services().ussd.end(request, context)

@@ -14,32 +14,32 @@ import click
 from peewee import PeeweeException
 
 from schemas.fields import timestamp
-from ussd_server.cli.database_trouble import explain
-from ussd_server.house import Services, build_services
-from ussd_server.models.base import close_connections
-from ussd_server.models.connections import UnsupportedDatabaseError
-from ussd_server.rpc.logs import configure_logs
-from ussd_server.rpc.status import ServiceError
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.cli.service.database_errors import explain
+from ussd_server.database.base import close_connections
+from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.logs import configure_logs
 from ussd_server.settings import Settings, SettingsError, read_settings
+from ussd_server.status import ServiceError
 
 _COMMANDS = {
-    "accounts": "ussd_server.cli.accounts",
-    "callbacks": "ussd_server.cli.callbacks",
-    "channels": "ussd_server.cli.channels",
-    "check": "ussd_server.cli.check",
-    "clients": "ussd_server.cli.clients",
-    "codes": "ussd_server.cli.codes",
-    "dial": "ussd_server.cli.dial",
-    "doctor": "ussd_server.cli.doctor",
-    "fees": "ussd_server.cli.fees",
-    "keys": "ussd_server.cli.keys",
-    "menu": "ussd_server.cli.menu",
-    "migrate": "ussd_server.cli.run",
-    "run": "ussd_server.cli.run",
-    "secrets": "ussd_server.cli.secrets",
-    "transactions": "ussd_server.cli.transactions",
-    "users": "ussd_server.cli.users",
-    "worker": "ussd_server.cli.run",
+    "accounts": "ussd_server.cli.money.accounts",
+    "callbacks": "ussd_server.cli.clients.callbacks",
+    "channels": "ussd_server.cli.clients.channels",
+    "check": "ussd_server.cli.service.check",
+    "clients": "ussd_server.cli.clients.clients",
+    "codes": "ussd_server.cli.clients.codes",
+    "dial": "ussd_server.cli.phone.dial",
+    "doctor": "ussd_server.cli.service.doctor",
+    "fees": "ussd_server.cli.money.fees",
+    "keys": "ussd_server.cli.clients.keys",
+    "menu": "ussd_server.cli.phone.menu",
+    "migrate": "ussd_server.cli.service.run",
+    "run": "ussd_server.cli.service.run",
+    "secrets": "ussd_server.cli.service.secrets",
+    "transactions": "ussd_server.cli.money.transactions",
+    "users": "ussd_server.cli.clients.users",
+    "worker": "ussd_server.cli.service.run",
 }
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def open_house(settings: Settings | None = None) -> Iterator[Services]:
+def open_services(settings: Settings | None = None) -> Iterator[Services]:
     """Every service, for the length of one command."""
     settings = settings or read_settings()
     configure_logs(settings.log_level)

@@ -8,7 +8,7 @@ from ussd_server.messages.transactions import TransactionType
 
 
 @dataclass(frozen=True, slots=True)
-class Fee:
+class FeeTerms:
     """What a client pays for a type of transaction: a fixed part of 0 to 99_999_999 cents and a share of the amount.
 
     `share_basis_points` is the share in hundredths of a percent, 0 to 10_000.

@@ -20,7 +20,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UssdStep:
     """A step as a gateway reports it, normalised.
 
     `provider_session_id` is 1 to 128 printable ASCII characters. `phone_number` is +256 and nine digits.
@@ -81,7 +81,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class GatewayScreen:
     """What the phone shows next."""
 
     action: Action
@@ -132,11 +132,11 @@ class Gateway(Protocol):
 
     name: str
 
-    def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> Step:
+    def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
         """Understand a call; raises Unreadable when it names no session or no Ugandan number, or breaks a bound."""
         ...
 
-    def write(self, screen: Screen, step: Step, /) -> GatewayReply:
+    def write(self, screen: GatewayScreen, step: UssdStep, /) -> GatewayReply:
         """Answer a step. A notice that a session is over is answered with an END screen without text."""
         ...
 

@@ -114,7 +114,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProviderAnswer:
     """One answer about a payment. `failure` is set exactly when the outcome is FAILED.
 
     `word` is the company's own reason, at most 80 characters of `A-Za-z0-9_ .-`, kept for the transaction's story.
@@ -129,7 +129,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Payment:
+class PaymentOrder:
     """A payment as a company is told about it; the same message serves asking and enquiring.
 
     `provider_reference` is a version 4 UUID stored before the first byte leaves: the company's idempotency name.
@@ -151,7 +151,7 @@ class Payment:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PollingSchedule:
     """When a company is asked again about an unfinished payment; all in seconds.
 
     `delays` follow one another, the last one repeats; each is jittered by the caller. `not_found_means_lost_after`:
@@ -171,7 +171,7 @@ class Provider(Protocol):
     """A money company. Implementations never raise for what the outside does: they answer UNKNOWN."""
 
     name: str
-    pace: Pace
+    pace: PollingSchedule
     moves_whole_shillings_only: bool
     refunds_in_full_only: bool
 
@@ -180,11 +180,11 @@ class Provider(Protocol):
         """False while the company is known to be away: nothing should be recorded that it would have to move now."""
         ...
 
-    def ask(self, payment: Payment, timeout_seconds: float) -> Answer:
+    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Ask the company to move the money; may be repeated with the same reference without a second effect."""
         ...
 
-    def enquire(self, payment: Payment, timeout_seconds: float) -> Answer:
+    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Ask the company what became of the payment."""
         ...
 

@@ -176,7 +176,7 @@ class TransactionView:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class CreatedTransaction:
     """What became of a wish to move money: the transaction, and whether it had been recorded before."""
 
     transaction: TransactionView

@@ -7,8 +7,8 @@ from typing import Any
 
 from peewee import BooleanField, IntegerField, TextField, fn
 
-from ussd_server.models.base import IdField, JsonField, MomentField, Table
-from ussd_server.models.prepared import Prepared, blank
+from ussd_server.database.base import IdField, JsonField, MomentField, Table
+from ussd_server.database.compiled_queries import CompiledQuery, param
 
 
 class Event(Table):
@@ -47,13 +47,13 @@ def last_event_id(object_id: str) -> str | None:
 
 def _next() -> Any:
     columns = (field for field in Event._meta.sorted_fields if field is not Event.sequence)
-    sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == blank(Event.object_id))
-    return Event.insert({field: blank(field) for field in columns} | {Event.sequence: sequence})
+    sequence = Event.select(fn.COALESCE(fn.MAX(Event.sequence), 0) + 1).where(Event.object_id == param(Event.object_id))
+    return Event.insert({field: param(field) for field in columns} | {Event.sequence: sequence})
 
 
-_INSERT = Prepared(_next)
-_LAST = Prepared(
+_INSERT = CompiledQuery(_next)
+_LAST = CompiledQuery(
     lambda: (
-        Event.select(Event.id).where(Event.object_id == blank(Event.object_id)).order_by(Event.sequence.desc()).limit(1)
+        Event.select(Event.id).where(Event.object_id == param(Event.object_id)).order_by(Event.sequence.desc()).limit(1)
     )
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import orjson
 from peewee import TextField
 
-from ussd_server.models.base import CentsField, IdField, MomentField, Table, database, is_postgres
+from ussd_server.database.base import CentsField, IdField, MomentField, Table, database, is_postgres
 
 
 class Account(Table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BooleanField, IntegerField, TextField
 
-from ussd_server.models.base import CentsField, IdField, JsonField, MomentField, Table
+from ussd_server.database.base import CentsField, IdField, JsonField, MomentField, Table
 
 
 class Transaction(Table):
@@ -81,7 +81,7 @@ class IdempotencyKey(Table):
         primary_key = False
 
 
-class TransactionEvent(Table):
+class StatusChange(Table):
     """One step of a transaction's story: the status it took, when, and where that came from. Never edited."""
 
     transaction_id = IdField()

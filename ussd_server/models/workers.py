@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from peewee import BooleanField, TextField
 
-from ussd_server.models.base import JsonField, MomentField, Table
+from ussd_server.database.base import JsonField, MomentField, Table
 
 
-class WorkerPulse(Table):
+class WorkerHeartbeat(Table):
     """One worker process: since when it works, when it last said so, and what it had counted by then.
 
     `is_taken_over` says that it was silent and its leases were freed.

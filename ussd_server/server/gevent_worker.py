@@ -18,7 +18,7 @@ from gevent.select import select
 from gevent.server import StreamServer
 from gunicorn.workers.ggevent import GeventWorker
 
-from ussd_server.rpc.logs import logger, trace_of
+from ussd_server.logs import logger, trace_of
 from ussd_server.server.connection import Connection
 from ussd_server.server.connection_shares import SHARES
 from ussd_server.server.refusals import JsonRefusals

@@ -17,9 +17,9 @@ from gunicorn.http.errors import (
 )
 
 from schemas.envelopes import error_envelope
-from ussd_server.rpc.context import new_request_id
-from ussd_server.rpc.logs import logger
-from ussd_server.rpc.status import Code
+from ussd_server.context import new_request_id
+from ussd_server.logs import logger
+from ussd_server.status import Code
 
 _OURS = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
 _REASONS = {400: "Bad Request", 413: "Content Too Large", 500: "Internal Server Error"}

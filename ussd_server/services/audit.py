@@ -5,21 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from ussd_server.context import CallerKind, RequestContext
+from ussd_server.database.base import new_id
+from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.messages.clients import AuditEventPage, AuditEventView, ListAuditEvents
-from ussd_server.models.base import new_id
 from ussd_server.models.clients import AuditEvent, User
-from ussd_server.models.prepared import Prepared, blank
-from ussd_server.rpc.context import CallContext, CallerKind
-from ussd_server.rpc.status import Code, ServiceError
-from ussd_server.rpc.tokens import Tokens
+from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import page_of
+from ussd_server.status import Code, ServiceError
 
-_WRITE = Prepared(lambda: AuditEvent.insert({field: blank(field) for field in AuditEvent._meta.sorted_fields}))
+_WRITE = CompiledQuery(lambda: AuditEvent.insert({field: param(field) for field in AuditEvent._meta.sorted_fields}))
 
 
 def write_audit_event(
     action: str,
-    call: CallContext,
+    context: RequestContext,
     now: datetime,
     *,
     client_id: str | None,
@@ -34,12 +34,12 @@ def write_audit_event(
     _WRITE.run(
         id=new_id(now),
         client_id=client_id,
-        user_id=user_id or call.caller.user_id,
-        actor="operator" if call.caller.kind is CallerKind.OPERATOR else "user",
+        user_id=user_id or context.caller.user_id,
+        actor="operator" if context.caller.kind is CallerKind.OPERATOR else "user",
         action=action,
         object_id=object_id,
-        address=call.address,
-        request_id=call.request_id,
+        address=context.address,
+        request_id=context.request_id,
         created_at=now,
     )
 
@@ -50,16 +50,16 @@ class AuditService:
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
 
-    def list(self, wish: ListAuditEvents, call: CallContext) -> AuditEventPage:
+    def list(self, request: ListAuditEvents, context: RequestContext) -> AuditEventPage:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
-        call.require("audit_events:read", "Insufficient permissions")
+        context.require("audit_events:read", "Insufficient permissions")
         rows = (
             AuditEvent.select(AuditEvent, User.email)
             .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
-            .where(AuditEvent.client_id == call.client_id)
+            .where(AuditEvent.client_id == context.client_id)
         )
         try:
-            found, next_cursor = page_of(rows, AuditEvent, wish.cursor, wish.limit, self._tokens)
+            found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
         except ServiceError:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
         return AuditEventPage(tuple(map(_view, found)), next_cursor)

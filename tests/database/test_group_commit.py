@@ -1,0 +1,198 @@
+"""Group commit: many are written at once, and each hears what became of its own, whatever happens to the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peewee import IntegrityError, OperationalError
+
+from tests.support.eventually import eventually
+from ussd_server.database.group_commit import GroupCommit
+
+PATIENCE_SECONDS = 30
+
+
+class EndOfProcessError(BaseException):
+    """What no ordinary handler catches."""
+
+
+class Book:
+    """Where groups are written: it can be held up, and may be in trouble."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[str]] = []
+        self.tried: list[list[str]] = []
+        self.trouble: Callable[[Sequence[str]], BaseException | None] = lambda group: None
+        self._open = threading.Event()
+        self._open.set()
+        self.entered = threading.Semaphore(0)
+
+    def write(self, group: Sequence[str]) -> None:
+        """All of the group or nothing."""
+        self.tried.append(list(group))
+        self.entered.release()
+        assert self._open.wait(PATIENCE_SECONDS)
+        if (trouble := self.trouble(group)) is not None:
+            raise trouble
+        self.groups.append(list(group))
+
+    @contextmanager
+    def held_up(self) -> Iterator[None]:
+        """Nothing is finished before the block ends."""
+        self._open.clear()
+        try:
+            yield
+        finally:
+            self._open.set()
+
+    @property
+    def written(self) -> list[str]:
+        """Everything that was committed."""
+        return [item for group in self.groups for item in group]
+
+
+@pytest.fixture
+def book() -> Book:
+    return Book()
+
+
+def refuses(*bad: str) -> Callable[[Sequence[str]], BaseException | None]:
+    """Trouble with a group that has one of these in it; it names them, so that nobody may hear of another's."""
+    return lambda group: IntegrityError(*found) if (found := [item for item in group if item in bad]) else None
+
+
+def deadlocks(group: Sequence[str]) -> BaseException | None:
+    """What Peewee makes of a deadlock that PostgreSQL found; only one alone gets through."""
+    found = psycopg.errors.DeadlockDetected("deadlock detected")
+    return OperationalError(found, *found.args) if len(group) > 1 else None
+
+
+Outcomes = dict[str, Future[Sequence[str]]]
+
+
+def queue_up(book: Book, together: GroupCommit[str], first: str, others: Sequence[str]) -> Outcomes:
+    """`first` writes, and is held up until all the others stand in line behind it."""
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(len(others) + 1))
+        stack.enter_context(book.held_up())
+        outcomes = {first: pool.submit(together.do, first)}
+        assert book.entered.acquire(timeout=PATIENCE_SECONDS)
+        for number, item in enumerate(others, 1):
+            outcomes[item] = pool.submit(together.do, item)
+            eventually(lambda number=number: len(together._queue) == number)
+    return outcomes
+
+
+def outcome(future: Future[Sequence[str]]) -> BaseException | None:
+    return future.exception(PATIENCE_SECONDS)
+
+
+def test_one_who_finds_nobody_writing_writes_at_once(book: Book) -> None:
+    together = GroupCommit(book.write)
+    assert [together.do(item) for item in "ab"] == [["a"], ["b"]]
+    assert book.groups == [["a"], ["b"]]
+
+
+def test_those_who_come_while_another_writes_are_written_together(book: Book) -> None:
+    outcomes = queue_up(book, GroupCommit(book.write), "first", ["a", "b", "c"])
+    assert [outcome(each) for each in outcomes.values()] == [None] * 4
+    assert book.groups == [["first"], ["a", "b", "c"]]
+    wrote = [list(each.result()) for each in outcomes.values()]
+    assert wrote == [["first"], ["a", "b", "c"], [], []], "each knows for whom it wrote"
+
+
+def test_a_group_is_never_larger_than_it_may_be(book: Book) -> None:
+    outcomes = queue_up(book, GroupCommit(book.write, most=2), "first", ["a", "b", "c", "d", "e"])
+    assert {outcome(each) for each in outcomes.values()} == {None}
+    assert book.groups == [["first"], ["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_what_is_wrong_with_one_harms_no_other_and_is_told_to_nobody_else(book: Book) -> None:
+    book.trouble = refuses("bad", "worse")
+    outcomes = queue_up(book, GroupCommit(book.write), "first", ["a", "bad", "b", "worse"])
+    told = {item: outcome(each) for item, each in outcomes.items()}
+    assert {item for item, trouble in told.items() if trouble is None} == {"first", "a", "b"}
+    assert [(type(told[item]), told[item].args) for item in ("bad", "worse")] == [
+        (IntegrityError, ("bad",)), (IntegrityError, ("worse",)),
+    ]  # fmt: skip
+    assert sorted(book.written) == ["a", "b", "first"]
+
+
+def test_a_group_that_the_database_rolled_back_is_written_one_by_one(book: Book) -> None:
+    book.trouble = deadlocks
+    outcomes = queue_up(book, GroupCommit(book.write), "first", ["a", "b"])
+    assert {outcome(each) for each in outcomes.values()} == {None}
+    assert sorted(book.written) == ["a", "b", "first"]
+
+
+def test_a_database_that_goes_away_is_told_to_all_who_wait_for_it_and_to_nobody_after_them(book: Book) -> None:
+    together = GroupCommit(book.write)
+    book.trouble = lambda group: OperationalError("the connection is lost")
+    outcomes = queue_up(book, together, "first", ["a", "b"])
+    assert [type(outcome(each)) for each in outcomes.values()] == [OperationalError] * 3
+    assert book.tried == [["first"]], "those in line would only wait for the same"
+    book.trouble = lambda group: None
+    together.do("later")
+    assert book.written == ["later"]
+
+
+def test_a_group_lost_on_its_way_is_called_neither_committed_nor_refused(book: Book) -> None:
+    together = GroupCommit(book.write)
+    book.trouble = lambda group: OperationalError("the connection is lost") if "a" in group else None
+    outcomes = queue_up(book, together, "first", ["a", "b"])
+    assert outcome(outcomes["first"]) is None
+    assert [type(outcome(outcomes[item])) for item in "ab"] == [OperationalError] * 2
+    assert book.tried == [["first"], ["a", "b"]]
+
+
+def test_a_leader_that_is_ended_leaves_nobody_waiting(book: Book) -> None:
+    together = GroupCommit(book.write)
+    book.trouble = lambda group: EndOfProcessError() if "a" in group else None
+    outcomes = queue_up(book, together, "first", ["a", "b", "c"])
+    assert outcome(outcomes["first"]) is None
+    assert [type(outcome(outcomes[item])) for item in "abc"] == [
+        EndOfProcessError, OperationalError, OperationalError,
+    ]  # fmt: skip
+    together.do("later")
+    assert book.written == ["first", "later"]
+
+
+fates = st.sampled_from(["good", "good", "good", "refused", "lost"])
+
+
+@given(st.lists(fates, min_size=1, max_size=24), st.integers(1, 5), st.integers(2, 12))
+@settings(max_examples=60, deadline=None)
+def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
+    each: list[str], most: int, threads: int
+) -> None:
+    book = Book()
+
+    def trouble(group: Sequence[str]) -> BaseException | None:
+        if any(item.endswith("lost") for item in group):
+            return OperationalError("the connection is lost")
+        return refuses(*(item for item in group if item.endswith("refused")))(group)
+
+    book.trouble = trouble
+    together = GroupCommit(book.write, most)
+    items = [f"{number} {fate}" for number, fate in enumerate(each)]
+    with ThreadPoolExecutor(threads) as pool:
+        outcomes = {item: pool.submit(together.do, item) for item in items}
+    for item, future in outcomes.items():
+        told, times = outcome(future), book.written.count(item)
+        if told is None:
+            assert (item.endswith("good"), times) == (True, 1)
+        elif isinstance(told, IntegrityError):
+            assert (told.args, times) == ((item,), 0)
+        else:
+            assert (type(told), times) == (OperationalError, 0)
+    assert all(len(group) <= most for group in book.tried)
+    if "lost" not in each:
+        assert sorted(book.written) == sorted(item for item in items if item.endswith("good"))
+    assert (together._is_running, len(together._queue)) == (False, 0)

@@ -1,0 +1,167 @@
+"""Lists are read from a streaming replica while it is near enough; money never is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import psycopg
+import pytest
+from peewee import Table
+
+from testbed.postgres import PostgresServer, create_database, drop_database
+from tests.support.eventually import eventually
+from tests.support.money import a_client, deposit, request
+from ussd_server.bootstrap import Services
+from ussd_server.cli.service.doctor import examine_replica
+from ussd_server.context import RequestContext
+from ussd_server.database import replica as replicas
+from ussd_server.database.base import close_connections, database, open_database
+from ussd_server.database.replica import rows_that_may_lag
+from ussd_server.database.schema import migrate
+from ussd_server.messages.balances import GetBalance
+from ussd_server.messages.transactions import CreatedTransaction, GetTransaction, ListTransactions
+from ussd_server.messages.webhooks import ListEvents
+from ussd_server.settings import Settings
+
+
+@dataclass
+class Pair:
+    """A primary and its replica."""
+
+    primary: PostgresServer
+    replica: PostgresServer
+
+    def replay(self, what: str) -> None:
+        """Let the replica `pause` or `resume` making the changes that it receives."""
+        with psycopg.connect(self.replica.url, autocommit=True) as hand:
+            hand.execute(f"SELECT pg_wal_replay_{what}()")
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    primary = PostgresServer(tmp_path_factory.mktemp("primary"))
+    replica = PostgresServer(tmp_path_factory.mktemp("replica"), replica_of=primary)
+    yield Pair(primary, replica)
+    replica.stop()
+    primary.stop()
+
+
+@pytest.fixture
+def database_url(pair: Pair) -> Iterator[str]:
+    url = create_database(pair.primary.url)
+    open_database(url, 2)
+    migrate()
+    close_connections()
+    yield url
+    drop_database(pair.primary.url, url)
+
+
+@pytest.fixture
+def settings(settings: Settings, pair: Pair, database_url: str) -> Iterator[Settings]:
+    url = f"{pair.replica.url.rpartition('/')[0]}/{database_url.rpartition('/')[2]}"
+    # Long enough for a machine that is busy with other tests.
+    yield replace(settings, replica_url=url, replica_lag_seconds=60)
+    in_use().close()
+    replicas.use_replica(None)
+
+
+@dataclass
+class Desk:
+    """A client with money, and what its programs would see."""
+
+    services: Services
+    call: RequestContext
+
+    def pay(self, reference: str, kind: str = "collection") -> CreatedTransaction:
+        """Record a payment of 700 shillings."""
+        return self.services.transactions.create(request(kind, shillings=700, reference=reference), self.call)
+
+    def listed(self, **filters: str) -> list[str]:
+        """The references of the newest transactions."""
+        page = self.services.transactions.list(ListTransactions(limit=10, **filters), self.call)
+        return [item.reference for item in page.items]
+
+
+@pytest.fixture
+def desk(services: Services) -> Desk:
+    """Where one payment has been made that the replica knows as well."""
+    desk = Desk(services, a_client())
+    deposit(services, desk.call, 10_000)
+    desk.pay("known")
+    # At first the replica does not even know the database of this test.
+    eventually(lambda: "known" in desk.listed() and not in_use().is_away)
+    return desk
+
+
+def in_use() -> replicas.Replica:
+    """The replica of the house."""
+    assert replicas._replica is not None
+    return replicas._replica
+
+
+def test_lists_may_lag_and_money_may_not(desk: Desk, pair: Pair) -> None:
+    services, call = desk.services, desk.call
+    pair.replay("pause")
+    try:
+        made = desk.pay("fresh", "disbursement").transaction
+        desk.pay("collected")
+        assert desk.listed() == ["known", "deposit"]
+        assert [item.reference for item in services.transactions.list_collected(ListTransactions(), call).items] == [
+            "known"
+        ]
+        assert made.transaction_id not in {event.object_id for event in services.events.list(ListEvents(), call).items}
+        # What somebody would decide by.
+        assert desk.listed(reference="fresh") == ["fresh"]
+        assert services.transactions.get(GetTransaction(made.transaction_id), call).reference == "fresh"
+        assert services.balances.get(GetBalance(), call).reserved_cents == 70_000
+        assert desk.pay("fresh", "disbursement").replayed
+        assert not in_use().is_away
+    finally:
+        pair.replay("resume")
+    eventually(lambda: desk.listed()[:2] == ["collected", "fresh"])
+
+
+def test_a_replica_that_is_too_far_behind_is_not_asked(desk: Desk, pair: Pair) -> None:
+    in_use().close()
+    replicas.use_replica(replicas.Replica(str(desk.services.settings.replica_url), 2, 0.5, lambda _: None))
+    pair.replay("pause")
+    try:
+        desk.pay("fresh")
+        eventually(lambda: "fresh" in desk.listed())
+        assert examine_replica(str(desk.services.settings.replica_url), 0).mend is not None
+    finally:
+        pair.replay("resume")
+
+
+def test_while_the_replica_has_not_heard_of_a_migration_the_primary_answers(desk: Desk, pair: Pair) -> None:
+    pair.replay("pause")
+    try:
+        database.execute_sql("CREATE TABLE made_later (id integer)")
+        database.execute_sql("INSERT INTO made_later VALUES (7)")
+        later = Table("made_later", ["id"], _database=database)
+        assert rows_that_may_lag(later.select(later.id)) == [{"id": 7}]
+        assert in_use().is_away
+    finally:
+        pair.replay("resume")
+    eventually(lambda: "known" in desk.listed() and not in_use().is_away)
+
+
+def test_while_the_replica_is_away_the_primary_answers(
+    desk: Desk, pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    pair.replica.stop()
+    try:
+        desk.pay("meanwhile")
+        assert "meanwhile" in desk.listed()
+    finally:
+        pair.replica.start()
+    eventually(lambda: "meanwhile" in desk.listed() and not in_use().is_away)
+    told = [json.loads(line)["event"].partition(":")[0] for line in caplog.messages]
+    assert told == ["the replica is away or too far behind", "the replica is back"]
+
+
+def test_a_database_that_is_no_replica_is_not_taken_for_one(desk: Desk, pair: Pair) -> None:
+    assert examine_replica(pair.primary.url, 60).found == "it does not answer as a replica"
+    assert examine_replica(str(desk.services.settings.replica_url), 60).mend is None

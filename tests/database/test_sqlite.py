@@ -1,0 +1,63 @@
+"""SQLite connections of several threads: none waits for another except for the write lock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from peewee import IntegrityError
+
+from ussd_server.database.base import (
+    close_connections,
+    database,
+    open_database,
+    release_connection,
+    unit_of_work,
+)
+
+PATIENCE_SECONDS = 30
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Iterator[None]:
+    """A database with one table, `names`, in which `taken` is taken."""
+    open_database(f"sqlite:///{tmp_path}/names.db", 2)
+    database.execute_sql("CREATE TABLE names (name text PRIMARY KEY)")
+    insert("taken")
+    yield
+    close_connections()
+
+
+def insert(name: str) -> None:
+    database.execute_sql("INSERT INTO names VALUES (?)", (name,))
+
+
+@pytest.mark.timeout(60)
+def test_a_failure_freed_by_the_thread_that_holds_the_write_lock_delays_nobody(names: None) -> None:
+    """The garbage collector frees what one thread left behind on any other thread."""
+    failures: list[IntegrityError] = []
+    waits = threading.Event()
+
+    def fail() -> None:
+        try:
+            insert("taken")
+        except IntegrityError as failure:
+            failures.append(failure)
+
+    def wait_for_the_lock() -> None:
+        # Called at the beginning of each statement, when SQLite has locked the connection.
+        database.connection().set_trace_callback(lambda _: waits.set())
+        insert("free")
+        release_connection()
+
+    with ThreadPoolExecutor(1) as other:
+        other.submit(fail).result(PATIENCE_SECONDS)
+        with unit_of_work():
+            done = other.submit(wait_for_the_lock)
+            assert waits.wait(PATIENCE_SECONDS)
+            failures.clear()
+        done.result(PATIENCE_SECONDS)
+    assert [name for (name,) in database.execute_sql("SELECT name FROM names ORDER BY name")] == ["free", "taken"]

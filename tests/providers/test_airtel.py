@@ -1,0 +1,329 @@
+"""Airtel's answers, good and bad, each with what it proves about a payment."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from cryptography.hazmat.primitives import padding
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tests.outbound.strange_server import StrangeServer
+from tests.providers.provider_server import HANG_UP, SILENCE, Company, said
+from ussd_server.messages.providers import (
+    Direction,
+    FailureCode,
+    Outcome,
+    PaymentOrder,
+    Provider,
+    ProviderAnswer,
+)
+from ussd_server.outbound.transport import Transport
+from ussd_server.providers.airtel.adapter import AIRTEL_PACE, AirtelAccess, AirtelProvider
+
+REFERENCE = "0b3c8a50-9a44-4c1e-8a44-0d5b6a3f9f10"
+PAYMENT = PaymentOrder("t-1", REFERENCE, Direction.COLLECTION, "+256700123123", 50_000, "UGX", note="ACME's order, #12")
+PAYOUT = replace(PAYMENT, direction=Direction.DISBURSEMENT)
+REFUND = replace(PAYMENT, direction=Direction.REFUND, original_provider_transaction_id="MP210603.1234.L06941")
+ACCESS = AirtelAccess("", "our-id", "our-secret", encrypted_pin="sealed-by-the-portal")
+LONG_SECONDS = 20.0
+SHORT_SECONDS = 0.4
+
+# 1024 bits is what Airtel uses.
+KEY = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+PUBLISHED = base64.b64encode(KEY.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode()
+
+
+@contextmanager
+def airtel(answers: dict[str, list[bytes]], access: AirtelAccess = ACCESS) -> Iterator[tuple[Provider, Company]]:
+    token = {"access_token": "t-1", "expires_in": "180", "token_type": "bearer"}
+    company = Company(
+        {
+            "POST /auth/oauth2/token ": [said("200 OK", token)],
+            "GET /v1/rsa/encryption-keys ": [said("200 OK", {"data": {"key_id": "1", "key": PUBLISHED}})],
+        }
+        | answers
+    )
+    transport = Transport()
+    with StrangeServer(company) as server:
+        yield AirtelProvider(replace(access, base_url=server.url), transport), company
+        transport.close()
+
+
+def ask(reply: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+    with airtel({"POST /": [reply]}) as (provider, _):
+        return provider.ask(payment, timeout_seconds)
+
+
+def enquire(reply: bytes, payment: PaymentOrder = PAYMENT, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+    with airtel({"GET /standard": [reply]}) as (provider, _):
+        return provider.enquire(payment, timeout_seconds)
+
+
+def said_of(letters: object, code: object = "", status: str = "200 OK", **others: object) -> bytes:
+    transaction: dict[str, object] = {"id": REFERENCE, "status": letters, "airtel_money_id": "MP1", "message": "x"}
+    envelope = {"code": status[:3], "response_code": code, "result_code": "ESB000010", "success": True}
+    return said(status, {"data": {"transaction": transaction | others}, "status": envelope})
+
+
+def refused(code: object, result_code: str = "ESB000011", status: str = "200 OK") -> bytes:
+    envelope = {"code": status[:3], "response_code": code, "result_code": result_code, "success": False}
+    return said(status, {"status": envelope})
+
+
+ASKED = [
+    ("prompt sent", said_of("SUCCESS", "DP00800001006"), PAYMENT, Outcome.PENDING, None),
+    ("prompt sent under a false id", said_of("SUCCESS", id=False), PAYMENT, Outcome.PENDING, None),
+    ("prompt sent and called a success", said_of("SUCCESS", "DP00800001001"), PAYMENT, Outcome.PENDING, None),
+    ("paid out at once", said_of("TS", "DP00900001001"), PAYOUT, Outcome.SUCCEEDED, None),
+    ("paid out under a false id", said_of("TS", id=False), PAYOUT, Outcome.SUCCEEDED, None),
+    ("paid out for somebody else", said_of("TS", id="other"), PAYOUT, Outcome.UNKNOWN, None),
+    ("paid out in a broken envelope", said_of("TS", "DP00900001003"), PAYOUT, Outcome.SUCCEEDED, None),
+    ("failed in a good envelope", said_of("TF", "DP00900001001"), PAYOUT, Outcome.FAILED, FailureCode.PROVIDER_ERROR),
+    ("our float is short", said_of("TF", "DP00900001007"), PAYOUT, Outcome.FAILED, FailureCode.CLIENT_FLOAT_LOW),
+    ("in progress", said_of("TIP", "DP00900001006"), PAYOUT, Outcome.PENDING, None),
+    ("ambiguous", said_of("TA", "DP00900001001"), PAYOUT, Outcome.UNKNOWN, None),
+    ("given back", said_of("SUCCESS", id=None), REFUND, Outcome.SUCCEEDED, None),
+    ("not given back", refused("DP00800001025"), REFUND, Outcome.UNKNOWN, None),
+    ("given back already", refused("", "ESB000041"), REFUND, Outcome.PENDING, None),
+    ("a success without letters", refused("DP00800001001", "ESB000010"), PAYMENT, Outcome.UNKNOWN, None),
+    ("in process without letters", refused("DP00800001006", "ESB000010"), PAYMENT, Outcome.PENDING, None),
+    ("a timeout", refused("DP00800001024"), PAYMENT, Outcome.UNKNOWN, None),
+    ("ambiguous by the bus", refused("", "ESB000004"), PAYMENT, Outcome.UNKNOWN, None),
+    ("a duplicate", refused("", "ESB000041"), PAYMENT, Outcome.PENDING, None),
+    ("a duplicate payout", refused("DP00900001011"), PAYOUT, Outcome.PENDING, None),
+    ("a bad number", refused("", "ESB000033", "400 Bad"), PAYMENT, Outcome.FAILED, FailureCode.PAYER_NOT_FOUND),
+    ("a bad signature", refused("DP00800001026"), PAYMENT, Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
+    ("a wrong route", refused("", "ROUTER006", "400 Bad"), PAYMENT, Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
+    ("too little money", refused("DP00800001007"), PAYMENT, Outcome.FAILED, FailureCode.INSUFFICIENT_BALANCE),
+    ("a new code", refused("DP00800009999"), PAYMENT, Outcome.UNKNOWN, None),
+    ("a code that is an object", refused({"a": 1}, "x"), PAYMENT, Outcome.UNKNOWN, None),
+    ("a known code behind a breakdown", refused("", "ESB000008", "500 Error"), PAYMENT, Outcome.UNKNOWN, None),
+    ("letters behind a breakdown", said_of("TF", "DP00800001007", "500 Error"), PAYMENT, Outcome.UNKNOWN, None),
+    ("new letters", said_of("TX"), PAYMENT, Outcome.UNKNOWN, None),
+    ("letters that are a list", said_of(["TS"]), PAYMENT, Outcome.UNKNOWN, None),
+    ("a transaction that is a list", said("200 OK", {"data": {"transaction": ["TS"]}}), PAYMENT, Outcome.UNKNOWN, None),
+    ("an empty 200", said("200 OK"), PAYMENT, Outcome.UNKNOWN, None),
+    ("a page", said("502 Bad Gateway", b"<html>", "text/html"), PAYMENT, Outcome.UNKNOWN, None),
+    ("hung up", HANG_UP, PAYMENT, Outcome.UNKNOWN, None),
+    ("refused at the door twice", said("401 Unauthorized"), PAYMENT, Outcome.NOT_SENT, None),
+]  # fmt: skip
+
+TOLD = [
+    ("paid", said_of("TS", "DP00800001001"), PAYMENT, Outcome.SUCCEEDED, None),
+    ("paid for somebody else", said_of("TS", id="other"), PAYMENT, Outcome.UNKNOWN, None),
+    ("wrong PIN", said_of("TF", "DP00800001002"), PAYMENT, Outcome.FAILED, FailureCode.WRONG_PIN),
+    ("failed with a new code", said_of("TF", "DP1"), PAYMENT, Outcome.FAILED, FailureCode.PROVIDER_ERROR),
+    ("failed for somebody else", said_of("TF", "DP00800001002", id="other"), PAYMENT, Outcome.UNKNOWN, None),
+    ("expired", said_of("TE", "DP00800001029"), PAYMENT, Outcome.FAILED, FailureCode.PAYER_TIMEOUT),
+    ("ambiguous", said_of("TA", "DP00800001000"), PAYMENT, Outcome.UNKNOWN, None),
+    ("in progress", said_of("TIP"), PAYMENT, Outcome.PENDING, None),
+    ("a success of the call alone", said_of("SUCCESS", "DP00800001001"), PAYMENT, Outcome.UNKNOWN, None),
+    ("a failure of the call alone", refused("DP00800001007"), PAYMENT, Outcome.UNKNOWN, None),
+    ("not found", refused("DP00800001025", status="404 Not Found"), PAYMENT, Outcome.NOT_FOUND, None),
+    ("not found with 200", refused("", "ESB000045"), PAYMENT, Outcome.NOT_FOUND, None),
+    ("a payout not found", refused("DP00900001015"), PAYOUT, Outcome.NOT_FOUND, None),
+    ("a lost path", refused("", "ROUTER119", "404 Not Found"), PAYMENT, Outcome.UNKNOWN, None),
+    ("a bare 404", said("404 Not Found"), PAYMENT, Outcome.UNKNOWN, None),
+    ("a refund", said_of("TS"), REFUND, Outcome.UNKNOWN, None),
+    ("refused at the door", said("401 Unauthorized"), PAYMENT, Outcome.UNKNOWN, None),
+    ("hung up", HANG_UP, PAYMENT, Outcome.UNKNOWN, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reply", "payment", "outcome", "failure"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED]
+)
+def test_the_answer_to_a_request_proves_no_more_than_it_says(
+    reply: bytes, payment: PaymentOrder, outcome: Outcome, failure: FailureCode | None
+) -> None:
+    got = ask(reply, payment)
+    assert (got.outcome, got.failure) == (outcome, failure)
+
+
+@pytest.mark.parametrize(
+    ("reply", "payment", "outcome", "failure"), [row[1:] for row in TOLD], ids=[row[0] for row in TOLD]
+)
+def test_the_answer_to_an_enquiry_proves_no_more_than_it_says(
+    reply: bytes, payment: PaymentOrder, outcome: Outcome, failure: FailureCode | None
+) -> None:
+    got = enquire(reply, payment)
+    assert (got.outcome, got.failure) == (outcome, failure)
+
+
+def test_silence_proves_nothing() -> None:
+    assert ask(SILENCE, timeout_seconds=SHORT_SECONDS).outcome is Outcome.UNKNOWN
+    assert enquire(SILENCE, timeout_seconds=SHORT_SECONDS).outcome is Outcome.UNKNOWN
+
+
+def test_silence_instead_of_a_token_means_not_sent() -> None:
+    with airtel({"POST /auth/oauth2/token ": [SILENCE]}) as (provider, _):
+        assert provider.ask(PAYMENT, SHORT_SECONDS).outcome is Outcome.NOT_SENT
+
+
+def test_a_success_carries_airtels_id() -> None:
+    assert enquire(said_of("TS")).provider_transaction_id == "MP1"
+    assert enquire(said_of("TS", airtel_money_id={"a": 1})).provider_transaction_id is None
+
+
+def test_a_push_is_written_as_airtel_wants_it() -> None:
+    with airtel({"POST /merchant/v1/payments/ ": [said_of("SUCCESS")]}) as (provider, company):
+        provider.ask(PAYMENT, LONG_SECONDS)
+    token, request = company.requests
+    assert json.loads(token.split(b"\r\n\r\n")[1]) == {
+        "client_id": "our-id",
+        "client_secret": "our-secret",
+        "grant_type": "client_credentials",
+    }
+    head, body = request.split(b"\r\n\r\n")
+    for line in (b"Authorization: Bearer t-1", b"X-Country: UG", b"X-Currency: UGX", b"Content-Type: application/json"):
+        assert line in head.split(b"\r\n")
+    assert b"x-signature" not in head.lower()
+    assert json.loads(body) == {
+        "reference": "ACME s order 12",
+        "subscriber": {"country": "UG", "currency": "UGX", "msisdn": "700123123"},
+        "transaction": {"amount": 500, "country": "UG", "currency": "UGX", "id": REFERENCE},
+    }
+
+
+def test_a_payout_is_written_with_the_pin_that_the_operator_sealed() -> None:
+    with airtel({"POST /standard/v1/disbursements/ ": [said_of("TS")]}) as (provider, company):
+        provider.ask(PAYOUT, LONG_SECONDS)
+    assert json.loads(company.requests[-1].split(b"\r\n\r\n")[1]) == {
+        "payee": {"msisdn": "700123123"},
+        "reference": "ACME s order 12",
+        "pin": "sealed-by-the-portal",
+        "transaction": {"amount": 500, "id": REFERENCE},
+    }
+
+
+def test_a_refund_names_airtels_own_id() -> None:
+    with airtel({"POST /standard/v1/payments/refund ": [said_of("SUCCESS")]}) as (provider, company):
+        provider.ask(REFUND, LONG_SECONDS)
+    body = json.loads(company.requests[-1].split(b"\r\n\r\n")[1])
+    assert body == {"transaction": {"airtel_money_id": "MP210603.1234.L06941"}}
+
+
+def test_a_plain_pin_is_sealed_for_airtel_and_the_key_asked_for_once() -> None:
+    access = replace(ACCESS, encrypted_pin=None, pin="1234")
+    with airtel({"POST /standard/v1/disbursements/ ": [said_of("TS")]}, access) as (provider, company):
+        for _ in range(2):
+            provider.ask(PAYOUT, LONG_SECONDS)
+    assert len(company.to("GET /v1/rsa/encryption-keys")) == 1
+    pin = json.loads(company.requests[-1].split(b"\r\n\r\n")[1])["pin"]
+    assert KEY.decrypt(base64.b64decode(pin), PKCS1v15()) == b"1234"
+
+
+def test_version_two_signs_the_very_bytes_it_sends() -> None:
+    access = replace(ACCESS, version="v2")
+    with airtel({"POST /merchant/v2/payments/ ": [said_of("SUCCESS")]}, access) as (provider, company):
+        assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
+    head, body = company.requests[-1].split(b"\r\n\r\n")
+    headers = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    key, iv = KEY.decrypt(base64.b64decode(headers[b"x-key"]), PKCS1v15()).split(b":")
+    decryptor = Cipher(algorithms.AES256(base64.b64decode(key)), modes.CBC(base64.b64decode(iv))).decryptor()
+    padded = decryptor.update(base64.b64decode(headers[b"x-signature"])) + decryptor.finalize()
+    unpadder = padding.PKCS7(128).unpadder()
+    assert unpadder.update(padded) + unpadder.finalize() == body
+
+
+def test_version_two_says_that_a_payout_goes_to_a_customer() -> None:
+    access = replace(ACCESS, version="v2")
+    with airtel({"POST /standard/v2/disbursements/ ": [said_of("TS")]}, access) as (provider, company):
+        provider.ask(PAYOUT, LONG_SECONDS)
+    body = json.loads(company.requests[-1].split(b"\r\n\r\n")[1])
+    assert body["payee"] == {"msisdn": "700123123", "currency": "UGX"}
+    assert body["transaction"]["type"] == "B2C"
+
+
+@pytest.mark.parametrize("key", [None, "", "!!", base64.b64encode(b"nonsense").decode(), 5])
+def test_without_airtels_key_nothing_is_sent(key: object) -> None:
+    answers = {
+        "GET /v1/rsa/encryption-keys ": [said("200 OK", {"data": {"key": key}})],
+        "POST /merchant": [said_of("SUCCESS")],
+    }
+    with airtel(answers, replace(ACCESS, version="v2")) as (provider, company):
+        assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
+    assert company.to("POST /merchant") == []
+
+
+@pytest.mark.parametrize(
+    ("payment", "failure"),
+    [
+        (replace(PAYMENT, amount_cents=50_050), FailureCode.AMOUNT_OUT_OF_BOUNDS),
+        (replace(PAYMENT, amount_cents=49_900), FailureCode.AMOUNT_OUT_OF_BOUNDS),
+        (replace(REFUND, original_provider_transaction_id=None), FailureCode.PROVIDER_ERROR),
+        (PAYOUT, FailureCode.PROVIDER_CONFIG),
+    ],
+)
+def test_what_airtel_cannot_do_is_refused_here(payment: PaymentOrder, failure: FailureCode) -> None:
+    with airtel({}, replace(ACCESS, encrypted_pin=None)) as (provider, company):
+        got = provider.ask(payment, LONG_SECONDS)
+    assert (got.outcome, got.failure) == (Outcome.FAILED, failure)
+    assert company.requests == []
+
+
+def test_the_path_of_a_payouts_enquiry_is_a_setting() -> None:
+    access = replace(ACCESS, disbursement_enquiry_path="/standard/v1/payments/{id}")
+    with airtel({f"GET /standard/v1/payments/{REFERENCE} ": [said_of("TS")]}, access) as (provider, _):
+        assert provider.enquire(PAYOUT, LONG_SECONDS).outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("data", "cents"),
+    [
+        ({"balance": "1000.5", "currency": "UGX"}, 100_050),
+        ({"balance": 1000, "currency": "UGX"}, 100_000),
+        ({"balance": "1000", "currency": "KES"}, None),
+        ({"balance": "a lot", "currency": "UGX"}, None),
+        ([], None),
+    ],
+)
+def test_the_float_is_known_or_not(data: object, cents: int | None) -> None:
+    with airtel({"GET /standard/v1/users/balance ": [said("200 OK", {"data": data})]}) as (provider, _):
+        assert provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) == cents
+
+
+def test_version_two_names_the_float_it_asks_for() -> None:
+    reply = said("200 OK", {"data": {"balance": "7", "currency": "UGX"}})
+    with airtel({"GET /standard/v2/users/balance?type=DISB ": [reply]}, replace(ACCESS, version="v2")) as (provider, _):
+        assert provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) == 700
+
+
+def test_a_name_is_known_or_not() -> None:
+    reply = said("200 OK", {"data": {"first_name": "Grace", "last_name": "Auma"}})
+    with airtel({"GET /standard/v1/users/700123123 ": [reply, said("404 Not Found")]}) as (provider, _):
+        assert provider.lookup_name("+256700123123", LONG_SECONDS) == "Grace Auma"
+        assert provider.lookup_name("+256700123123", LONG_SECONDS) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "reference"),
+    [
+        (json.dumps({"transaction": {"id": REFERENCE, "status_code": "TS"}, "hash": "x"}).encode(), REFERENCE),
+        (b'{"transaction": {"id": 5}}', None),
+        (b'{"transaction": []}', None),
+        (b"[]", None),
+        (b"", None),
+    ],
+)
+def test_a_callback_is_read_for_its_reference_only(body: bytes, reference: str | None) -> None:
+    with airtel({}) as (provider, _):
+        assert provider.reference_in(body) == reference
+
+
+def test_no_secret_is_shown_with_the_settings() -> None:
+    shown = repr(replace(ACCESS, pin="4711"))
+    assert not any(secret in shown for secret in ("our-secret", "4711", "sealed-by-the-portal"))
+
+
+def test_airtel_is_not_asked_before_three_minutes_are_over() -> None:
+    assert AIRTEL_PACE.delays[0] >= 180
+    assert AIRTEL_PACE.not_found_means_lost_after >= 180

@@ -1,0 +1,258 @@
+"""Our Airtel and the stand-in, which was written from Airtel's documents and not from our adapter, agree."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pytest
+
+from simulators.airtel import AirtelMoney, AirtelSettings
+from simulators.server import run
+from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer
+from ussd_server.outbound.transport import Transport
+from ussd_server.providers.airtel.adapter import AirtelAccess, AirtelProvider
+
+LONG_SECONDS = 20.0
+SHORT_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Meeting:
+    company: AirtelMoney
+    provider: AirtelProvider
+
+    def flick(self, **switches: object) -> None:
+        self.company.switches.change(switches)
+
+    def ask(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+        return self.provider.ask(payment, timeout_seconds)
+
+    def enquire(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+        return self.provider.enquire(payment, timeout_seconds)
+
+    def known(self, payment: PaymentOrder) -> bool:
+        return self.company.book.find(payment.provider_reference) is not None
+
+
+@contextmanager
+def meet(version: Literal["v1", "v2"]) -> Iterator[Meeting]:
+    company, transport = AirtelMoney(AirtelSettings()), Transport()
+    with run(company) as base_url:
+        access = AirtelAccess(base_url, "airtel-client", "airtel-secret", version=version, pin="1234")
+        yield Meeting(company, AirtelProvider(access, transport))
+        transport.close()
+
+
+@pytest.fixture(params=["v1", "v2"])
+def meeting(request: pytest.FixtureRequest) -> Iterator[Meeting]:
+    with meet(request.param) as met:
+        yield met
+
+
+@pytest.fixture
+def unsigned() -> Iterator[Meeting]:
+    with meet("v1") as met:
+        yield met
+
+
+def payment(number: str = "+256700123123", direction: Direction = Direction.COLLECTION) -> PaymentOrder:
+    return PaymentOrder("t-1", str(uuid.uuid4()), direction, number, 50_000, "UGX", "ACME's #1")
+
+
+PUSHES = {
+    "02": FailureCode.WRONG_PIN, "03": FailureCode.PAYER_LIMIT_REACHED, "04": FailureCode.AMOUNT_OUT_OF_BOUNDS,
+    "05": FailureCode.PAYER_TIMEOUT, "07": FailureCode.INSUFFICIENT_BALANCE, "08": FailureCode.PAYER_DECLINED,
+    "09": FailureCode.PROVIDER_ERROR, "10": FailureCode.PAYEE_BLOCKED, "29": FailureCode.PAYER_TIMEOUT,
+}  # fmt: skip
+PAYOUTS = {
+    "03": FailureCode.PAYEE_LIMIT_REACHED, "04": FailureCode.AMOUNT_OUT_OF_BOUNDS, "05": FailureCode.PROVIDER_ERROR,
+    "07": FailureCode.CLIENT_FLOAT_LOW, "09": FailureCode.PAYEE_NOT_FOUND, "10": FailureCode.PAYER_BLOCKED,
+    "12": FailureCode.PAYEE_NOT_FOUND, "13": FailureCode.PROVIDER_CONFIG, "18": FailureCode.PROVIDER_CONFIG,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("digits", "code"), PUSHES.items())
+def test_every_magic_push_that_fails_is_understood(meeting: Meeting, digits: str, code: FailureCode) -> None:
+    request = payment(f"+2567500000{digits}")
+    assert meeting.ask(request).outcome is Outcome.PENDING
+    told = meeting.enquire(request)
+    assert (told.outcome, told.failure) == (Outcome.FAILED, code)
+
+
+@pytest.mark.parametrize(("digits", "code"), PAYOUTS.items())
+def test_every_magic_payout_that_fails_is_understood_at_once_and_later(
+    meeting: Meeting, digits: str, code: FailureCode
+) -> None:
+    request = payment(f"+2567500000{digits}", Direction.DISBURSEMENT)
+    for told in (meeting.ask(request), meeting.enquire(request)):
+        assert (told.outcome, told.failure) == (Outcome.FAILED, code)
+
+
+@pytest.mark.parametrize("digits", ["00", "06"])
+@pytest.mark.parametrize("direction", [Direction.COLLECTION, Direction.DISBURSEMENT])
+def test_ambiguous_and_in_process_are_not_final_and_succeed_later(
+    meeting: Meeting, digits: str, direction: Direction
+) -> None:
+    request = payment(f"+2567500000{digits}", direction)
+    waiting = Outcome.UNKNOWN if digits == "00" else Outcome.PENDING
+    assert meeting.ask(request).outcome in (waiting, Outcome.PENDING)
+    assert meeting.enquire(request).outcome is waiting
+    meeting.company.advance(180)
+    assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.parametrize(("digits", "direction"), [("24", Direction.COLLECTION), ("14", Direction.DISBURSEMENT)])
+def test_a_timeout_is_not_final_and_fails_later(meeting: Meeting, digits: str, direction: Direction) -> None:
+    request = payment(f"+2567500000{digits}", direction)
+    meeting.ask(request)
+    assert meeting.enquire(request).outcome is Outcome.UNKNOWN
+    meeting.company.advance(180)
+    assert meeting.enquire(request).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(("digits", "direction"), [("25", Direction.COLLECTION), ("15", Direction.DISBURSEMENT)])
+def test_a_lost_request_is_unknown_then_not_found_then_taken_under_the_same_id(
+    meeting: Meeting, digits: str, direction: Direction
+) -> None:
+    request = payment(f"+2567500000{digits}", direction)
+    assert meeting.ask(request).outcome is Outcome.UNKNOWN
+    assert meeting.enquire(request).outcome is Outcome.NOT_FOUND
+    meeting.ask(request)
+    assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("direction", "code"),
+    [(Direction.COLLECTION, FailureCode.PAYER_NOT_FOUND), (Direction.DISBURSEMENT, FailureCode.PAYEE_NOT_FOUND)],
+)
+def test_a_number_that_is_nobodys_is_refused_at_once(meeting: Meeting, direction: Direction, code: FailureCode) -> None:
+    request = payment("+256750000033", direction)
+    assert meeting.ask(request).failure is code
+    assert not meeting.known(request)
+
+
+def test_any_other_push_is_pending_and_then_paid(meeting: Meeting) -> None:
+    request = payment()
+    assert meeting.ask(request).outcome is Outcome.PENDING
+    told = meeting.enquire(request)
+    assert told.outcome is Outcome.SUCCEEDED
+    assert told.provider_transaction_id
+
+
+def test_any_other_payout_is_paid_at_once(meeting: Meeting) -> None:
+    request = payment(direction=Direction.DISBURSEMENT)
+    assert meeting.ask(request).outcome is Outcome.SUCCEEDED
+    assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
+
+
+def test_payouts_may_take_their_time(unsigned: Meeting) -> None:
+    unsigned.flick(disbursements_pending=True, approve_delay_seconds=60)
+    request = payment(direction=Direction.DISBURSEMENT)
+    assert unsigned.ask(request).outcome is Outcome.PENDING
+    unsigned.company.advance(60)
+    assert unsigned.enquire(request).outcome is Outcome.SUCCEEDED
+
+
+def test_a_push_under_a_false_id_is_pending(unsigned: Meeting) -> None:
+    unsigned.flick(id_false=True)
+    assert unsigned.ask(payment()).outcome is Outcome.PENDING
+
+
+def test_a_repeated_request_takes_money_once(meeting: Meeting) -> None:
+    for direction, kind in ((Direction.COLLECTION, "payment"), (Direction.DISBURSEMENT, "disbursement")):
+        request = payment(direction=direction)
+        meeting.ask(request)
+        assert meeting.ask(request).outcome is Outcome.PENDING
+        assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
+        assert meeting.company.book.paid_cents((kind,), None) == 50_000
+
+
+def test_a_refund_gives_a_payment_back_whole_and_once(meeting: Meeting) -> None:
+    collected = payment()
+    meeting.ask(collected)
+    receipt = meeting.enquire(collected).provider_transaction_id
+    refund = replace(payment(direction=Direction.REFUND), original_provider_transaction_id=receipt)
+    assert meeting.ask(refund).outcome is Outcome.SUCCEEDED
+    assert meeting.ask(refund).outcome is Outcome.PENDING
+    assert meeting.company.book.paid_cents(("refund",), None) == 50_000
+
+
+def test_a_token_lasts_three_minutes_and_is_renewed(meeting: Meeting) -> None:
+    meeting.ask(payment())
+    meeting.company.advance(181)
+    assert meeting.ask(payment()).outcome is Outcome.PENDING
+
+
+def test_a_wrong_pin_of_ours_is_our_configuration(unsigned: Meeting) -> None:
+    access = replace(unsigned.provider._access, pin="9999")
+    provider = AirtelProvider(access, Transport())
+    got = provider.ask(payment(direction=Direction.DISBURSEMENT), LONG_SECONDS)
+    assert (got.outcome, got.failure) == (Outcome.FAILED, FailureCode.PROVIDER_CONFIG)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"silent_before_accept": True},
+        {"silent_after_accept": True},
+        {"garbage": True},
+        {"endless": True},
+        {"html_error": True},
+        {"error_status": 500},
+        {"error_status": 503},
+        {"drip_seconds": 0.2},
+        {"slow_seconds": 2.0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_trouble_on_the_wire_is_never_called_a_failure_and_an_enquiry_settles_it(
+    unsigned: Meeting, trouble: dict[str, object], carried_out: bool
+) -> None:
+    request = payment()
+    unsigned.flick(calls=["submit"], carried_out=carried_out, **trouble)
+    assert unsigned.ask(request, SHORT_SECONDS).outcome is Outcome.UNKNOWN
+    told = unsigned.enquire(request)
+    assert told.outcome is (Outcome.SUCCEEDED if unsigned.known(request) else Outcome.NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [{"garbage": True}, {"html_error": True}, {"error_status": 500}, {"error_status": 400}, {"endless": True}],
+    ids=str,
+)
+def test_trouble_with_an_enquiry_proves_nothing(unsigned: Meeting, trouble: dict[str, object]) -> None:
+    request = payment()
+    unsigned.ask(request)
+    unsigned.flick(calls=["status"], **trouble)
+    assert unsigned.enquire(request, SHORT_SECONDS).outcome is Outcome.UNKNOWN
+
+
+def test_success_after_failure_is_seen(unsigned: Meeting) -> None:
+    request = payment()
+    unsigned.flick(success_after_failure=True)
+    unsigned.ask(request)
+    assert unsigned.enquire(request).outcome is Outcome.FAILED
+    unsigned.company.advance(60)
+    assert unsigned.enquire(request).outcome is Outcome.SUCCEEDED
+
+
+def test_float_and_name_are_read(meeting: Meeting) -> None:
+    meeting.ask(payment())
+    assert meeting.provider.balance_cents(Direction.COLLECTION, LONG_SECONDS) == 50_000
+    assert meeting.provider.lookup_name("+256700123123", LONG_SECONDS) == "Sand Box"
+    assert meeting.provider.lookup_name("+256750000033", LONG_SECONDS) is None
+
+
+def test_the_callback_names_the_reference(unsigned: Meeting) -> None:
+    request = payment()
+    unsigned.ask(request)
+    kept = unsigned.company.book.find(request.provider_reference)
+    assert kept is not None
+    body = unsigned.company.callback(kept, kept.steps[-1], unsigned.company.switches.now)
+    assert unsigned.provider.reference_in(json.dumps(body).encode()) == request.provider_reference

@@ -1,0 +1,212 @@
+"""Our MTN and the stand-in, which was written from MTN's documents and not from our adapter, agree."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from simulators.mtn import MtnMomo, MtnSettings
+from simulators.server import run
+from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer
+from ussd_server.outbound.transport import Transport
+from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct, MtnProvider
+
+LONG_SECONDS = 20.0
+SHORT_SECONDS = 0.5
+API_USER, API_KEY = "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11", "an-api-key"
+
+
+@dataclass(frozen=True)
+class Meeting:
+    company: MtnMomo
+    provider: MtnProvider
+
+    def flick(self, **switches: object) -> None:
+        self.company.switches.change(switches)
+
+    def ask(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+        return self.provider.ask(payment, timeout_seconds)
+
+    def enquire(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
+        return self.provider.enquire(payment, timeout_seconds)
+
+    def known(self, payment: PaymentOrder) -> bool:
+        return self.company.book.find(payment.provider_reference) is not None
+
+
+@pytest.fixture
+def meeting() -> Iterator[Meeting]:
+    settings = MtnSettings("mtnuganda", "UGX", api_user=API_USER, api_key=API_KEY)
+    company, transport = MtnMomo(settings), Transport()
+    with run(company) as base_url:
+        access = MtnAccess(
+            base_url,
+            "mtnuganda",
+            collection=MtnProduct("collection-key", API_USER, API_KEY),
+            disbursement=MtnProduct("disbursement-key", API_USER, API_KEY),
+            callback_url="http://127.0.0.1:1/callbacks/mtn/x",
+        )
+        yield Meeting(company, MtnProvider(access, transport))
+        transport.close()
+
+
+def payment(
+    number: str = "+256772123456", direction: Direction = Direction.COLLECTION, original: str | None = None
+) -> PaymentOrder:
+    return PaymentOrder(
+        "t-1", str(uuid.uuid4()), direction, number, 500_000, "UGX", "ACME's #1", original_provider_reference=original
+    )
+
+
+PAYERS = {
+    "450": FailureCode.PROVIDER_ERROR, "451": FailureCode.PAYER_DECLINED, "452": FailureCode.PAYER_TIMEOUT,
+    "455": FailureCode.PAYER_NOT_FOUND, "456": FailureCode.PAYEE_BLOCKED, "457": FailureCode.PROVIDER_CONFIG,
+    "458": FailureCode.PROVIDER_CONFIG, "459": FailureCode.PROVIDER_CONFIG, "460": FailureCode.PROVIDER_CONFIG,
+    "461": FailureCode.PROVIDER_ERROR, "462": FailureCode.PROVIDER_UNAVAILABLE, "463": FailureCode.PAYER_TIMEOUT,
+    "464": FailureCode.PROVIDER_CONFIG,
+}  # fmt: skip
+PAYEES = {
+    "450": FailureCode.PROVIDER_ERROR, "451": FailureCode.PAYER_DECLINED, "452": FailureCode.PAYER_TIMEOUT,
+    "455": FailureCode.CLIENT_FLOAT_LOW, "456": FailureCode.PAYER_LIMIT_REACHED, "457": FailureCode.PAYEE_NOT_FOUND,
+    "458": FailureCode.PROVIDER_CONFIG, "459": FailureCode.PROVIDER_CONFIG, "460": FailureCode.PROVIDER_CONFIG,
+    "461": FailureCode.PROVIDER_CONFIG, "462": FailureCode.PROVIDER_ERROR, "463": FailureCode.PROVIDER_UNAVAILABLE,
+}  # fmt: skip
+FAILING = [(Direction.COLLECTION, digits, code) for digits, code in PAYERS.items()] + [
+    (Direction.DISBURSEMENT, digits, code) for digits, code in PAYEES.items()
+]
+
+
+@pytest.mark.parametrize(("direction", "digits", "code"), FAILING)
+@pytest.mark.parametrize("as_object", [False, True])
+def test_every_magic_number_that_fails_is_understood(
+    meeting: Meeting, direction: Direction, digits: str, code: FailureCode, as_object: bool
+) -> None:
+    meeting.flick(reason_as_object=as_object)
+    request = payment(f"+46733123{digits}", direction)
+    assert meeting.ask(request).outcome is Outcome.PENDING
+    told = meeting.enquire(request)
+    assert (told.outcome, told.failure) == (Outcome.FAILED, code)
+
+
+@pytest.mark.parametrize("direction", [Direction.COLLECTION, Direction.DISBURSEMENT])
+def test_any_other_number_succeeds_with_its_amount(meeting: Meeting, direction: Direction) -> None:
+    request = payment(direction=direction)
+    assert meeting.ask(request).outcome is Outcome.PENDING
+    told = meeting.enquire(request)
+    assert (told.outcome, told.amount_cents) == (Outcome.SUCCEEDED, 500_000)
+    assert told.provider_transaction_id
+
+
+def test_ongoing_succeeds_later_and_delayed_never_ends(meeting: Meeting) -> None:
+    ongoing, delayed = payment("+46733123453"), payment("+46733123454")
+    for request in (ongoing, delayed):
+        meeting.ask(request)
+        assert meeting.enquire(request).outcome is Outcome.PENDING
+    meeting.company.advance(30)
+    assert meeting.enquire(ongoing).outcome is Outcome.SUCCEEDED
+    assert meeting.enquire(delayed).outcome is Outcome.PENDING
+
+
+@pytest.mark.parametrize(("direction", "digits", "code"), FAILING)
+def test_a_permanent_refusal_at_once_is_definite_and_a_passing_one_is_not(
+    meeting: Meeting, direction: Direction, digits: str, code: FailureCode
+) -> None:
+    meeting.flick(refuse_at_once=True)
+    request = payment(f"+46733123{digits}", direction)
+    asked = meeting.ask(request)
+    if meeting.known(request):
+        assert asked.outcome is Outcome.PENDING
+    elif code in (FailureCode.PROVIDER_ERROR, FailureCode.PROVIDER_UNAVAILABLE):
+        assert asked.outcome is Outcome.UNKNOWN
+    else:
+        assert (asked.outcome, asked.failure) == (Outcome.FAILED, code)
+
+
+def test_a_refund_gives_a_collection_back_once(meeting: Meeting) -> None:
+    collected = payment()
+    meeting.ask(collected)
+    for outcome in (Outcome.SUCCEEDED, Outcome.FAILED):
+        refund = payment(direction=Direction.REFUND, original=collected.provider_reference)
+        assert meeting.ask(refund).outcome is Outcome.PENDING
+        assert meeting.enquire(refund).outcome is outcome
+
+
+def test_a_repeated_request_takes_money_once(meeting: Meeting) -> None:
+    request = payment()
+    assert meeting.ask(request).outcome is Outcome.PENDING
+    assert meeting.ask(request).outcome is Outcome.SUCCEEDED
+    assert meeting.company.book.paid_cents(("requesttopay",), None) == 500_000
+
+
+def test_an_expired_token_is_renewed(meeting: Meeting) -> None:
+    meeting.ask(payment())
+    meeting.company.advance(3600)
+    assert meeting.ask(payment()).outcome is Outcome.PENDING
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"silent_before_accept": True},
+        {"silent_after_accept": True},
+        {"garbage": True},
+        {"endless": True},
+        {"html_error": True},
+        {"error_status": 500},
+        {"error_status": 503},
+        {"drip_seconds": 0.2},
+        {"slow_seconds": 2.0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_trouble_on_the_wire_is_never_called_a_failure_and_an_enquiry_settles_it(
+    meeting: Meeting, trouble: dict[str, object], carried_out: bool
+) -> None:
+    request = payment()
+    meeting.flick(calls=["submit"], carried_out=carried_out, **trouble)
+    assert meeting.ask(request, SHORT_SECONDS).outcome in (Outcome.UNKNOWN, Outcome.PENDING)
+    told = meeting.enquire(request)
+    assert told.outcome is (Outcome.SUCCEEDED if meeting.known(request) else Outcome.NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [{"garbage": True}, {"html_error": True}, {"error_status": 500}, {"error_status": 400}, {"endless": True}],
+    ids=str,
+)
+def test_trouble_with_an_enquiry_proves_nothing(meeting: Meeting, trouble: dict[str, object]) -> None:
+    request = payment()
+    meeting.ask(request)
+    meeting.flick(calls=["status"], **trouble)
+    assert meeting.enquire(request, SHORT_SECONDS).outcome is Outcome.UNKNOWN
+
+
+def test_success_after_failure_is_seen(meeting: Meeting) -> None:
+    request = payment()
+    meeting.flick(success_after_failure=True)
+    meeting.ask(request)
+    assert meeting.enquire(request).outcome is Outcome.FAILED
+    meeting.company.advance(60)
+    assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
+
+
+def test_float_and_name_are_read(meeting: Meeting) -> None:
+    meeting.ask(payment(direction=Direction.DISBURSEMENT))
+    assert meeting.provider.balance_cents(Direction.COLLECTION, LONG_SECONDS) == 0
+    assert meeting.provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) == 100_000_000_00 - 500_000
+    assert meeting.provider.lookup_name("+256772123456", LONG_SECONDS) == "Sand Box"
+    assert meeting.provider.lookup_name("+46733123450", LONG_SECONDS) is None
+
+
+def test_the_callback_names_the_reference(meeting: Meeting) -> None:
+    request = payment()
+    meeting.ask(request)
+    kept = meeting.company.book.find(request.provider_reference)
+    assert kept is not None
+    body = meeting.company.callback(kept, kept.steps[-1], meeting.company.switches.now)
+    assert meeting.provider.reference_in(json.dumps(body).encode()) == request.provider_reference

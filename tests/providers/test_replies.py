@@ -1,0 +1,82 @@
+"""What companies answer is read strictly, and what they are told is harmless."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from ussd_server.messages.providers import Direction, FailureCode
+from ussd_server.providers import replies
+from ussd_server.providers.prediction import predict
+from ussd_server.providers.reasons import Reasons, Standing
+
+
+@pytest.mark.parametrize(
+    ("amount", "cents"),
+    [("5000", 500_000), ("5000.00", 500_000), ("5000.5", 500_050), (5000, 500_000), (Decimal("5E+3"), 500_000),
+     (Decimal("0.01"), 1), ("5000.000000", 500_000), ("0", 0),
+     ("5,000", None), ("-1", None), ("+1", None), ("1e3", None), (" 1", None), ("1\n", None), ("٥", None), ("", None),
+     ("0.001", None), (True, None), (None, None), ([], None), (Decimal("Infinity"), None), ("9" * 16, None),
+     (Decimal("1E-999999999"), None), (Decimal("1E+999999999"), None), (Decimal("0E-999999999"), None)],
+)  # fmt: skip
+def test_an_amount_is_read_to_the_cent_or_not_at_all(amount: object, cents: int | None) -> None:
+    assert replies.cents(amount) == cents
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b"5", b'"x"', b"{", b"\xff\xfe{}", b'{"a":1}x', b"<html>", b"[" * 200_000, b'{"a":' * 200_000,
+     b'{"a":1e999999999999999999999}', b'{"a":' + b"9" * 5000 + b"}", b"\xef\xbb\xbf{}"],
+    ids=lambda body: body[:12],
+)  # fmt: skip
+def test_a_body_that_is_no_json_object_is_empty(body: bytes) -> None:
+    assert replies.parse(body).get("status") is None
+
+
+@pytest.mark.parametrize(
+    ("candidates", "word"),
+    [
+        (("EXPIRED",), "EXPIRED"),
+        ((None, 7), "7"),
+        (({}, [], True, ""), ""),
+        (("<b>x\r\n</b>",), "b x b"),
+        (("a" * 200,), "a" * 80),
+    ],
+)
+def test_a_companys_word_is_kept_without_what_could_do_harm(candidates: tuple[object, ...], word: str) -> None:
+    assert replies.word(*candidates) == word
+
+
+def test_a_note_is_sent_without_special_characters() -> None:
+    assert replies.note("ACME's order #12 – \u202e<b>äöü</b>\n", 120) == "ACME s order 12 b b"
+    assert len(replies.note("a " * 200, 120)) <= 120
+
+
+@pytest.mark.parametrize(
+    ("phone_number", "company"),
+    [("+256772123456", "mtn"), ("+256781234567", "mtn"), ("+256761234567", "mtn"), ("+256391234567", "mtn"),
+     ("+256791234567", "mtn"), ("+256701234567", "airtel"), ("+256741234567", "airtel"), ("+256751234567", "airtel"),
+     ("+256711234567", None), ("+256411234567", None), ("+254772123456", None), ("", None)],
+)  # fmt: skip
+def test_the_company_is_predicted_from_the_number(phone_number: str, company: str | None) -> None:
+    assert predict(phone_number) == company
+
+
+@pytest.mark.parametrize("table", ["ussd_server.providers.mtn", "ussd_server.providers.airtel"])
+def test_every_word_of_a_table_has_a_meaning_in_both_directions(table: str) -> None:
+    reasons = Reasons(table)
+    for word in reasons._rows:
+        for direction in Direction:
+            assert isinstance(reasons.meaning(word, direction), FailureCode | Standing)
+
+
+@pytest.mark.parametrize("word", [None, 5, {}, [], "", "MADE_UP"])
+def test_an_unknown_word_has_no_meaning_and_is_a_general_failure_once_it_failed(word: object) -> None:
+    reasons = Reasons("ussd_server.providers.mtn")
+    assert reasons.meaning(word, Direction.COLLECTION) is None
+    assert reasons.failure(word, Direction.COLLECTION) is FailureCode.PROVIDER_ERROR
+
+
+def test_words_are_found_in_any_case() -> None:
+    assert Reasons("ussd_server.providers.mtn").meaning(" expired ", Direction.COLLECTION) is FailureCode.PAYER_TIMEOUT

@@ -1,0 +1,101 @@
+"""The settings of money companies: all of a company's or none, and everything wrong is named at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.stand_ins import airtel_settings, mtn_settings
+from ussd_server.clock import Clock
+from ussd_server.providers.registry import build_companies
+from ussd_server.settings import Settings, SettingsError, read_settings
+
+MTN, AIRTEL = mtn_settings("https://proxy.momoapi.mtn.com"), airtel_settings("https://openapi.airtel.ug")
+
+
+def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **settings: str) -> Settings:
+    for name in [name for name in os.environ if name.startswith("USSD_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"USSD_DATA_DIR": str(tmp_path), **settings}.items():
+        monkeypatch.setenv(name, value)
+    return read_settings()
+
+
+def wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **settings: str) -> set[str]:
+    """The names of the settings that are refused."""
+    with pytest.raises(SettingsError) as refusal:
+        read(monkeypatch, tmp_path, **settings)
+    return {line.partition(":")[0] for line in str(refusal.value).splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, ["sandbox"]),
+        (MTN, ["sandbox", "mtn"]),
+        (AIRTEL, ["sandbox", "airtel"]),
+        (MTN | AIRTEL, ["sandbox", "mtn", "airtel"]),
+    ],
+)
+def test_a_company_is_switched_on_by_its_settings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, str], names: list[str]
+) -> None:
+    settings = read(monkeypatch, tmp_path, **given)
+    assert [company.name for company in build_companies(settings, Clock().now, lambda name: f"/{name}")] == names
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"USSD_MTN_ENVIRONMENT": "mtnuganda"}, {"USSD_MTN_BASE_URL", "USSD_MTN_COLLECTION_SUBSCRIPTION_KEY"}),
+        (
+            {"USSD_MTN_BASE_URL": "https://x", "USSD_MTN_DISBURSEMENT_API_KEY": "k"},
+            {"USSD_MTN_DISBURSEMENT_SUBSCRIPTION_KEY", "USSD_MTN_DISBURSEMENT_API_USER"},
+        ),
+        ({"USSD_AIRTEL_PIN": "1"}, {"USSD_AIRTEL_BASE_URL", "USSD_AIRTEL_CLIENT_ID", "USSD_AIRTEL_CLIENT_SECRET"}),
+        (AIRTEL | {"USSD_AIRTEL_ENCRYPTED_PIN": "x"}, {"USSD_AIRTEL_ENCRYPTED_PIN"}),
+        (AIRTEL | {"USSD_AIRTEL_VERSION": "v3"}, {"USSD_AIRTEL_VERSION"}),
+        (AIRTEL | {"USSD_AIRTEL_DISBURSEMENT_ENQUIRY_PATH": "/x"}, {"USSD_AIRTEL_DISBURSEMENT_ENQUIRY_PATH"}),
+        (MTN | {"USSD_MTN_ENQUIRY_SECONDS": "5,x"}, {"USSD_MTN_ENQUIRY_SECONDS"}),
+        (MTN | {"USSD_MTN_ENQUIRY_SECONDS": "0"}, {"USSD_MTN_ENQUIRY_SECONDS"}),
+        *(
+            (MTN | {"USSD_MTN_BASE_URL": address}, {"USSD_MTN_BASE_URL"})
+            for address in (
+                "mtn.com",
+                "ftp://mtn.com",
+                "https://",
+                "https://u:p@mtn.com",
+                "https://mtn.com/?a=1",
+                "http://[",
+            )
+        ),
+        ({"USSD_PUBLIC_URL": "api.example.com"}, {"USSD_PUBLIC_URL"}),
+        ({"USSD_PROVIDER_TIMEOUT_SECONDS": "26"}, {"USSD_PROVIDER_TIMEOUT_SECONDS"}),
+    ],
+)
+def test_half_a_company_is_refused_by_the_names_of_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, str], names: set[str]
+) -> None:
+    assert wrong(monkeypatch, tmp_path, **given) == names
+
+
+def test_production_speaks_to_companies_over_tls_and_knows_no_kill_points(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secrets = tmp_path / "secrets.json"
+    secrets.touch(0o600)
+    production = {"USSD_ENV": "production", "USSD_SECRETS_FILE": str(secrets), **MTN, **AIRTEL}
+    settings = read(monkeypatch, tmp_path, **production)
+    assert [company.name for company in build_companies(settings, Clock().now, lambda _: "")] == ["mtn", "airtel"]
+    plain = dict.fromkeys(("USSD_MTN_BASE_URL", "USSD_AIRTEL_BASE_URL", "USSD_PUBLIC_URL"), "http://127.0.0.1:1")
+    given = production | plain | {"USSD_KILL_POINT": "ask.recorded"}
+    assert wrong(monkeypatch, tmp_path, **given) == {*plain, "USSD_KILL_POINT"}
+
+
+def test_no_secret_shows_when_settings_are_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    printed = repr(read(monkeypatch, tmp_path, **MTN, **AIRTEL | {"USSD_AIRTEL_PIN": "airtel-pin"}))
+    assert "openapi.airtel.ug" in printed
+    for secret in ("an-api-key", "collection-key", "airtel-secret", "airtel-pin"):
+        assert secret not in printed

@@ -1,0 +1,186 @@
+"""A cluster and a service behind sentinels do all that one Redis does: limits, the bell, the noticeboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from limits import parse_many
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
+
+from testbed.valkey import Server, free_port
+from tests.support.eventually import eventually
+from ussd_server.limits.limiter import Limiter, Policy
+from ussd_server.limits.sliding_window import SlidingLogStorage
+from ussd_server.redis.client import REDIS_TROUBLE, RedisPipeline, connect, takes_writes_alone
+from ussd_server.redis.provider_outages import ProviderOutages
+from ussd_server.redis.wake_up import WakeUpSignal
+
+KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
+PATIENCE_SECONDS = 30
+
+Start = Callable[..., Server]
+
+
+def cluster(start: Start, _: Path) -> str:
+    """Three machines that share the slots."""
+    nodes = [start("--cluster-enabled", "yes", "--cluster-port", str(free_port()), port=free_port()) for _ in range(3)]
+    for number, node in enumerate(nodes):
+        node.client.execute_command("CLUSTER", "ADDSLOTSRANGE", 5461 * number, 5461 * (number + 1) - 1 + number // 2)
+    buses = [node.client.config_get("cluster-port")["cluster-port"] for node in nodes]
+    for node, bus in zip(nodes, buses, strict=True):
+        nodes[0].client.execute_command("CLUSTER", "MEET", "127.0.0.1", node.port, bus)
+    for node in nodes:
+        eventually(lambda node=node: b"cluster_known_nodes:3" in info(node) and b"cluster_state:ok" in info(node))
+    return f"redis+cluster://127.0.0.1:{nodes[0].port},127.0.0.1:{nodes[1].port}"
+
+
+def info(node: Server) -> bytes:
+    """What a node says of its cluster."""
+    return node.client.execute_command("CLUSTER", "INFO", NEVER_DECODE=True)
+
+
+def sentinels(start: Start, folder: Path) -> str:
+    """A service that one sentinel watches."""
+    return watched(start, folder)[0]
+
+
+def watched(start: Start, folder: Path) -> tuple[str, Server, Server]:
+    """A service with a replica that a sentinel would put in its place: its address, the master and the sentinel."""
+    master = start(port=free_port())
+    start("--replicaof", f"127.0.0.1 {master.port}", port=free_port())
+    # A sentinel that begins before the replica has come looks for it again only after ten seconds.
+    eventually(lambda: replica_of(master).get("state") == "online")
+    settings = folder / "sentinel.conf"
+    settings.write_text(
+        f"sentinel monitor main 127.0.0.1 {master.port} 1\nsentinel down-after-milliseconds main 500\n"
+        "sentinel failover-timeout main 2000\n"
+    )
+    sentinel = start(str(settings), "--sentinel", port=free_port())
+    return f"redis+sentinel://127.0.0.1:{sentinel.port}/main", master, sentinel
+
+
+def replica_of(master: Server) -> dict[str, Any]:
+    """What a master says of its replica."""
+    told: dict[str, Any] = master.client.info("replication")
+    return told.get("slave0", {})
+
+
+def await_servers(url: str) -> None:
+    """Wait until the servers behind an address have found each other and take writes."""
+
+    def write() -> None:
+        client: Any = connect(url, timeout_seconds=1)
+        client.set("ready", 1)
+
+    Retry(ConstantBackoff(0.05), 600, supported_errors=REDIS_TROUBLE).call_with_retry(write, lambda _: None)
+
+
+def limiter_on(url: str) -> Limiter:
+    return Limiter(SlidingLogStorage(url, timeout_seconds=10), [KEYS], workers=4, rest_seconds=0.1)
+
+
+def accepted(limiter: Limiter, key: str, number: int = 120) -> int:
+    """How many of so many calls of a key are accepted."""
+    return sum(limiter.hit("data-key", key).accepted for _ in range(number))
+
+
+@pytest.mark.parametrize("several", [cluster, sentinels])
+def test_one_limiter_bell_and_noticeboard_serve_all_processes(
+    start_server: Start, tmp_path: Path, several: Callable[[Start, Path], str]
+) -> None:
+    url = several(start_server, tmp_path)
+    await_servers(url)
+    one, other = limiter_on(url), limiter_on(url)
+    # Keys that lie on different machines of a cluster.
+    for key in ("key-1", "key-2", "key-3", "key-4"):
+        assert accepted(one, key, 60) + accepted(other, key, 60) == 100
+    assert not one.away
+    assert not other.away
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(WakeUpSignal(url, lambda: False).wait, PATIENCE_SECONDS, Event())
+        ringer = WakeUpSignal(url, lambda: False)
+        while not waiting.done():
+            ringer.ring()
+    ProviderOutages(url, lambda: False, ["mtn"]).post_away("mtn")
+    board = ProviderOutages(url, lambda: False, ["mtn", "airtel"])
+    assert (board.is_away("mtn"), board.is_away("airtel")) == (True, False)
+
+
+def test_the_limits_follow_the_sentinels_to_the_machine_that_took_over(start_server: Start, tmp_path: Path) -> None:
+    url, master, sentinel = watched(start_server, tmp_path)
+    await_servers(url)
+    eventually(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
+    limiter = limiter_on(url)
+    assert accepted(limiter, "key-1", 60) == 60
+    counted = master.client.info("replication")["master_repl_offset"]
+    eventually(lambda: replica_of(master)["offset"] >= counted)
+    master.stop()
+    assert limiter.hit("data-key", "key-2").accepted
+    eventually(lambda: not limiter.away and limiter.hit("data-key", "key-3").accepted and not limiter.away)
+    # What was counted before is on the machine that took over.
+    assert accepted(limiter, "key-1") == 40
+    limiter.close()
+
+
+def test_a_connection_to_a_master_that_was_replaced_is_left(start_server: Start, tmp_path: Path) -> None:
+    url, master, sentinel = watched(start_server, tmp_path)
+    await_servers(url)
+    client = connect(url, timeout_seconds=10)
+    line = RedisPipeline(lambda: client)
+    assert port_behind(line) == master.port
+    eventually(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
+    master.freeze()
+    eventually(
+        lambda: int(sentinel.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")[1]) != master.port
+    )
+    eventually(lambda: port_behind(line) not in (0, master.port))
+
+
+def port_behind(line: RedisPipeline) -> int:
+    """The port of the server that answers, 0 while there is none."""
+    try:
+        return int(line.ask("CONFIG", "GET", "port")[b"port"])
+    except REDIS_TROUBLE:
+        return 0
+
+
+def test_it_is_told_whether_a_master_takes_writes_alone(start_server: Start) -> None:
+    server = start_server(port=free_port())
+    client: Any = connect(server.url)
+    assert takes_writes_alone(client)
+    server.client.config_set("min-replicas-to-write", 1)
+    assert not takes_writes_alone(client)
+    server.stop()
+    assert not takes_writes_alone(client)
+
+
+@pytest.mark.timeout(60)
+def test_requests_do_not_wait_for_a_silent_machine_of_a_cluster_that_others_ask(
+    start_server: Start, tmp_path: Path
+) -> None:
+    nodes: list[Server] = []
+
+    def start(*options: str, port: int) -> Server:
+        nodes.append(start_server(*options, port=port))
+        return nodes[-1]
+
+    client = connect(cluster(start, tmp_path), timeout_seconds=PATIENCE_SECONDS)
+    line = RedisPipeline(lambda: client)
+    by_node = {client.get_node_from_key(f"key-{number}").port: f"key-{number}" for number in range(50)}
+    heard, silent = by_node[nodes[0].port], by_node[nodes[2].port]
+    with ThreadPoolExecutor(4) as pool:
+        assert [line.ask("INCR", heard), line.ask("INCR", silent)] == [1, 1]
+        nodes[2].freeze()
+        try:
+            waiting = [pool.submit(line.ask, "INCR", silent) for _ in range(3)]
+            assert pool.submit(line.ask, "INCR", heard).result(PATIENCE_SECONDS) == 2
+            assert not any(each.done() for each in waiting)
+        finally:
+            nodes[2].thaw()
+        assert sorted(each.result(PATIENCE_SECONDS) for each in waiting) == [2, 3, 4]

@@ -1,0 +1,388 @@
+"""A web process and its callers: however they send and read, each is answered, and nobody waits for another."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from testbed.postgres import PostgresServer, create_database, drop_database
+from testbed.valkey import free_port
+from tests.journeys.service import answers, descendants, environment
+from tests.support.eventually import eventually
+from ussd_server.database.base import close_connections, open_database
+from ussd_server.database.schema import migrate
+from ussd_server.security.credentials import new_apikey
+
+_REPOSITORY = Path(__file__).parents[1]
+# Few enough to be taken up by a handful of callers.
+THREADS = 2
+PATIENCE_SECONDS = 20.0
+LIVE = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+ORDER = b"POST /api/transactions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+# What two callers, or twenty, may send of a call before they fall silent.
+HALVES = {
+    "nothing": b"",
+    "a letter": b"G",
+    "half of the first line": b"GET /heal",
+    "an empty line": b"\r\n",
+    "two empty lines": b"\r\n\r\n",
+    "half of the headers": b"GET /health/live HTTP/1.1\r\nHost: x\r\nX-",
+    "no body": ORDER + b"Content-Length: 10\r\n\r\n",
+    "half of a body": ORDER + b"Content-Length: 10\r\n\r\n12345",
+    "half of a body that is too large": ORDER + b"Content-Length: 70000\r\n\r\n" + b"a" * 35_000,
+    "half of a body beyond every limit": ORDER + b"Content-Length: 900000\r\n\r\n" + b"a" * 35_000,
+    "no chunk": ORDER + b"Transfer-Encoding: chunked\r\n\r\n",
+    "half of a chunk": ORDER + b"Transfer-Encoding: chunked\r\n\r\n10\r\n1234",
+    "a body that waits to be asked for": ORDER + b"Content-Length: 10\r\nExpect: 100-continue\r\n\r\n",
+    "half of a callback": b"POST /callbacks/mtn/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "half of a body for nobody": b"POST /\xc3\xa9 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "a call that is the last, and stays": b"GET /health/live HTTP/1.0\r\nHost: x\r\n\r\n",
+}
+
+
+@contextmanager
+def serving(
+    folder: Path,
+    database_url: str,
+    redis_url: str,
+    *,
+    is_quiet: bool = True,
+    before: Callable[[], None] | None = None,
+    complaints: list[bytes] | None = None,
+    **more: str,
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """One web process, until the block ends: its port and its server. Unless `is_quiet` it may complain.
+
+    `before` runs in its process before its program begins; what it says goes into `complaints`.
+    """
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gunicorn", "-c", "python:ussd_server.server.gunicorn_settings"],
+        cwd=_REPOSITORY,
+        env=environment(
+            folder, USSD_BIND=f"127.0.0.1:{port}", USSD_DATABASE_URL=database_url, USSD_REDIS_URL=redis_url,
+            **{"USSD_WORKERS": "1", "USSD_THREADS": str(THREADS), "USSD_LOG_LEVEL": "ERROR"} | more,
+        ),
+        stderr=subprocess.PIPE,
+        preexec_fn=before,
+    )  # fmt: skip
+    try:
+        eventually(lambda: answers(port, "/health/live"))
+        yield port, process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+        if complaints is not None:
+            complaints.append(said)
+    assert said == b"" or not is_quiet, "whatever callers do is no trouble of ours"
+
+
+@pytest.fixture(scope="module")
+def patient_port(
+    migrated_postgres: str, postgres_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[int]:
+    """Where a web process with PostgreSQL listens, whose requests wait without a thread."""
+    url = create_database(postgres_url, migrated_postgres.rpartition("/")[2])
+    with serving(tmp_path_factory.mktemp("web"), url, redis_url) as (port, _):
+        yield port
+    drop_database(postgres_url, url)
+
+
+@pytest.fixture(scope="module")
+def threaded_port(migrated_sqlite: Path, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Where a web process with SQLite listens."""
+    folder = tmp_path_factory.mktemp("web")
+    shutil.copy(migrated_sqlite, folder / "test.db")
+    with serving(folder, f"sqlite:///{folder / 'test.db'}", redis_url) as (port, _):
+        yield port
+
+
+@pytest.fixture(scope="module", params=["patient", "threaded"])
+def port(request: pytest.FixtureRequest) -> int:
+    """Where a web process of either kind listens."""
+    found: int = request.getfixturevalue(f"{request.param}_port")
+    return found
+
+
+class Caller:
+    """One connection to the service."""
+
+    def __init__(self, port: int, receive_bytes: int | None = None) -> None:
+        """`receive_bytes` is how much the system takes in before somebody reads."""
+        self._socket = socket.socket()
+        if receive_bytes is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        self._socket.settimeout(PATIENCE_SECONDS)
+        self._socket.connect(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._taken = b""
+
+    def __enter__(self) -> Caller:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def send(self, raw: bytes, *, ends: bool = False) -> None:
+        """Send something; nothing will follow it when it `ends`."""
+        self._socket.sendall(raw)
+        if ends:
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def answer(self) -> tuple[int, bytes]:
+        """The status and the body of the next answer."""
+        head = self._until(b"\r\n\r\n")
+        length = re.search(rb"\r\ncontent-length: (\d+)\r\n", head.lower())
+        size = int(length[1]) if length else 0
+        while len(self._taken) < size:
+            self._take()
+        body, self._taken = self._taken[:size], self._taken[size:]
+        return int(head.split()[1]), body
+
+    def has_answer(self) -> bool:
+        """Whether there is something to be read."""
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def is_left(self) -> bool:
+        """Whether the service says no more."""
+        try:
+            return self._taken == b"" and self._socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def _until(self, end: bytes) -> bytes:
+        while end not in self._taken:
+            self._take()
+        head, _, self._taken = self._taken.partition(end)
+        return head + end
+
+    def _take(self) -> None:
+        more = self._socket.recv(65_536)
+        assert more, f"the connection ended after {self._taken!r}"
+        self._taken += more
+
+
+def calls_are_answered(port: int) -> None:
+    """Fail unless others are served: on the loop, by a thread, and with the database."""
+    for path in ("/health/live", "/docs/style.css", "/health/ready", "/nowhere"):
+        with Caller(port) as caller:
+            caller.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert caller.answer()[0] == (404 if path == "/nowhere" else 200)
+
+
+@pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
+def test_callers_who_stop_in_the_middle_hold_up_nobody(patient_port: int, half: bytes) -> None:
+    with ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(Caller(patient_port)).send(half)
+        calls_are_answered(patient_port)
+
+
+def test_a_hundred_callers_who_stop_anywhere_hold_up_nobody(patient_port: int) -> None:
+    with ExitStack() as stack:
+        for number in range(100):
+            stack.enter_context(Caller(patient_port)).send(list(HALVES.values())[number % len(HALVES)])
+        calls_are_answered(patient_port)
+
+
+def test_callers_who_do_not_read_hold_up_nobody_and_get_all_of_it_when_they_do(patient_port: int) -> None:
+    with Caller(patient_port) as caller:
+        caller.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
+        _, document = caller.answer()
+    with ExitStack() as stack:
+        callers = [stack.enter_context(Caller(patient_port, receive_bytes=2048)) for _ in range(10)]
+        times = 40
+        for each in callers:
+            each.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * times)
+        calls_are_answered(patient_port)
+        for each in callers[:2]:
+            assert [each.answer() for _ in range(times)] == [(200, document)] * times
+        assert json.loads(document)["openapi"] == "3.1.0"
+
+
+def test_callers_who_go_away_in_the_middle_are_forgotten(patient_port: int) -> None:
+    for raw in (*HALVES.values(), LIVE, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"):
+        with Caller(patient_port, receive_bytes=2048) as caller:
+            caller.send(raw)
+    calls_are_answered(patient_port)
+
+
+@pytest.mark.parametrize("path", ["/api/transactions", "/nowhere", "/callbacks/mtn/x"])
+@pytest.mark.parametrize("size", [0, 10, 60_000])
+def test_a_call_that_comes_byte_by_byte_or_at_once_is_answered_alike(port: int, path: str, size: int) -> None:
+    body = b"a" * size
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n".encode()
+    plain = head + b"Content-Length: %d\r\n\r\n" % size + body
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:3], body[3:]) if part) + b"0\r\n\r\n"
+    chunked = head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+    asked = head + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % size
+    with Caller(port) as caller:
+        caller.send(plain)
+        expected, _ = caller.answer()
+        for raw in (plain, chunked, b"\r\n" + plain):
+            for start in range(400):
+                caller.send(raw[start : start + 1])
+            caller.send(raw[400:])
+            assert caller.answer()[0] == expected
+        caller.send(asked)
+        assert caller.answer()[0] == 100
+        caller.send(body)
+        assert caller.answer()[0] == expected
+        caller.send(plain + chunked + LIVE)
+        assert [caller.answer()[0] for _ in range(3)] == [expected, expected, 200], "in their order"
+
+
+@pytest.mark.parametrize("path", ["/api/transactions", "/nowhere", "/callbacks/mtn/x"])
+@pytest.mark.parametrize("is_sent", [False, True])
+@pytest.mark.parametrize("size", [65_537, 100_000, 1_000_000])
+def test_a_body_that_is_too_large_is_refused_whether_or_not_it_is_sent(
+    port: int, path: str, size: int, is_sent: bool
+) -> None:
+    with Caller(port) as caller:
+        caller.send(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode())
+        if is_sent:
+            caller.send(b"a" * 65_536)
+        status, body = caller.answer()
+        assert (status, json.loads(body)["error"]) == (413, "REQUEST_TOO_LARGE")
+
+
+def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(patient_port: int) -> None:
+    head = ORDER + b"Transfer-Encoding: chunked\r\n\r\n"
+    with Caller(patient_port) as caller:
+        caller.send(head + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n")
+        assert caller.answer()[0] == 401, "a few are an ordinary body"
+        with suppress(OSError):
+            caller.send(head + b"1\r\na\r\n" * 60_000)
+        assert caller.answer()[0] == 400
+        assert caller.is_left()
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        b"Content-Length: -5\r\n", b"Content-Length: +5\r\n", b"Content-Length: 5, 5\r\n", b"Content-Length: 5 5\r\n",
+        b"Content-Length: 5\r\nContent-Length: 5\r\n", b"Content-Length: 5\r\nContent-Length: 50\r\n",
+        b"Content-Length:\r\n 5\r\n", b"X-Folded: a\r\n Content-Length: 5\r\n", b"Content-Length : 5\r\n",
+        b"Content-Length: 0x5\r\n", b"Content-Length: \xb5\r\n", b"Content-Length:\r\n",
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: identity\r\n",
+    ],
+)  # fmt: skip
+def test_a_length_that_can_be_read_in_two_ways_is_refused_and_nothing_behind_it_is_answered(
+    port: int, lie: bytes
+) -> None:
+    with Caller(port) as caller:
+        caller.send(ORDER + lie + b"\r\n12345" + LIVE)
+        assert caller.answer()[0] == 400
+        assert caller.is_left()
+
+
+def test_what_is_longer_than_it_said_is_taken_for_the_next_call(port: int) -> None:
+    with Caller(port) as caller:
+        caller.send(ORDER + b"Content-Length: 3\r\n\r\n123GET /nowhere HTTP/1.1\r\n\r\n")
+        assert [caller.answer()[0] for _ in range(2)] == [401, 404]
+
+
+@pytest.mark.parametrize("before", [b"", LIVE])
+def test_what_is_shorter_than_it_said_is_not_taken_for_the_whole(port: int, before: bytes) -> None:
+    with Caller(port) as caller:
+        caller.send(before + ORDER + b"Content-Length: 30\r\n\r\n{}", ends=True)
+        if before:
+            assert caller.answer()[0] == 200
+        assert caller.answer()[0] == 400
+        assert caller.is_left()
+
+
+@pytest.mark.parametrize(
+    "last", [b"GET /health/live HTTP/1.0\r\n\r\n", b"GET /health/live HTTP/1.1\r\nConnection: close\r\n\r\n"]
+)
+def test_the_last_call_of_a_connection_ends_it_at_once(port: int, last: bytes) -> None:
+    with Caller(port) as caller:
+        caller.send(LIVE + last + LIVE)
+        assert [caller.answer()[0] for _ in range(2)] == [200, 200]
+        assert caller.is_left()
+
+
+@pytest.mark.timeout(60)
+def test_a_stop_answers_who_has_called_and_waits_quietly_for_who_is_still_sending(
+    migrated_postgres: str, postgres_url: str, redis_url: str, tmp_path: Path
+) -> None:
+    url = create_database(postgres_url, migrated_postgres.rpartition("/")[2])
+    with serving(tmp_path, url, redis_url) as (port, process), ExitStack() as stack:
+        (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        halves = [stack.enter_context(Caller(port)) for _ in range(3)]
+        for caller, whole in zip(halves, (LIVE, LIVE, ORDER + b"Content-Length: 2\r\n\r\n{}"), strict=True):
+            caller.send(whole[:-1])
+        quiet = stack.enter_context(Caller(port))
+        calls_are_answered(port)
+        process.send_signal(signal.SIGTERM)
+        eventually(lambda: not answers(port, "/health/live"))
+        before = _seconds_computed(worker)
+        assert quiet.is_left(), "who has said nothing is not waited for"
+        assert _seconds_computed(worker) - before < 1
+        for caller, rest in zip(halves, (b"\n", b"\n", b"}"), strict=True):
+            caller.send(rest)
+        assert [caller.answer()[0] for caller in halves] == [200, 200, 401]
+        assert process.wait(PATIENCE_SECONDS) == 0
+    drop_database(postgres_url, url)
+
+
+@pytest.mark.timeout(120)
+def test_while_the_database_is_frozen_calls_that_need_none_are_answered(redis_url: str, tmp_path: Path) -> None:
+    with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
+        server = PostgresServer(Path(folder))
+        open_database(server.url, 1)
+        migrate()
+        close_connections()
+        with serving(tmp_path, server.url, redis_url, is_quiet=False) as (port, _), ExitStack() as stack:
+            assert ask_balance(stack.enter_context(Caller(port)), new_apikey()).answer()[0] == 401
+            key = new_apikey()
+            mistyped = key[:-1] + ("b" if key.endswith("a") else "a")
+            with frozen(server):
+                waiting = [ask_balance(stack.enter_context(Caller(port)), new_apikey()) for _ in range(30)]
+                for _ in range(20):
+                    with Caller(port) as caller:
+                        caller.send(LIVE)
+                        assert caller.answer()[0] == 200
+                    with Caller(port) as caller:
+                        assert ask_balance(caller, mistyped).answer()[0] == 401
+                assert not any(caller.has_answer() for caller in waiting)
+                assert {caller.answer()[0] for caller in waiting} == {503}
+            eventually(lambda: ask_balance(stack.enter_context(Caller(port)), new_apikey()).answer()[0] == 401)
+        server.stop()
+
+
+def ask_balance(caller: Caller, apikey: str) -> Caller:
+    caller.send(f"GET /api/balance HTTP/1.1\r\nHost: x\r\nx-api-key: {apikey}\r\nx-api-secret: s\r\n\r\n".encode())
+    return caller
+
+
+@contextmanager
+def frozen(server: PostgresServer) -> Iterator[None]:
+    """A database whose machine hangs: it takes what is sent, and answers nothing."""
+    pids = [server.process.pid, *descendants(server.process.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def _seconds_computed(pid: str) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100

@@ -1,0 +1,160 @@
+"""Who calls: keys with their secrets at the door, and what is counted against whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from flask import Flask
+
+from tests.support.crowd import at_once
+from tests.support.providers import OPERATOR, Company
+from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.context import RequestContext
+from ussd_server.limits.networks import network_of
+from ussd_server.messages.api_keys import ApiKeyView
+from ussd_server.security.credentials import Vault, new_apikey, new_apisecret
+from ussd_server.settings import Settings
+from ussd_server.status import ServiceError
+
+
+@pytest.fixture
+def company(services: Services) -> Company:
+    return Company(services)
+
+
+@pytest.fixture
+def room(app: Flask) -> Flask:
+    """The application with one more data call, which costs nothing."""
+    room = ApiBlueprint("room", authenticate_api_key)
+
+    @room.call("GET", "/data/room", needs="collection:read")
+    def enter(context: RequestContext) -> dict[str, str | None]:
+        """Say who came in."""
+        return {"client_id": context.client_id}
+
+    app.register_blueprint(room)
+    return app
+
+
+def headers(key: ApiKeyView, secret: str | None = None) -> dict[str, str]:
+    return {"x-api-key": key.apikey, "x-api-secret": secret or key.apisecret}
+
+
+def test_of_640_calls_at_once_with_one_key_exactly_a_hundred_are_accepted(room: Flask, company: Company) -> None:
+    key = company.create_key()
+    replies = at_once([lambda: room.test_client().get("/data/room", headers=headers(key)).status_code] * 640)
+    assert (replies.count(200), replies.count(429)) == (100, 540)
+
+
+def test_while_redis_is_away_the_web_processes_of_all_machines_together_allow_the_limit(settings: Settings) -> None:
+    settings = replace(settings, redis_url="unix:///nowhere/valkey.sock", workers=2, machines=5)
+    processes = [build_services(settings).limiter for _ in range(10)]
+    accepted = [process.hit("api-key", "key").accepted for process in processes for _ in range(30)]
+    for process in processes:
+        process.close()
+    assert accepted.count(True) == 100
+
+
+def test_a_wrong_secret_a_thousand_times_leaves_the_keys_quota_whole(room: Flask, company: Company) -> None:
+    key = company.create_key()
+    wrong = headers(key, new_apisecret())
+    replies = at_once([lambda: room.test_client().get("/data/room", headers=wrong).status_code] * 1000)
+    assert (replies.count(401), replies.count(429)) == (100, 900)
+    right = room.test_client().get("/data/room", headers=headers(key))
+    assert (right.status_code, right.headers["X-RateLimit-Remaining"]) == (200, "99")
+
+
+def test_guessing_is_told_when_to_come_again_and_other_addresses_are_not_held_up(
+    room: Flask, services: Services
+) -> None:
+    web = room.test_client()
+
+    def guess(address: str, apikey: str = new_apikey()) -> tuple[int, str]:
+        pair = {"x-api-key": apikey, "x-api-secret": "guessed"}
+        reply = web.get("/data/room", headers=pair, environ_base={"REMOTE_ADDR": address})
+        return reply.status_code, reply.headers.get("Retry-After", "0")
+
+    assert [guess("192.0.2.9")[0] for _ in range(100)] == [401] * 100
+    status, retry_after = guess("192.0.2.9")
+    assert (status, 0 < int(retry_after) <= 60) == (429, True)
+    assert guess("192.0.2.10") == (401, "0")
+    assert guess("192.0.2.9", "mistyped!") == (401, "0"), "what cannot be a key is no guess"
+
+
+def test_every_wrong_pair_is_refused_in_the_same_bytes(room: Flask, company: Company) -> None:
+    key, web = company.create_key(), room.test_client()
+    pairs = [
+        (None, None), (key.apikey, None), (None, key.apisecret), ("", ""), (key.apikey, ""),
+        (key.apikey, new_apisecret()),
+        (new_apikey(), key.apisecret), (new_apikey(), new_apisecret()), (key.apikey.lower(), key.apisecret),
+        (key.apikey, key.apisecret + " x"), (key.apikey, key.apisecret[:-1]), (key.apikey, "x" * 4000), ("é", "é"),
+        (f"{key.apikey},{key.apikey}", key.apisecret), (key.apikey, f"{key.apisecret},{key.apisecret}"),
+        (key.id, key.apisecret), ("' OR 1=1 --", "x"), (key.apikey, "\xff\xfe"), ("१२३४५६७८", "x"), ("x" * 5000, "x"),
+    ]  # fmt: skip
+    bodies = set()
+    for apikey, secret in pairs:
+        sent = {name: value for name, value in [("x-api-key", apikey), ("x-api-secret", secret)] if value is not None}
+        reply = web.get("/data/room", headers={name: _as_wsgi(value) for name, value in sent.items()})
+        assert (reply.status_code, reply.json["error"]) == (401, "INVALID_CREDENTIALS")
+        del reply.json["timestamp"]
+        bodies.add((reply.json["message"], frozenset(reply.json)))
+    assert len(bodies) == 1
+
+
+def test_a_right_pair_of_a_disabled_key_or_client_is_told_so(room: Flask, services: Services, company: Company) -> None:
+    key, web = company.create_key(), room.test_client()
+
+    def status(secret: str | None = None) -> tuple[int, str | None]:
+        reply = web.get("/data/room", headers=headers(key, secret))
+        return reply.status_code, reply.json.get("error")
+
+    services.api_keys.set_active(key.id, False, OPERATOR)
+    assert status() == (403, "API_KEY_DISABLED")
+    assert status(new_apisecret()) == (401, "INVALID_CREDENTIALS")
+    services.api_keys.set_active(key.id, True, OPERATOR)
+    services.clients.set_active(company.id, False, OPERATOR)
+    assert status() == (403, "API_KEY_DISABLED")
+    services.clients.set_active(company.id, True, OPERATOR)
+    assert status() == (200, None)
+
+
+def test_scopes_open_what_they_name_and_nothing_else(room: Flask, company: Company) -> None:
+    web = room.test_client()
+    for scopes, status in [
+        ((), 200), (("collection:read",), 200), (("collection:*",), 200), (("collection:write",), 403),
+        (("ussd:*", "balance:read"), 403),
+    ]:  # fmt: skip
+        reply = web.get("/data/room", headers=headers(company.create_key(*scopes)))
+        assert reply.status_code == status
+        assert status == 200 or reply.json["error"] == "INSUFFICIENT_SCOPE"
+
+
+def test_an_unknown_key_costs_a_digest_like_a_known_one(
+    services: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, digested = company.create_key(), []
+    real = Vault.matches
+
+    def watch(vault: Vault, secret: str, *rest: object) -> bool:
+        digested.append(secret)
+        return real(vault, secret, *rest)
+
+    monkeypatch.setattr(Vault, "matches", watch)
+    for apikey in (key.apikey, new_apikey(), "no key"):
+        with pytest.raises(ServiceError):
+            services.auth.admit_key(apikey, "a wrong secret", "192.0.2.1")
+    assert digested == ["a wrong secret"] * 3
+
+
+def test_an_ipv6_holder_is_one_network_and_an_ipv4_address_is_itself() -> None:
+    assert network_of("192.0.2.1") == "192.0.2.1" == network_of("::ffff:192.0.2.1")
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1") != network_of("2001:db8:0:1::1")
+    assert network_of("") == ""
+    assert network_of("not an address") == "not an address"
+
+
+def _as_wsgi(text: str) -> str:
+    """A header as it arrives from the wire: bytes read as Latin-1."""
+    return text.encode("utf-8").decode("latin-1")

@@ -1,0 +1,468 @@
+"""Nobody enters after the answer that shut them out, whatever processes remember and whatever happens to Redis."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.valkey import Server, free_port
+from tests.support.crowd import at_once
+from tests.support.eventually import eventually
+from tests.support.providers import OPERATOR, Company
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.context import RequestContext
+from ussd_server.database.base import database, release_connection
+from ussd_server.limits.decisions import tightest
+from ussd_server.messages.api_keys import ApiKeyView, DeleteApiKey, ImportApiKey, RotateApiKey
+from ussd_server.models.keys import ApiKey, UnseenChanges
+from ussd_server.redis.generations import Generations
+from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.settings import Settings
+from ussd_server.status import Code, ServiceError
+
+ADDRESS = "192.0.2.1"
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Server]:
+    """A Redis of this test's own, to be emptied, restored and killed."""
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = Server(folder, port=free_port())
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def start(settings: Settings) -> Iterator[Callable[[str], Services]]:
+    """Start further processes' services on the same database; they end with the test."""
+    houses: list[Services] = []
+
+    def build(redis_url: str) -> Services:
+        houses.append(build_services(replace(settings, redis_url=redis_url)))
+        return houses[-1]
+
+    yield build
+    for services in houses:
+        services.last_uses.close()
+        services.limiter.close()
+
+
+@pytest.fixture
+def door(start: Callable[[str], Services], redis: Server) -> Services:
+    """The process that remembers."""
+    return start(redis.url)
+
+
+@pytest.fixture
+def office(start: Callable[[str], Services], redis: Server, door: Services) -> Services:
+    """The process in which keys are changed."""
+    return start(redis.url)
+
+
+@pytest.fixture
+def company(office: Services) -> Company:
+    return Company(office)
+
+
+def outcome(door: Services, key: ApiKeyView, secret: str | None = None) -> Code | None:
+    """Why the door refuses a call with a key; None when it does not."""
+    try:
+        decision = door.auth.admit_key(key.apikey, secret or key.apisecret, ADDRESS).decision
+    except ServiceError as refusal:
+        return refusal.code
+    finally:
+        release_connection()
+    return None if decision.accepted else Code.RATE_LIMIT_EXCEEDED
+
+
+def remember(door: Services, key: ApiKeyView) -> None:
+    """Let a process meet a key often enough to remember it."""
+    for _ in range(2):
+        assert outcome(door, key) is None
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the database is asked from now on."""
+    statements: list[str] = []
+    real = database.obj.execute_sql
+
+    def note(sql: str, *rest: Any, **more: Any) -> Any:
+        statements.append(sql)
+        return real(sql, *rest, **more)
+
+    monkeypatch.setattr(database.obj, "execute_sql", note)
+    return statements
+
+
+CHANGES: dict[str, tuple[Code, Callable[[Services, Company, ApiKeyView], object]]] = {
+    "deleted": (
+        Code.INVALID_CREDENTIALS,
+        lambda office, company, key: office.api_keys.delete(DeleteApiKey(key.id), company.call()),
+    ),
+    "disabled": (
+        Code.API_KEY_DISABLED,
+        lambda office, company, key: office.api_keys.set_active(key.apikey, False, OPERATOR),
+    ),
+    "rotated": (
+        Code.INVALID_CREDENTIALS,
+        lambda office, company, key: office.api_keys.rotate(RotateApiKey(key.id, 0), company.call()),
+    ),
+    "stopped with its client": (
+        Code.API_KEY_DISABLED,
+        lambda office, company, key: office.clients.set_active(company.id, False, OPERATOR),
+    ),
+}
+every_change = pytest.mark.parametrize("change", CHANGES)
+
+
+@pytest.mark.parametrize(
+    ("secret", "expected"), [(None, None), ("a wrong secret", Code.INVALID_CREDENTIALS)], ids=["right", "wrong"]
+)
+def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
+    door: Services, company: Company, redis: Server, asked: list[str], secret: str | None, expected: Code | None
+) -> None:
+    key = company.create_key()
+    remember(door, key)
+    asked.clear()
+    redis.client.config_resetstat()
+    assert [outcome(door, key, secret) for _ in range(20)] == [expected] * 20
+    assert [sql for sql in asked if "unseen_changes" not in sql] == []
+    commands: Any = redis.client.info("commandstats")
+    assert commands["cmdstat_evalsha"]["calls"] == 20
+    assert set(commands) <= {
+        "cmdstat_evalsha", "cmdstat_get", "cmdstat_time", "cmdstat_llen", "cmdstat_lindex", "cmdstat_lpush",
+        "cmdstat_pexpire", "cmdstat_config|resetstat",
+    }  # fmt: skip
+
+
+def test_calls_of_a_disabled_key_leave_its_quota_whole(door: Services, office: Services, company: Company) -> None:
+    key = company.create_key()
+    remember(door, key)
+    office.api_keys.set_active(key.id, False, OPERATOR)
+    assert [outcome(door, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
+    office.api_keys.set_active(key.id, True, OPERATOR)
+    decision = door.auth.admit_key(key.apikey, key.apisecret, ADDRESS).decision
+    assert tightest(decision.windows).remaining == 97
+
+
+@every_change
+def test_a_process_that_remembers_a_key_refuses_it_right_after_the_answer(
+    door: Services, office: Services, company: Company, change: str
+) -> None:
+    key, (code, make) = company.create_key(), CHANGES[change]
+    remember(door, key)
+    make(office, company, key)
+    assert outcome(door, key) is code
+
+
+def test_what_is_opened_again_is_open_at_once(door: Services, office: Services, company: Company) -> None:
+    key = company.create_key("balance:read")
+    remember(door, key)
+    office.api_keys.set_active(key.id, False, OPERATOR)
+    assert [outcome(door, key) for _ in range(3)] == [Code.API_KEY_DISABLED] * 3
+    office.api_keys.set_active(key.id, True, OPERATOR)
+    assert outcome(door, key) is None
+    rotated = office.api_keys.rotate(RotateApiKey(key.id, 0), company.call())
+    assert outcome(door, key, rotated.apisecret) is None
+    office.api_keys.import_key(ImportApiKey(company.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
+    assert door.auth.admit_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
+
+
+@every_change
+def test_an_emptied_redis_brings_nobody_back(
+    door: Services, office: Services, company: Company, redis: Server, change: str
+) -> None:
+    key, (code, make) = company.create_key(), CHANGES[change]
+    remember(door, key)
+    redis.client.flushall()
+    make(office, company, key)
+    redis.client.flushall()
+    assert outcome(door, key) is code
+
+
+@every_change
+def test_a_redis_restored_to_the_time_before_brings_nobody_back(
+    door: Services, office: Services, company: Company, redis: Server, change: str
+) -> None:
+    key, (code, make) = company.create_key(), CHANGES[change]
+    remember(door, key)
+    kept = redis.client.keys("version:*")
+    redis.client.save()
+    make(office, company, key)
+    assert redis.client.keys("version:*") == []
+    redis.stop()
+    redis.start()
+    assert redis.client.keys("version:*") == kept, "the old version is there again"
+    assert outcome(door, key) is code
+
+
+@every_change
+def test_a_master_that_was_replaced_and_promoted_again_brings_nobody_back(
+    door: Services, start: Callable[[str], Services], company: Company, redis: Server, change: str, tmp_path: Path
+) -> None:
+    key, (code, make) = company.create_key(), CHANGES[change]
+    remember(door, key)
+    company.log_in()
+    folder = tmp_path / "other"
+    folder.mkdir()
+    other = Server(folder, "--replicaof", f"127.0.0.1 {redis.port}", port=free_port())
+    try:
+        await_link(other)
+        other.client.replicaof("NO", "ONE")
+        put_in_place_of(redis, f"127.0.0.1 {other.port}")
+        await_link(redis)
+        # The new master dies with what its replica never heard of.
+        redis.freeze()
+        other.client.execute_command("CLIENT", "KILL", "TYPE", "replica")
+        make(start(other.url), company, key)
+    finally:
+        other.stop()
+    redis.thaw()
+    put_in_place_of(redis, "NO ONE")
+    assert redis.client.keys("version:*") != [], "the old version is there again"
+    assert outcome(door, key) is code
+
+
+def put_in_place_of(server: Server, master: str) -> None:
+    """Make a server a replica, or a master, and end its connections, as sentinels do."""
+    server.client.replicaof(*master.split())
+    server.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+
+def await_link(replica: Server) -> None:
+    """Wait until a replica follows its master."""
+    eventually(lambda: replica.client.info("replication").get("master_link_status") == "up")
+
+
+@every_change
+def test_a_change_that_cannot_tell_redis_is_seen_before_it_is_answered(
+    door: Services, start: Callable[[str], Services], company: Company, change: str, tmp_path: Path
+) -> None:
+    cut_off = start(f"unix://{tmp_path}/nobody.sock")
+    key, (code, make) = company.create_key(), CHANGES[change]
+    remember(door, key)
+    make(cut_off, company, key)
+    assert not door.limiter.away
+    assert outcome(door, key) is code
+    assert UnseenChanges.select(UnseenChanges.number).scalar() == 1
+
+
+@every_change
+def test_a_process_without_redis_sees_a_change_at_once(
+    start: Callable[[str], Services], office: Services, company: Company, change: str, tmp_path: Path
+) -> None:
+    cut_off = start(f"unix://{tmp_path}/nobody.sock")
+    key, (code, make) = company.create_key(), CHANGES[change]
+    remember(cut_off, key)
+    make(office, company, key)
+    assert outcome(cut_off, key) is code
+
+
+def test_who_dies_after_the_change_leaves_nobody_trusting_what_was(
+    door: Services, office: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, call = company.create_key(), company.call()
+    remember(door, key)
+
+    def die(*_: object) -> bool:
+        raise SystemExit
+
+    monkeypatch.setattr(Generations, "free", die)
+    with pytest.raises(SystemExit):
+        office.api_keys.delete(DeleteApiKey(key.id), call)
+    assert outcome(door, key) is Code.INVALID_CREDENTIALS
+
+
+def test_a_key_under_change_is_read_from_the_database_at_every_call(
+    door: Services, office: Services, company: Company, asked: list[str]
+) -> None:
+    key = company.create_key()
+    remember(door, key)
+    office.limiter.versions.hold(company.id)
+    asked.clear()
+    assert [outcome(door, key) for _ in range(5)] == [None] * 5
+    assert len([sql for sql in asked if "api_keys" in sql]) == 5
+
+
+@every_change
+def test_a_change_that_loses_redis_midway_is_seen_before_it_is_answered(
+    door: Services, office: Services, company: Company, redis: Server, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, (code, make), hold = company.create_key(), CHANGES[change], Generations.hold
+
+    def hold_and_lose(versions: Generations, subject: str) -> str | None:
+        marker = hold(versions, subject)
+        redis.client.delete(f"version:{subject}")
+        remember(door, key)
+        return marker
+
+    monkeypatch.setattr(Generations, "hold", hold_and_lose)
+    monkeypatch.setattr(Generations, "free", lambda *_: False)
+    make(office, company, key)
+    assert outcome(door, key) is code
+
+
+def test_only_so_many_keys_are_remembered(
+    company: Company, office: Services, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ussd_server.services.clients.key_cache._MOST_RECORDS", 2)
+    records = KeyCache(office.limiter.versions, monotonic=lambda: 0.0)
+    keys = [company.create_key() for _ in range(3)]
+    for key in keys:
+        meet_twice(records, key)
+    assert [records.recall(key.apikey) is not None for key in keys] == [False, True, True]
+
+
+def test_a_look_for_unseen_changes_is_as_old_as_its_beginning(
+    company: Company, office: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time, real = [0.0], database.obj.execute_sql
+    records = KeyCache(office.limiter.versions, monotonic=lambda: time[0])
+    key = company.create_key()
+    meet_twice(records, key)
+
+    def slowly(sql: str, *rest: Any, **more: Any) -> Any:
+        answer = real(sql, *rest, **more)
+        time[0] += 1.2 if "unseen_changes" in sql else 0
+        return answer
+
+    monkeypatch.setattr(database.obj, "execute_sql", slowly)
+    time[0] = 5.0
+    assert records.recall(key.apikey) is None
+
+
+@pytest.mark.parametrize("is_first_done_first", [True, False])
+def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
+    door: Services, office: Services, company: Company, asked: list[str], is_first_done_first: bool
+) -> None:
+    key, versions = company.create_key(), office.limiter.versions
+    remember(door, key)
+    first, second = versions.hold(company.id), versions.hold(company.id)
+    if not is_first_done_first:
+        first, second = second, first
+    assert versions.free(company.id, first)
+    asked.clear()
+    assert [outcome(door, key) for _ in range(3)] == [None] * 3
+    assert len([sql for sql in asked if "api_keys" in sql]) == 3
+    assert versions.free(company.id, second)
+    remember(door, key)
+    asked.clear()
+    assert outcome(door, key) is None
+    assert [sql for sql in asked if "unseen_changes" not in sql] == []
+
+
+def test_a_hold_that_lapsed_ends_what_was_remembered_meanwhile_and_no_other_hold(
+    door: Services, office: Services, company: Company, asked: list[str], redis: Server
+) -> None:
+    key, versions = company.create_key(), office.limiter.versions
+    lapsed = versions.hold(company.id)
+    redis.client.delete(f"version:{company.id}")
+    remember(door, key)
+    versions.free(company.id, lapsed)
+    asked.clear()
+    assert outcome(door, key) is None
+    assert [sql for sql in asked if "api_keys" in sql]
+    held = versions.hold(company.id)
+    versions.free(company.id, lapsed)
+    versions.free(company.id, None)
+    assert versions.read(company.id) is None
+    assert 0 < redis.client.ttl(f"version:{company.id}") <= 60
+    versions.free(company.id, held)
+    assert versions.read(company.id) is not None
+
+
+def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
+    door: Services, office: Services, company: Company, asked: list[str]
+) -> None:
+    key = company.create_key()
+    with pytest.raises(ServiceError):
+        office.api_keys.delete(DeleteApiKey(company.id), company.call())
+    remember(door, key)
+    asked.clear()
+    assert outcome(door, key) is None
+    assert [sql for sql in asked if "unseen_changes" not in sql] == []
+
+
+def test_a_redis_that_does_not_tell_which_run_it_is_proves_nothing(
+    start: Callable[[str], Services], company: Company, tmp_path: Path
+) -> None:
+    silent = Server(tmp_path, "--rename-command", "INFO", "")
+    try:
+        services = start(silent.url)
+        assert services.limiter.versions.read(company.id) is None
+        key = company.create_key()
+        remember(services, key)
+        assert not services.limiter.away
+    finally:
+        silent.stop()
+
+
+def meet_twice(records: KeyCache, key: ApiKeyView) -> None:
+    """The first time tells the key's client, the second one its version."""
+    for _ in range(2):
+        assert records.recall(key.apikey) is None
+        assert records.read(key.apikey) is not None
+
+
+def test_a_slow_look_for_unseen_changes_lets_other_calls_ask_for_themselves(
+    company: Company, office: Services, asked: list[str]
+) -> None:
+    time = [0.0]
+    records = KeyCache(office.limiter.versions, monotonic=lambda: time[0])
+    key = company.create_key()
+    meet_twice(records, key)
+    assert records.recall(key.apikey) is not None
+    with records._looking:
+        time[0] = 0.9
+        assert records.recall(key.apikey) is not None
+        time[0] = 1.1
+        assert records.recall(key.apikey) is None
+    assert records.recall(key.apikey) is not None
+
+
+def test_what_was_read_before_an_unseen_change_is_not_trusted_after_it(company: Company, office: Services) -> None:
+    time = [0.0]
+    records = KeyCache(office.limiter.versions, monotonic=lambda: time[0])
+    key = company.create_key()
+    meet_twice(records, key)
+    assert records.recall(key.apikey) is not None
+    UnseenChanges.update(number=UnseenChanges.number + 1).execute()
+    time[0] = 0.6
+    assert records.recall(key.apikey) is None
+
+
+def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(
+    door: Services, office: Services, company: Company
+) -> None:
+    keys = [company.create_key() for _ in range(20)]
+    call = company.call()
+    deleted = {key.id: threading.Event() for key in keys}
+    for key in keys:
+        remember(door, key)
+
+    def use(key: ApiKeyView) -> int:
+        """Call on and on; gives how many of five hundred calls that began after the answer were accepted."""
+        after = accepted = 0
+        while after < 500:
+            is_after = deleted[key.id].is_set()
+            is_accepted = outcome(door, key) is None
+            after += is_after
+            accepted += is_after and is_accepted
+        return accepted
+
+    def delete() -> int:
+        for key in keys:
+            office.api_keys.delete(DeleteApiKey(key.id), RequestContext(call.caller))
+            deleted[key.id].set()
+        return 0
+
+    assert sum(at_once([delete, *(partial(use, key) for key in keys)], threads=21)) == 0
+    assert ApiKey.select().count() == 0

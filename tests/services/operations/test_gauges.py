@@ -1,0 +1,146 @@
+"""What waits, for how long, and who works on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.webhooks.receivers import happen, subscribe
+from tests.support.money import a_client, request, work
+from tests.support.shop import PHONE, Shop
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.base import close_connections
+from ussd_server.messages.providers import Outcome
+from ussd_server.messages.ussd import BeginSession
+from ussd_server.models.ussd import UssdSession
+from ussd_server.models.workers import WorkerHeartbeat
+from ussd_server.services.ussd.drop_offs import MOST_PLACES, DropOffs
+from ussd_server.worker import Worker
+
+
+def read(services: Services) -> dict[str, float]:
+    """Every gauge by its name and the values of its labels."""
+    return {" ".join([each.name, *each.labels.values()]): each.value for each in services.gauges.read()}
+
+
+def test_an_idle_service_waits_for_nothing(services: Services) -> None:
+    found = read(services)
+    assert found.pop("ussd_database_up") == 1
+    assert set(found.values()) == {0}
+
+
+def test_unfinished_transactions_are_counted_by_state_and_age(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    services.transactions.create(request(number="+256770000000"), call)
+    clock.advance(700)
+    services.transactions.create(request(number="+256770000004"), call)
+    found = read(services)
+    assert found["ussd_transactions_unfinished created 1h"] == 1
+    assert found["ussd_transactions_unfinished created 1m"] == 1
+    assert 700 <= found["ussd_transactions_oldest_unfinished_seconds"] < 720
+    assert 700 <= found["ussd_transactions_overdue_seconds"] < 720
+    assert found["ussd_transactions_recent sandbox collection created"] == 2
+    work(services, clock, 10)
+    found = read(services)
+    assert found["ussd_transactions_recent sandbox collection succeeded"] == 2
+    assert found["ussd_transactions_oldest_unfinished_seconds"] == 0
+
+
+def test_a_transaction_that_waits_for_a_person_is_told(services: Services, clock: MovableClock) -> None:
+    services.transactions.create(request(number="+256770000009"), a_client())
+    work(services, clock, 60)
+    clock.advance(500)
+    found = read(services)
+    assert found["ussd_transactions_in_review"] == 1
+    assert found["ussd_transactions_longest_review_seconds"] >= 500
+
+
+def test_events_and_deliveries_that_nobody_sends_are_told(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    subscribe(services, call, "http://127.0.0.1:1024")
+    happen(services, call, times=1)
+    clock.advance(30)
+    found = read(services)
+    assert found["ussd_events_pending"] >= 1
+    assert found["ussd_events_lag_seconds"] >= 30
+    services.relay.run()
+    clock.advance(40)
+    found = read(services)
+    assert (found["ussd_events_pending"], found["ussd_deliveries_queued"]) == (0, 1)
+    assert found["ussd_deliveries_overdue_seconds"] >= 40
+
+
+def test_conversations_are_told_by_the_node_where_they_stand(services: Services, clock: MovableClock) -> None:
+    shop = Shop(services)
+    for _ in range(2):
+        services.ussd.begin(BeginSession(PHONE, shop.code), shop.call)
+    found = read(services)
+    assert found["ussd_sessions_active"] == 2
+    assert found["ussd_steps_recent"] == 2
+    assert found[f"ussd_sessions_recent {shop.code} root active "] == 2
+    clock.advance(200)
+    services.ussd.end_expired()
+    found = read(services)
+    assert found["ussd_sessions_active"] == 0
+    assert found[f"ussd_sessions_recent {shop.code} root timed_out idle"] == 2
+    services.heartbeat.beat()
+    (worker,) = WorkerHeartbeat.select()
+    timed_out = f"ussd_sessions_timed_out_total {worker.id} {shop.code} shop root idle"
+    assert read(services)[timed_out] == 2
+    services.ussd.begin(BeginSession(PHONE, shop.code), shop.call)
+    clock.advance(200)
+    services.ussd.end_expired()
+    services.heartbeat.beat()
+    assert read(services)[timed_out] == 3, "it counts on, whatever becomes of the rows"
+
+
+def test_only_so_many_places_where_conversations_break_off_are_told_apart(services: Services) -> None:
+    shop = Shop(services)
+    row = UssdSession.get_by_id(services.ussd.begin(BeginSession(PHONE, shop.code), shop.call).session_id)
+    row.end_reason = "idle"
+    drop_offs = DropOffs()
+    for number in range(MOST_PLACES + 5):
+        row.node = f"node{number}"
+        drop_offs.count(row)
+    counts = dict(drop_offs.counts())
+    assert len(counts) == MOST_PLACES + 1
+    assert counts["(other)", "(other)", "(other)", "idle"] == 5
+
+
+def test_a_worker_says_that_it_works_and_what_companies_answered(services: Services, clock: MovableClock) -> None:
+    Worker(services)
+    services.transactions.create(request(number="+256770000000"), a_client())
+    work(services, clock)
+    services.heartbeat.count_call("sandbox", "enquire", Outcome.UNKNOWN)
+    services.heartbeat.beat()
+    clock.advance(25)
+    (worker,) = WorkerHeartbeat.select()
+    found = read(services)
+    assert 25 <= found[f"ussd_worker_silent_seconds {worker.id}"] < 30
+    assert found[f"ussd_company_available {worker.id} sandbox"] == 1
+    assert found[f"ussd_company_calls_total {worker.id} sandbox ask succeeded"] == 1
+    assert found[f"ussd_company_calls_total {worker.id} sandbox enquire unknown"] == 1
+    clock.advance(100)
+    assert f"ussd_company_available {worker.id} sandbox" not in read(services)
+    services.heartbeat.beat()
+    assert read(services)[f"ussd_worker_silent_seconds {worker.id}"] < 5
+    services.heartbeat.end()
+    assert not WorkerHeartbeat.select().exists()
+
+
+def test_a_worker_that_was_silent_for_a_day_is_forgotten(services: Services, clock: MovableClock) -> None:
+    now = clock.now()
+    WorkerHeartbeat.create(id="gone:1", started_at=now, seen_at=now, measures={"calls": [], "available": {}})
+    clock.advance(90_000)
+    services.heartbeat.beat()
+    assert "gone:1" not in {row.id for row in WorkerHeartbeat.select()}
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_without_a_database_only_that_is_told(services: Services) -> None:
+    lost = build_services(replace(services.settings, database_url="postgresql://nobody@127.0.0.1:1/none"))
+    assert read(lost) == {"ussd_database_up": 0}
+    lost.limiter.close()
+    close_connections()

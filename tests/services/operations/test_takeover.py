@@ -1,0 +1,139 @@
+"""What a killed worker held goes on soon, and what a living one holds stays its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.support.money import a_client, request
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.base import new_id
+from ussd_server.messages.webhooks import DeliveryStatus
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.webhooks import Delivery
+from ussd_server.models.workers import WorkerHeartbeat
+from ussd_server.settings import Settings
+
+
+@pytest.fixture
+def other(services: Services, settings: Settings, clock: MovableClock) -> Iterator[Services]:
+    """Another worker on the same database."""
+    services = build_services(settings, clock)
+    yield services
+    services.limiter.close()
+
+
+def a_payment(services: Services) -> str:
+    return services.transactions.create(request(), a_client()).transaction.transaction_id
+
+
+def a_delivery(services: Services, lease_token: str | None, clock: MovableClock) -> str:
+    now, ids = clock.now(), [new_id(clock.now()) for _ in range(3)]
+    client_id = Transaction.get_by_id(a_payment(services)).client_id
+    (event_id,) = Transaction._meta.database.execute_sql("SELECT id FROM events LIMIT 1").fetchone()
+    Delivery.insert(
+        id=ids[0], client_id=client_id, event_id=event_id, webhook_id=ids[1], object_id=ids[2], sequence=1,
+        url="https://x.example", status=DeliveryStatus.WAITING, attempts=0, created_at=now, due_at=now,
+        lease_token=lease_token,
+    ).execute()  # fmt: skip
+    return ids[0]
+
+
+def test_what_a_silent_worker_held_is_claimed_by_another_within_eight_seconds(
+    services: Services, other: Services, clock: MovableClock
+) -> None:
+    payment = a_payment(services)
+    services.heartbeat.beat()
+    assert services.settlement.claim(10) == [payment]
+    delivery = a_delivery(services, services.heartbeat.new_lease_token(), clock)
+    Delivery.update(due_at=clock.now() + timedelta(seconds=30)).execute()
+    for _ in range(3):
+        clock.advance(2)
+        other.heartbeat.beat()
+        other.heartbeat.take_over()
+        assert payment not in other.settlement.claim(10)
+    clock.advance(2)
+    other.heartbeat.beat()
+    assert other.heartbeat.take_over() == 1
+    assert payment in other.settlement.claim(10)
+    row = Delivery.get_by_id(delivery)
+    assert (row.lease_token, row.due_at <= clock.now()) == (None, True)
+    assert other.heartbeat.take_over() == 0
+    assert WorkerHeartbeat.select().count() == 2, "its silence is still to be noticed"
+
+
+def test_a_worker_that_starts_takes_over_at_once(
+    services: Services, other: Services, settings: Settings, clock: MovableClock
+) -> None:
+    payment = a_payment(services)
+    services.heartbeat.beat()
+    services.settlement.claim(10)
+    clock.advance(8)
+    other.heartbeat.beat()
+    other.heartbeat.take_over()
+    assert other.settlement.claim(10) == [payment]
+
+
+def test_what_a_living_worker_holds_stays_its_own(services: Services, other: Services, clock: MovableClock) -> None:
+    payment = a_payment(services)
+    services.heartbeat.beat()
+    assert services.settlement.claim(10) == [payment]
+    for _ in range(10):
+        clock.advance(4)
+        services.heartbeat.beat()
+        other.heartbeat.beat()
+        assert other.heartbeat.take_over() == 0
+    assert other.settlement.claim(10) == []
+
+
+def test_a_worker_that_was_silent_and_lives_can_be_taken_over_from_again(
+    services: Services, other: Services, clock: MovableClock
+) -> None:
+    for _ in range(2):
+        payment = a_payment(services)
+        services.heartbeat.beat()
+        assert services.settlement.claim(10) == [payment]
+        clock.advance(8)
+        other.heartbeat.beat()
+        assert other.heartbeat.take_over() == 1
+        assert other.settlement.claim(10) == [payment]
+        other.settlement.advance(payment)
+
+
+def test_after_the_database_was_away_no_worker_takes_over_before_it_has_shown_its_own_pulse(
+    services: Services, other: Services, clock: MovableClock
+) -> None:
+    services.heartbeat.beat()
+    assert other.heartbeat.take_over() == 0
+    other.heartbeat.beat()
+    clock.advance(60)
+    assert other.heartbeat.take_over() == 0
+
+
+def test_a_worker_that_stops_frees_what_it_could_not_finish(
+    services: Services, other: Services, clock: MovableClock
+) -> None:
+    payment = a_payment(services)
+    services.heartbeat.beat()
+    services.settlement.claim(10)
+    services.heartbeat.end()
+    assert other.settlement.claim(10) == [payment]
+
+
+def test_a_worker_that_was_overtaken_leaves_the_other_workers_lease_alone(
+    services: Services, other: Services, clock: MovableClock
+) -> None:
+    payment = a_payment(services)
+    services.heartbeat.beat()
+    services.settlement.claim(10)
+    clock.advance(8)
+    other.heartbeat.beat()
+    other.heartbeat.take_over()
+    other.settlement.claim(10)
+    services.heartbeat.end()
+    token = Transaction.get_by_id(payment).lease_token
+    assert token is not None
+    assert token.startswith(f"{other.heartbeat.worker_id}/")

@@ -1,0 +1,146 @@
+"""One payment of one client, a provider whose every answer a test has written, and the workers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from tests.conftest import MovableClock
+from tests.support.money import a_client, balances, deposit, request
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext
+from ussd_server.messages.providers import (
+    Direction,
+    FailureCode,
+    Outcome,
+    PaymentOrder,
+    PollingSchedule,
+    ProviderAnswer,
+)
+from ussd_server.messages.transactions import GetTransaction, TransactionView
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.transactions.providers import Providers
+from ussd_server.services.transactions.settlement import Settlement
+
+SUCCESS = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R-1", amount_cents=500_000)
+FAILURE = ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED)
+PENDING, UNKNOWN = ProviderAnswer(Outcome.PENDING), ProviderAnswer(Outcome.UNKNOWN)
+NOT_FOUND, NOT_SENT = ProviderAnswer(Outcome.NOT_FOUND), ProviderAnswer(Outcome.NOT_SENT)
+PACE = PollingSchedule(
+    delays=(5.0, 10.0), not_found_means_lost_after=60.0, late_check_after=600.0, give_up_after=1000.0, per_second=10.0
+)
+
+
+@dataclass
+class Company:
+    """A company whose every answer a test has written; the last one of each kind repeats."""
+
+    asked: list[ProviderAnswer] = field(default_factory=lambda: [PENDING])
+    told: list[ProviderAnswer] = field(default_factory=lambda: [PENDING])
+    while_asked: Callable[[], object] = lambda: None
+    while_told: Callable[[], object] = lambda: None
+    asks: list[PaymentOrder] = field(default_factory=list)
+    enquiries: int = 0
+    mistakes: list[Exception] = field(default_factory=list)
+    name: str = "sandbox"
+    pace: PollingSchedule = PACE
+    moves_whole_shillings_only: bool = False
+    refunds_in_full_only: bool = False
+    available: bool = True
+
+    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+        self.asks.append(payment)
+        self.meanwhile(self.while_asked)
+        return self.asked.pop(0) if len(self.asked) > 1 else self.asked[0]
+
+    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+        self.enquiries += 1
+        self.meanwhile(self.while_told)
+        return self.told.pop(0) if len(self.told) > 1 else self.told[0]
+
+    def meanwhile(self, happens: Callable[[], object]) -> None:
+        """Keep what goes wrong: a worker goes on after an exception of an adapter, but a test must not."""
+        try:
+            happens()
+        except Exception as mistake:
+            self.mistakes.append(mistake)
+            raise
+
+    def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
+        return None
+
+    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
+        return None
+
+    def reference_in(self, callback: bytes) -> str | None:
+        return None
+
+
+class Desk:
+    """One payment of one client, and the workers who settle it with a company."""
+
+    def __init__(self, services: Services, clock: MovableClock, company: Company) -> None:
+        self.services, self.clock, self.company = services, clock, company
+        self.settlement = self.another_worker()
+        self.call: RequestContext = a_client()
+        self.id = ""
+
+    def another_worker(
+        self,
+        within_pace: Callable[[str], bool] = lambda _: True,
+        at_kill_point: Callable[[str], None] = lambda _: None,
+    ) -> Settlement:
+        return Settlement(
+            Providers([self.company], lambda _: None), self.clock, within_pace, at_kill_point=at_kill_point
+        )
+
+    def order(self, kind: str = "collection", **more: object) -> str:
+        if kind == "disbursement":
+            deposit(self.services, self.call, 5000)
+        self.id = self.services.transactions.create(request(kind, **more), self.call).transaction.transaction_id  # type: ignore[arg-type]
+        return self.id
+
+    def work(self, seconds: float = 0.0) -> None:
+        """Claim and advance what is due now, and then whatever falls due within `seconds`."""
+        until = self.clock.now() + timedelta(seconds=seconds)
+        while True:
+            for claimed in self.settlement.claim(10):
+                self.settlement.advance(claimed)
+                self.check()
+            row = self.row
+            if row.due_at is None or row.due_at > until:
+                break
+            self.clock.advance(max(0.001, (row.due_at - self.clock.now()).total_seconds()))
+        if self.clock.now() < until:
+            self.clock.advance((until - self.clock.now()).total_seconds())
+
+    def check(self) -> None:
+        """What must hold at every moment: nobody unfinished is forgotten, and the money says what the state says."""
+        row = self.row
+        open_review = row.review_opened_at is not None and row.review_closed_at is None
+        assert row.completed_at or row.due_at or open_review
+        main, reserved = balances(self.call.client_id).get("main", (0, 0))
+        if row.type == "collection":
+            assert (main, reserved) == (500_000 if row.status == "succeeded" else 0, 0)
+        if row.type == "disbursement" and not row.late:
+            assert main == (0 if row.status == "succeeded" else 500_000)
+            assert reserved == (0 if row.completed_at else 500_000)
+
+    @property
+    def row(self) -> Transaction:
+        found: Transaction = Transaction.get_by_id(self.id)
+        return found
+
+    @property
+    def view(self) -> TransactionView:
+        return self.services.transactions.get(GetTransaction(self.id), self.call)
+
+    @property
+    def statuses(self) -> list[str]:
+        return [change.status.value for change in self.view.events]
+
+    def events(self, event_type: str) -> int:
+        count: int = Event.select().where(Event.object_id == self.id, Event.type == event_type).count()
+        return count

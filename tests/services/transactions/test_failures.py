@@ -1,0 +1,216 @@
+"""Failures: what a provider reports after it has reported a failure, and when it is asked again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.services.transactions.desk import (
+    FAILURE,
+    NOT_FOUND,
+    NOT_SENT,
+    PENDING,
+    SUCCESS,
+    UNKNOWN,
+    Company,
+    Desk,
+)
+from tests.support.books import check_everything
+from tests.support.money import balances
+from ussd_server.messages.providers import ProviderAnswer
+from ussd_server.messages.transactions import TransactionStatus
+from ussd_server.services.transactions.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
+from ussd_server.services.transactions.providers import Providers
+from ussd_server.services.transactions.settlement import Settlement
+
+
+def test_a_failure_gets_one_more_look_and_a_look_that_failed_is_made_again(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [UNKNOWN, SUCCESS]
+    desk.order()
+    desk.work(700)
+    assert (desk.row.status, company.enquiries) == ("failed", 1)
+    desk.work(600)
+    row = desk.row
+    assert (row.status, row.late, row.review_reason) == ("succeeded", True, REVIEW_LATE)
+    assert row.review_closed_at is None
+
+
+def test_a_failure_that_stays_one_is_looked_at_once(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [FAILURE]
+    desk.order()
+    desk.work(5000)
+    assert (desk.row.status, desk.row.due_at, company.enquiries) == ("failed", None, 1)
+    assert desk.statuses == ["created", "submitted", "failed"]
+
+
+@pytest.mark.parametrize("kind", ["collection", "disbursement"])
+def test_a_failure_that_the_provider_takes_back_is_asked_about_until_it_is_decided(
+    desk: Desk, company: Company, kind: str
+) -> None:
+    company.asked, company.told = [FAILURE], [PENDING, PENDING, SUCCESS]
+    desk.order(kind)
+    desk.work(700)
+    row = desk.row
+    assert (row.status, row.review_reason, row.review_closed_at) == ("failed", REVIEW_RETRACTED, None)
+    desk.work(1300)
+    assert desk.events("transaction.needs_review") == 1
+    desk.work(3700)
+    row = desk.row
+    assert (row.status, row.late, row.review_reason, row.due_at) == ("succeeded", True, REVIEW_LATE, None)
+    assert desk.statuses == ["created", "submitted", "failed", "succeeded"]
+    assert check_everything() == []
+
+
+def test_a_failure_that_was_taken_back_and_then_confirmed_needs_nobody(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [PENDING, UNKNOWN, UNKNOWN, FAILURE]
+    desk.order("disbursement")
+    desk.work(2 * 3600)
+    assert company.enquiries == 3, "hourly, when the provider has not decided for long"
+    desk.work(3600)
+    row = desk.row
+    assert (row.status, row.review_reason, row.due_at) == ("failed", REVIEW_RETRACTED, None)
+    assert row.review_closed_at is not None
+
+
+@pytest.mark.parametrize("older", [PENDING, UNKNOWN, NOT_FOUND, FAILURE])
+def test_an_answer_that_is_older_than_a_failure_does_not_end_the_look_after_it(
+    desk: Desk, company: Company, older: ProviderAnswer
+) -> None:
+    company.told = [FAILURE, older, SUCCESS]
+    desk.order()
+    desk.work()
+    desk.clock.advance(6)
+
+    def overtake() -> None:
+        company.while_told = lambda: None
+        assert desk.settlement.bring_forward(desk.row.provider_reference)
+        other = desk.another_worker()
+        (claimed,) = other.claim(1)
+        other.advance(claimed)
+        assert desk.row.status == "failed"
+
+    company.while_told = overtake
+    (claimed,) = desk.settlement.claim(1)
+    desk.settlement.advance(claimed)
+    assert (desk.row.review_opened_at, desk.row.completed_at is None) == (None, False)
+    desk.work(590)
+    assert desk.row.status == "failed"
+    desk.work(20)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
+
+
+def test_a_callback_soon_after_a_failure_does_not_spare_the_later_look(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [FAILURE, SUCCESS]
+    desk.order()
+    desk.work(1)
+    assert desk.settlement.bring_forward(desk.row.provider_reference)
+    desk.work(590)
+    assert (desk.row.status, company.enquiries) == ("failed", 1)
+    desk.work(10)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
+
+
+def test_a_callback_during_the_look_after_a_failure_is_followed(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [FAILURE, SUCCESS]
+    desk.order()
+    desk.work()
+
+    def call_back() -> None:
+        company.while_told = lambda: None
+        assert desk.settlement.bring_forward(desk.row.provider_reference)
+
+    company.while_told = call_back
+    desk.clock.advance(601)
+    desk.work(1)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
+
+
+def test_a_failure_that_overtakes_another_look_is_looked_at_as_late_as_any(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [PENDING], [PENDING, FAILURE]
+    desk.order()
+    desk.work()
+
+    def overtake() -> None:
+        company.while_told = lambda: None
+        assert desk.settlement.bring_forward(desk.row.provider_reference)
+
+    company.told = [FAILURE]
+    company.while_told = overtake
+    desk.clock.advance(6)
+    desk.work(300)
+    assert (desk.row.status, company.enquiries) == ("failed", 1)
+    company.told = [SUCCESS]
+    desk.work(400)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
+
+
+def test_the_look_after_a_failure_waits_for_a_company_that_was_switched_off(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [SUCCESS]
+    desk.order()
+    desk.work()
+    with_company = desk.settlement
+    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    desk.clock.advance(600)
+    desk.work()
+    assert desk.row.status == "failed"
+    desk.settlement = with_company
+    desk.work(3700)
+    assert (desk.row.status, desk.row.late) == ("succeeded", True)
+
+
+@pytest.mark.parametrize("was_sent", [False, True])
+def test_a_company_that_is_switched_off_midway_ends_only_what_was_never_sent(
+    desk: Desk, company: Company, was_sent: bool
+) -> None:
+    desk.order("disbursement")
+    if was_sent:
+        desk.work()
+    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    desk.work(100)
+    assert desk.row.status == ("pending" if was_sent else "failed")
+    desk.clock.advance(2 * 3600)
+    desk.work()
+    assert desk.row.review_reason == (REVIEW_SILENT if was_sent else None)
+    if was_sent:
+        company.told = [SUCCESS]
+        desk.settlement = desk.another_worker()
+        desk.work(3700)
+        assert desk.row.status == TransactionStatus.SUCCEEDED
+
+
+def test_what_could_never_be_sent_fails_when_its_company_is_switched_off(desk: Desk, company: Company) -> None:
+    company.asked = [NOT_SENT]
+    desk.order("disbursement")
+    desk.work()
+    assert desk.row.status == "submitted"
+    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    desk.work(70)
+    assert (desk.row.status, desk.row.failure_code) == ("failed", "PROVIDER_UNAVAILABLE")
+
+
+def test_what_another_worker_has_just_called_off_is_not_sent(desk: Desk, company: Company) -> None:
+    desk.order()
+    company.told = [NOT_FOUND]
+    without_company = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+
+    def call_off(point: str) -> None:
+        if point == "claimed":
+            desk.clock.advance(61)
+            assert without_company.claim(1) == [claimed]
+            without_company.advance(claimed)
+
+    slow = desk.another_worker(at_kill_point=call_off)
+    (claimed,) = slow.claim(1)
+    slow.advance(claimed)
+    assert (company.asks, desk.row.status) == ([], "failed")
+
+
+def test_a_callback_after_a_failure_finds_the_late_success(desk: Desk, company: Company) -> None:
+    company.asked, company.told = [FAILURE], [SUCCESS]
+    desk.order("disbursement")
+    desk.work()
+    assert desk.settlement.bring_forward(desk.row.provider_reference)
+    desk.work()
+    row = desk.row
+    assert (row.status, row.late, row.review_reason) == ("succeeded", True, REVIEW_LATE)
+    assert row.provider_transaction_id == "R-1"
+    assert balances(desk.call.client_id)["main"] == (0, 0)

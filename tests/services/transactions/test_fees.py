@@ -1,0 +1,170 @@
+"""Fees: how they are worked out, that they are transfers of their own, and how an operator agrees them."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from tests.conftest import MovableClock
+from tests.support.books import check_everything
+from tests.support.money import a_client, balances, deposit, operator, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.cli import main
+from ussd_server.messages.fees import FeeTerms
+from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionType
+from ussd_server.services.transactions.fees import agreed_fee, fee_cents, list_fees, set_fee
+from ussd_server.settings import Settings
+from ussd_server.status import Code, ServiceError
+
+
+@pytest.mark.parametrize(
+    ("fixed_cents", "share_basis_points", "amount_cents", "expected_cents"),
+    [
+        (0, 0, 100, 0),
+        (50, 0, 100, 50),
+        (0, 100, 10_000, 100),
+        (0, 150, 33, 0),  # 0.495 of a cent
+        (0, 150, 34, 1),  # 0.51
+        (0, 5_000, 1, 1),  # exactly half a cent goes up
+        (0, 5_000, 3, 2),
+        (10, 150, 99_999_999, 1_500_010),
+        (50_000, 0, 100, 100),  # never more than the amount
+        (0, 10_000, 99_999_999, 99_999_999),
+        (99_999_999, 10_000, 1, 1),
+    ],
+)
+def test_a_fee_is_a_fixed_part_and_a_share_rounded_half_up(
+    services: Services, fixed_cents: int, share_basis_points: int, amount_cents: int, expected_cents: int
+) -> None:
+    client_id = a_client().client_id
+    set_fee(FeeTerms(client_id, TransactionType.COLLECTION, fixed_cents, share_basis_points), operator())
+    assert fee_cents(agreed_fee(client_id, TransactionType.COLLECTION), amount_cents) == expected_cents
+    assert fee_cents(agreed_fee(client_id, TransactionType.DISBURSEMENT), amount_cents) == 0
+
+
+def test_every_type_pays_its_fee_as_a_transfer_of_its_own(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    for number, kind in enumerate(("collection", "disbursement", "transfer", "refund"), 1):
+        set_fee(FeeTerms(call.client_id, TransactionType(kind), number * 100, 0), operator())
+    deposit(services, call, 1000)
+    collected = services.transactions.create(request("collection", shillings=500), call).transaction
+    services.transactions.create(request("collection", shillings=100, account="+256770000000"), call)
+    work(services, clock)
+    services.transactions.create(request("disbursement", shillings=200), call)
+    services.transactions.create(request("disbursement", "+256770000001", 200), call)
+    services.transactions.create(request("transfer", shillings=50, to_phone_number="+256770000002"), call)
+    work(services, clock)
+    services.refunds.create(CreateRefund(collected.transaction_id, "back"), call)
+    work(services, clock)
+    assert balances(call.client_id) == {
+        "main": (100_000 + 50_000 - 100 - 20_000 - 200 - 50_000 - 400, 0),
+        "+256770000000": (10_000 - 100 - 5_000 - 300, 0),
+        "+256770000002": (5_000, 0),
+        "fees": (100 + 100 + 200 + 300 + 400, 0),
+        "provider:sandbox": (-50_000 - 10_000 + 20_000 + 50_000, 0),
+        "deposits": (-100_000, 0),
+    }
+    assert check_everything() == []
+
+
+def test_a_late_success_whose_fee_cannot_be_paid_is_a_shortfall_as_a_whole(
+    services: Services, clock: MovableClock
+) -> None:
+    call = a_client()
+    set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 100, 0), operator())
+    deposit(services, call, 501)
+    late = services.transactions.create(request("disbursement", "+256770000009", 500), call).transaction.transaction_id
+    work(services, clock, 2)
+    set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 0, 0), operator())
+    services.transactions.create(request("disbursement", shillings=1), call)
+    work(services, clock, 10)
+    assert services.transactions.get(GetTransaction(late), call).late
+    assert balances(call.client_id)["main"] == (50_000, 0)
+    assert balances(call.client_id)["shortfall"] == (-50_100, 0)
+    assert check_everything() == []
+
+
+def test_the_fee_of_a_disbursement_must_be_there_too(services: Services) -> None:
+    call = a_client()
+    set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 1, 0), operator())
+    deposit(services, call, 100)
+    with pytest.raises(ServiceError) as refusal:
+        services.transactions.create(request("disbursement", shillings=100), call)
+    assert refusal.value.code is Code.INSUFFICIENT_BALANCE
+
+
+def test_a_fee_agreed_later_changes_nothing_that_was_recorded(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    recorded = services.transactions.create(request(shillings=500), call).transaction
+    set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, 100, 0), operator())
+    work(services, clock)
+    assert services.transactions.create(request(shillings=500), call).transaction.fee_cents == recorded.fee_cents == 0
+    assert balances(call.client_id)["main"] == (50_000, 0)
+
+
+def test_every_transaction_pays_what_is_agreed_when_it_is_recorded(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    paid = []
+    for number, cents in enumerate((0, 100, 70, 0)):
+        set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, cents, 0), operator())
+        for place in "ab":
+            made = services.transactions.create(request(reference=f"r{number}{place}"), call).transaction
+            paid.append(made.fee_cents)
+    work(services, clock)
+    assert paid == [0, 0, 100, 100, 70, 70, 0, 0]
+    assert balances(call.client_id)["fees"] == (340, 0)
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "fixed_cents", "share_basis_points"),
+    [
+        ("deposit", 0, 0),
+        ("collection", -1, 0),
+        ("collection", 100_000_000, 0),
+        ("refund", 0, -1),
+        ("refund", 0, 10_001),
+    ],
+)
+def test_a_fee_out_of_its_bounds_is_refused(
+    services: Services, kind: str, fixed_cents: int, share_basis_points: int
+) -> None:
+    with pytest.raises(ServiceError) as refusal:
+        set_fee(FeeTerms(a_client().client_id, TransactionType(kind), fixed_cents, share_basis_points), operator())
+    assert refusal.value.code is Code.INVALID_REQUEST
+    assert list_fees(operator()) == ()
+
+
+def test_only_an_operator_agrees_fees_and_only_for_clients_that_exist(services: Services) -> None:
+    call = a_client()
+    with pytest.raises(ServiceError):
+        set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, 0, 0), call)
+    with pytest.raises(ServiceError) as refusal:
+        set_fee(FeeTerms("00000000-0000-0000-0000-000000000000", TransactionType.COLLECTION, 0, 0), operator())
+    assert refusal.value.code is Code.NOT_FOUND
+
+
+def test_fees_are_set_and_listed_at_the_command_line(
+    services: Services, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client_id = a_client().client_id
+    monkeypatch.setenv("USSD_DATABASE_URL", settings.database_url)
+    monkeypatch.setenv("USSD_REDIS_URL", settings.redis_url)
+    monkeypatch.setenv("USSD_DATA_DIR", str(settings.data_dir))
+
+    def run(*arguments: str, exit_code: int = 0) -> str:
+        result = CliRunner().invoke(main, ["fees", *arguments])
+        assert result.exit_code == exit_code, result.output
+        return result.output
+
+    assert run("list") == "No fees were agreed.\n"
+    run("set", "--client", "ACME", "--type", "collection", "--fixed", "12.5", "--share-basis-points", "150")
+    run("set", "--client", client_id, "--type", "collection", "--fixed", "100", "--share-basis-points", "125")
+    assert run("list") == f"{client_id}  collection    UGX 100.00 and 1.25 percent\n"
+    agreed = {"client_id": client_id, "type": "collection", "fixed_cents": 10_000, "share_basis_points": 125}
+    assert orjson.loads(run("list", "--json")) == [agreed]
+    run("set", "--client", "nobody", "--type", "collection", exit_code=1)
+    run("set", "--client", client_id, "--type", "collection", "--fixed", "1000000", exit_code=1)
+    for wrong in ("-1", "1.005", "1e3", "١"):
+        run("set", "--client", client_id, "--type", "collection", "--fixed", wrong, exit_code=2)

@@ -1,0 +1,242 @@
+"""Money under any order of events: what people do, what companies say, what fails, and time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.conftest import MovableClock
+from tests.support.books import check_everything
+from tests.support.money import a_client, balances, deposit, operator
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.base import close_connections
+from ussd_server.messages.fees import FeeTerms
+from ussd_server.messages.transactions import CreatedTransaction, CreateRefund, CreateTransaction, TransactionType
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.transactions.fees import agreed_fee, fee_cents, set_fee
+from ussd_server.services.transactions.settlement import Settlement
+from ussd_server.settings import Settings
+from ussd_server.status import Code, ServiceError
+
+# What the sandbox will have done in the end, by the last digits of the number (wire contract 9).
+PAID = ("00", "04", "06", "42")
+NEVER_PAID = ("01", "02", "03", "05", "08")
+CHANGES_ITS_MIND, UNKNOWN = "09", "07"
+
+SUBSCRIBER, OTHER = "+256770000060", "+256770000061"
+UNFINISHED = ("created", "submitted", "pending", "ambiguous")
+
+numbers = st.sampled_from([*PAID, *NEVER_PAID, CHANGES_ITS_MIND, UNKNOWN]).map("+2567700000{}".format)
+amounts = st.integers(1, 50_000)
+moments = st.sampled_from([0, 0.6, 1.2, 5, 70, 4000])
+accounts = st.sampled_from(["main", SUBSCRIBER])
+
+
+class Crash(BaseException):
+    """The worker's process ends at once."""
+
+
+class MoneyMachine(RuleBasedStateMachine):
+    """One client of a house in which everything may happen; other clients of earlier runs still have open business."""
+
+    payments = Bundle("payments")
+
+    def __init__(self, settings: Settings, clock: MovableClock) -> None:
+        super().__init__()
+        self.settings, self.clock = settings, clock
+        self.services = build_services(settings, clock)
+        self.call = a_client()
+        self.deposited_cents = 0
+        self.wishes: dict[str, CreateTransaction | CreateRefund] = {}
+        self.final: dict[str, str] = {}
+
+    def teardown(self) -> None:
+        """Leave no connection behind."""
+        self.services.limiter.close()
+        close_connections()
+
+    @initialize(fixed_cents=st.integers(0, 300), share_basis_points=st.integers(0, 500))
+    def agree_fees(self, fixed_cents: int, share_basis_points: int) -> None:
+        """Fees, perhaps none."""
+        for kind in ("collection", "disbursement", "transfer", "refund"):
+            set_fee(FeeTerms(self.call.client_id, TransactionType(kind), fixed_cents, share_basis_points), operator())
+
+    @rule(shillings=st.integers(1, 500))
+    def top_up(self, shillings: int) -> None:
+        """An operator's deposit."""
+        deposit(self.services, self.call, shillings, f"deposit {self.deposited_cents} {len(self.wishes)}")
+        self.deposited_cents += shillings * 100
+
+    @rule(target=payments, number=numbers, amount_cents=amounts, account=accounts)
+    def collect(self, number: str, amount_cents: int, account: str) -> str:
+        """A subscriber pays, by any kind of number."""
+        request = CreateTransaction(TransactionType.COLLECTION, number, amount_cents, self.name(), account=account)
+        return str(self.attempt(request))
+
+    @rule(target=payments, number=numbers, amount_cents=amounts, account=accounts)
+    def pay_out(self, number: str, amount_cents: int, account: str) -> object:
+        """The client pays a subscriber, if it can."""
+        request = CreateTransaction(TransactionType.DISBURSEMENT, number, amount_cents, self.name(), account=account)
+        return self.order_from(account, request)
+
+    @rule(target=payments, amount_cents=amounts, there=st.booleans())
+    def transfer(self, amount_cents: int, there: bool) -> object:
+        """Money goes between two accounts that the client keeps here, if it can."""
+        payer, payee = (SUBSCRIBER, OTHER) if there else (OTHER, SUBSCRIBER)
+        request = CreateTransaction(TransactionType.TRANSFER, payer, amount_cents, self.name(), to_phone_number=payee)
+        return self.order_from(payer, request)
+
+    @rule(target=payments, payment=payments, share=st.sampled_from([None, 1, 2, 3]))
+    def refund(self, payment: str, share: int | None) -> object:
+        """A collection is given back, wholly or in part, if that may be."""
+        original = Transaction.get_by_id(payment)
+        request = CreateRefund(payment, self.name(), share and max(1, original.amount_cents // share))
+        outcome = self.attempt(request)
+        if isinstance(outcome, Code):
+            may_be = original.type == "collection" and original.status == "succeeded"
+            assert outcome in ((Code.INVALID_AMOUNT, Code.INSUFFICIENT_BALANCE) if may_be else (Code.INVALID_REQUEST,))
+            return multiple()
+        return outcome
+
+    @rule(payment=payments)
+    def repeat(self, payment: str) -> None:
+        """A client that heard no answer asks again."""
+        again = self.order(self.wishes[payment])
+        assert (again.replayed, again.transaction.transaction_id) == (True, payment)
+
+    @rule(payment=payments, times=st.integers(1, 3))
+    def call_back(self, payment: str, times: int) -> None:
+        """The company calls, out of order, too often, or about what is long over."""
+        for _ in range(times):
+            if reference := Transaction.get_by_id(payment).provider_reference:
+                self.services.settlement.bring_forward(reference)
+
+    @rule(seconds=moments, limit=st.sampled_from([1, 20]))
+    def work(self, seconds: float, limit: int) -> None:
+        """Time passes, and a worker takes what is due one step on."""
+        self.go_on(self.services.settlement, seconds, limit)
+
+    @rule(point=st.sampled_from(["claimed", "ask.recorded", "ask.answered", "enquiry.answered", "concluded"]))
+    def crash_at_work(self, point: str) -> None:
+        """A worker dies in the middle of its step."""
+
+        def crash(reached: str) -> None:
+            if reached == point:
+                raise Crash
+
+        mortal = Settlement(self.services.providers, self.clock, lambda _: True, at_kill_point=crash)
+        try:
+            self.go_on(mortal, seconds=1, limit=3)
+        except Crash:
+            self.restart()
+
+    @rule()
+    def restart(self) -> None:
+        """Everything stops and begins again, from what the rows say."""
+        self.teardown()
+        self.services = build_services(self.settings, self.clock)
+
+    @invariant()
+    def the_books_are_whole(self) -> None:
+        """What `ussd-server check` proves."""
+        assert check_everything() == []
+
+    @invariant()
+    def nobody_lies(self) -> None:
+        """What is called final is what the company did, and stays so."""
+        for row in self.rows():
+            number = (row.phone_number or "")[-2:]
+            if row.type in ("collection", "disbursement", "refund"):
+                assert row.status != "failed" or number in (*NEVER_PAID, CHANGES_ITS_MIND)
+                assert row.status not in ("succeeded", "reversed") or number in (*PAID, CHANGES_ITS_MIND)
+            before = self.final.get(row.id)
+            assert before in (None, row.status) or (before, row.status) in (
+                ("failed", "succeeded"),
+                ("succeeded", "reversed"),
+            )
+            if row.completed_at is not None:
+                self.final[row.id] = row.status
+
+    @invariant()
+    def the_money_is_where_the_states_say(self) -> None:
+        """What came in and did not go out is on the client's accounts, and what is under way is reserved."""
+        came_cents, reserved_cents = self.deposited_cents, 0
+        for row in self.rows():
+            is_paid = row.status in ("succeeded", "reversed")
+            if row.type == "collection" and is_paid:
+                came_cents += row.amount_cents
+            if row.type in ("disbursement", "refund"):
+                came_cents -= row.amount_cents if is_paid else 0
+                reserved_cents += row.amount_cents + row.fee_cents if row.status in UNFINISHED else 0
+        kept = balances(self.call.client_id)
+        own = [kept.get(name, (0, 0)) for name in ("main", SUBSCRIBER, OTHER, "fees", "shortfall")]
+        assert (sum(cents for cents, _ in own), sum(cents for _, cents in own)) == (came_cents, reserved_cents)
+
+    @invariant()
+    def no_more_is_given_back_than_was_collected(self) -> None:
+        """Refunds that succeeded, run or may still succeed never exceed their collection."""
+        given_back_cents: dict[str, int] = defaultdict(int)
+        for row in self.rows():
+            if row.refund_of and (row.status != "failed" or row.due_at):
+                given_back_cents[row.refund_of] += row.amount_cents
+        for original, cents in given_back_cents.items():
+            assert cents <= Transaction.get_by_id(original).amount_cents
+
+    def rows(self) -> list[Transaction]:
+        """All transactions of the client."""
+        return list(Transaction.select().where(Transaction.client_id == self.call.client_id))
+
+    def go_on(self, settlement: Settlement, seconds: float, limit: int) -> None:
+        """Let time pass, and take what is due one step on."""
+        self.clock.advance(seconds)
+        for transaction_id in settlement.claim(limit):
+            settlement.advance(transaction_id)
+
+    def name(self) -> str:
+        """A reference that was not used before."""
+        return f"payment {len(self.wishes)}"
+
+    def order(self, request: CreateTransaction | CreateRefund) -> CreatedTransaction:
+        """Say a wish to the service."""
+        if isinstance(request, CreateRefund):
+            return self.services.refunds.create(request, self.call)
+        return self.services.transactions.create(request, self.call)
+
+    def attempt(self, request: CreateTransaction | CreateRefund) -> str | Code:
+        """Order a payment and remember the wish: the new transaction's id, or why it was refused."""
+        try:
+            recorded = self.order(request)
+        except ServiceError as refusal:
+            return refusal.code
+        assert not recorded.replayed
+        self.wishes[recorded.transaction.transaction_id] = request
+        return recorded.transaction.transaction_id
+
+    def order_from(self, payer: str, request: CreateTransaction) -> object:
+        """Order a payment that needs money: it is refused exactly when the account has too little."""
+        current, reserved = balances(self.call.client_id).get(payer, (0, 0))
+        needed = request.amount_cents + fee_cents(agreed_fee(self.call.client_id, request.type), request.amount_cents)
+        outcome = self.attempt(request)
+        assert (outcome is Code.INSUFFICIENT_BALANCE) == (current - reserved < needed)
+        return multiple() if isinstance(outcome, Code) else outcome
+
+
+def test_money_is_never_made_or_lost_in_any_order_of_events(services: Services, clock: MovableClock) -> None:
+    # A failure is shown as it was found: making it smaller takes minutes with real databases.
+    bounds = hypothesis.settings(
+        max_examples=8, stateful_step_count=50, deadline=None, database=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    run_state_machine_as_test(lambda: MoneyMachine(services.settings, clock), settings=bounds)

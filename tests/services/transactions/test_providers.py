@@ -1,0 +1,97 @@
+"""Which company a payment goes to, and who knows that one is away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.services.transactions.test_settlement import Company
+from tests.support.eventually import eventually
+from tests.support.program import Program
+from ussd_server.app import create_app
+from ussd_server.bootstrap import build_services
+from ussd_server.database.base import close_connections
+from ussd_server.messages.providers import Direction
+from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
+from ussd_server.providers.prediction import predict
+from ussd_server.providers.settings import CompanySettings
+from ussd_server.redis.provider_outages import ProviderOutages
+from ussd_server.services.transactions.providers import Providers
+from ussd_server.settings import Settings
+from ussd_server.status import Code, ServiceError
+from ussd_server.worker import Worker
+
+MTN, AIRTEL, OTHER = "+256772123456", "+256700123456", "+256312345678"
+
+
+def companies(*names: str, **traits: bool) -> Providers:
+    return Providers([Company(name=name, **traits) for name in names], predict)  # type: ignore[arg-type]
+
+
+def test_a_number_leads_to_its_company_unless_another_is_named() -> None:
+    all_on = companies("mtn", "airtel", "sandbox")
+    assert [all_on.choose(None, number, 100).name for number in (MTN, AIRTEL, OTHER)] == ["mtn", "airtel", "sandbox"]
+    assert all_on.choose("airtel", MTN, 100).name == "airtel"
+    assert companies("mtn", "sandbox").choose(None, AIRTEL, 100).name == "sandbox"
+
+
+@pytest.mark.parametrize(
+    ("switched_on", "named", "number", "code"),
+    [
+        (("mtn",), None, OTHER, Code.INVALID_REQUEST),
+        (("mtn",), "mpesa", MTN, Code.INVALID_REQUEST),
+        (("mtn",), None, AIRTEL, Code.TRANSACTION_FAILED),
+        (("mtn",), "sandbox", MTN, Code.TRANSACTION_FAILED),
+        ((), "mtn", MTN, Code.TRANSACTION_FAILED),
+    ],
+)
+def test_a_payment_that_nobody_can_move_is_refused(
+    switched_on: tuple[str, ...], named: str | None, number: str, code: Code
+) -> None:
+    with pytest.raises(ServiceError) as refusal:
+        companies(*switched_on).choose(named, number, 100)
+    assert refusal.value.code is code
+
+
+def test_cents_are_refused_where_only_whole_shillings_move() -> None:
+    whole = companies("mtn", moves_whole_shillings_only=True)
+    assert whole.choose("mtn", MTN, 50_000).name == "mtn"
+    with pytest.raises(ServiceError) as refusal:
+        whole.choose("mtn", MTN, 50_050)
+    assert refusal.value.code is Code.INVALID_AMOUNT
+
+
+def test_a_company_that_a_worker_found_away_takes_no_orders_anywhere(settings: Settings) -> None:
+    # Nobody listens at this port, so every call to the company fails before it leaves.
+    nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"))
+    settings = replace(settings, companies=CompanySettings(mtn=nowhere))
+    services, other_process = build_services(settings), build_services(settings)
+    try:
+        program = Program(services, create_app(services).test_client())
+        company = other_process.providers.get("mtn")
+        assert company is not None
+        while company.available:
+            company.balance_cents(Direction.COLLECTION, 5.0)
+        Worker(other_process)._keep_house()
+        eventually(lambda: services.provider_outages.is_away("mtn"))
+        reply = program.collect("r1", MTN)
+        assert (reply.status_code, reply.json["error"]) == (502, "TRANSACTION_FAILED")
+        assert int(reply.headers["Retry-After"]) > 0
+        assert program.get("/api/transactions").json["data"]["items"] == []
+        # The worker died: its notice fades.
+        eventually(lambda: not services.provider_outages.is_away("mtn"))
+        assert program.collect("r1", MTN).status_code == 201, "the same reference may be sent again"
+    finally:
+        for each in (services, other_process):
+            each.limiter.close()
+        close_connections()
+
+
+def test_without_redis_a_company_counts_as_there() -> None:
+    board = ProviderOutages("unix:///nowhere/at/all.sock", lambda: False, ["mtn"])
+    board.post_away("mtn")
+    assert not board.is_away("mtn")
+    asleep = ProviderOutages("unix:///nowhere/at/all.sock", lambda: True, ["mtn"])
+    asleep.post_away("mtn")
+    assert not asleep.is_away("mtn")

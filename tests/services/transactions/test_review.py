@@ -1,0 +1,134 @@
+"""Review: what nobody could confirm is settled by two people, once, with its money."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.support.money import a_client, balances, deposit, operator, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext
+from ussd_server.database.base import unit_of_work
+from ussd_server.database.compiled_queries import lock_row
+from ussd_server.messages.review import EndReview
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.operations.book_check import check_ranges
+from ussd_server.services.transactions.outcomes import open_review
+from ussd_server.status import Code, ServiceError
+
+SILENT, FAILS_THEN_SUCCEEDS = "+256770000007", "+256770000009"
+
+
+@pytest.fixture
+def call(services: Services) -> RequestContext:
+    call = a_client()
+    deposit(services, call, 5000)
+    return call
+
+
+def silent_disbursement(services: Services, call: RequestContext, clock: MovableClock) -> str:
+    """A disbursement that the company never answered for, until it went to review."""
+    made = services.transactions.create(request("disbursement", SILENT), call).transaction.transaction_id
+    work(services, clock, 45, step=5)
+    return made
+
+
+def ended(transaction_id: str, has_succeeded: bool | None = None) -> EndReview:
+    return EndReview(transaction_id, "Confirmed on the company's statement", "Jane Doe", "Mary Roe", has_succeeded)
+
+
+def refusal(services: Services, request: EndReview, call: RequestContext | None = None) -> Code:
+    with pytest.raises(ServiceError) as refused:
+        services.review.end(request, call or operator())
+    return refused.value.code
+
+
+@pytest.mark.parametrize(("has_succeeded", "status", "main"), [(True, "succeeded", 0), (False, "failed", 500_000)])
+def test_two_people_settle_what_nobody_could_confirm(
+    services: Services, call: RequestContext, clock: MovableClock, has_succeeded: bool, status: str, main: int
+) -> None:
+    transaction_id = silent_disbursement(services, call, clock)
+    assert [item.transaction.transaction_id for item in services.review.list(operator())] == [transaction_id]
+    item = services.review.end(ended(transaction_id, has_succeeded), operator())
+    assert services.review.list(operator()) == ()
+    assert (item.transaction.status, item.transaction.late) == (status, False)
+    last = item.transaction.events[-1]
+    assert (last.status, last.source, last.detail) == (status, "operator", "Confirmed on the company's statement")
+    assert item.note == "Confirmed on the company's statement (Jane Doe, Mary Roe)"
+    assert balances(call.client_id)["main"] == (main, 0)
+    assert Event.select().where(Event.object_id == transaction_id, Event.type == f"transaction.{status}").count() == 1
+    audit = AuditEvent.get(AuditEvent.action == "transaction.settled")
+    assert (audit.object_id, audit.actor, audit.client_id) == (transaction_id, "operator", call.client_id)
+    assert refusal(services, ended(transaction_id, has_succeeded)) is Code.INVALID_REQUEST
+    work(services, clock, 10)
+    assert Transaction.get_by_id(transaction_id).status == status
+    assert not [violation for checked in check_ranges() for violation in checked.violations]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"second": "jane  doe "}, {"second": ""}, {"by": " "}, {"by": "x" * 101}, {"reason": " "}, {"reason": "x" * 201}],
+)
+def test_one_person_or_no_reason_settles_nothing(
+    services: Services, call: RequestContext, clock: MovableClock, changes: dict[str, str]
+) -> None:
+    transaction_id = silent_disbursement(services, call, clock)
+    assert refusal(services, replace(ended(transaction_id, True), **changes)) is Code.INVALID_REQUEST
+    assert Transaction.get_by_id(transaction_id).status == "ambiguous"
+
+
+def test_an_unknown_outcome_cannot_be_closed_with_a_note(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    transaction_id = silent_disbursement(services, call, clock)
+    assert refusal(services, ended(transaction_id)) is Code.INVALID_REQUEST
+    assert len(services.review.list(operator())) == 1
+
+
+def test_a_failure_that_two_people_settle_as_succeeded_needs_no_further_look(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    transaction_id = silent_disbursement(services, call, clock)
+    services.review.end(ended(transaction_id, False), operator())
+    now = clock.now()
+    with unit_of_work():
+        row = lock_row(Transaction, transaction_id)
+        open_review(row, "a statement", now)
+        row.save()
+    item = services.review.end(ended(transaction_id, True), operator())
+    assert (item.transaction.status, item.transaction.late, item.reason) == ("succeeded", True, "a statement")
+    announced = Event.select().where(Event.object_id == transaction_id, Event.type == "transaction.needs_review")
+    assert announced.count() == 2
+    assert services.review.list(operator()) == ()
+
+
+def test_a_late_success_is_on_the_list_and_is_closed_with_a_note(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    services.transactions.create(request("disbursement", FAILS_THEN_SUCCEEDS), call)
+    work(services, clock, 15)
+    (item,) = services.review.list(operator())
+    assert (item.transaction.status, item.transaction.late) == ("succeeded", True)
+    for outcome in (True, False):
+        assert refusal(services, ended(item.transaction.transaction_id, outcome)) is Code.INVALID_REQUEST
+    closed = services.review.end(ended(item.transaction.transaction_id), operator())
+    assert closed.transaction.status == "succeeded"
+    assert services.review.list(operator()) == ()
+
+
+def test_only_operators_review_and_what_is_not_on_the_list_stays_as_it_is(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    transaction_id = services.transactions.create(request(), call).transaction.transaction_id
+    assert refusal(services, ended(transaction_id, True)) is Code.INVALID_REQUEST
+    assert refusal(services, ended("x", True)) is Code.TRANSACTION_NOT_FOUND
+    assert refusal(services, ended("00000000-0000-7000-8000-000000000000", True)) is Code.TRANSACTION_NOT_FOUND
+    assert refusal(services, ended(transaction_id, True), call) is Code.INSUFFICIENT_SCOPE
+    for look in (lambda: services.review.list(call), lambda: services.review.show(transaction_id, call)):
+        with pytest.raises(ServiceError):
+            look()
+    assert services.review.show(transaction_id, operator()).client_id == call.client_id

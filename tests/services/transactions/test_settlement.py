@@ -1,0 +1,191 @@
+"""Settlement: every order in which workers, companies, callbacks and crashes can meet over one payment."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.services.transactions.desk import (
+    FAILURE,
+    NOT_FOUND,
+    NOT_SENT,
+    PENDING,
+    SUCCESS,
+    UNKNOWN,
+    Company,
+    Desk,
+)
+from ussd_server.messages.providers import ProviderAnswer
+from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION
+from ussd_server.services.transactions.providers import Providers
+from ussd_server.services.transactions.settlement import Settlement
+
+
+def test_whoever_slept_longer_than_its_lease_enquires_instead_of_asking_again(desk: Desk, company: Company) -> None:
+    desk.order()
+    sleeper, other = desk.another_worker(), desk.settlement
+    (claimed,) = sleeper.claim(1)
+    assert other.claim(1) == []
+    desk.clock.advance(61)
+    assert other.claim(1) == [claimed]
+    other.advance(claimed)
+    sleeper.advance(claimed)
+    assert (len(company.asks), company.enquiries) == (1, 1)
+
+
+def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, company: Company) -> None:
+    desk.order()
+    other = desk.settlement
+
+    def overtake(point: str) -> None:
+        if point == "claimed" and not company.asks:
+            desk.clock.advance(61)
+            assert other.claim(1) == [claimed]
+            other.advance(claimed)
+
+    sleeper = desk.another_worker(at_kill_point=overtake)
+    (claimed,) = sleeper.claim(1)
+    sleeper.advance(claimed)
+    assert len(company.asks) == 1
+
+
+@pytest.mark.parametrize("last", [SUCCESS, FAILURE, PENDING, UNKNOWN, NOT_FOUND, NOT_SENT])
+@pytest.mark.parametrize("first", [SUCCESS, FAILURE, PENDING, UNKNOWN, NOT_FOUND])
+@pytest.mark.parametrize("kind", ["collection", "disbursement"])
+def test_an_answer_that_was_overtaken_by_another_moves_money_once(
+    desk: Desk, company: Company, kind: str, first: ProviderAnswer, last: ProviderAnswer
+) -> None:
+    desk.order(kind)
+    company.asked, company.told = [last], [first]
+
+    def overtake() -> None:
+        company.while_asked = lambda: None
+        assert desk.settlement.bring_forward(desk.row.provider_reference)
+        other = desk.another_worker()
+        (claimed,) = other.claim(1)
+        other.advance(claimed)
+        desk.check()
+
+    company.while_asked = overtake
+    (claimed,) = desk.settlement.claim(1)
+    desk.settlement.advance(claimed)
+    if first is not FAILURE:
+        desk.check()
+    row = desk.row
+    if SUCCESS in (first, last):
+        assert row.status == "succeeded"
+        assert row.late == (first is FAILURE)
+    elif FAILURE in (first, last):
+        assert row.status == "failed"
+    else:
+        assert row.status in ("pending", "ambiguous")
+        assert row.asked_at is not None, "what another worker may have sent is never called unsent"
+    if (first, last) == (SUCCESS, FAILURE):
+        assert row.review_reason == REVIEW_CONTRADICTION
+
+
+def test_no_other_worker_takes_a_payment_while_its_provider_takes_all_of_its_time(desk: Desk, company: Company) -> None:
+    longest = 25
+    settlement = Settlement(Providers([company], lambda _: None), desk.clock, lambda _: True, timeout_seconds=longest)
+    desk.order()
+
+    def wait() -> None:
+        desk.clock.advance(longest * 2 - 1)
+        assert desk.another_worker().claim(1) == []
+
+    company.while_asked = wait
+    (claimed,) = settlement.claim(1)
+    settlement.advance(claimed)
+    assert desk.row.status == "pending"
+
+
+def test_a_company_out_of_breath_keeps_the_order_of_those_who_wait(desk: Desk, company: Company) -> None:
+    ids = []
+    for number in range(6):
+        ids.append(desk.order(reference=str(number)))
+        desk.clock.advance(0.01)
+    allowed = 2
+
+    def within_pace(_: str) -> bool:
+        nonlocal allowed
+        allowed -= 1
+        return allowed >= 0
+
+    worker = desk.another_worker(within_pace)
+    for claimed in worker.claim(4):
+        worker.advance(claimed)
+    assert [payment.transaction_id for payment in company.asks] == ids[:2]
+    assert worker.claim(6) == [], "it is left alone for a moment"
+    desk.clock.advance(0.3)
+    allowed = 10
+    for claimed in worker.claim(6):
+        worker.advance(claimed)
+    assert [payment.transaction_id for payment in company.asks] == ids
+
+
+def test_payments_of_one_moment_are_not_asked_about_in_one_moment(desk: Desk, company: Company) -> None:
+    delays = set()
+    for number in range(10):
+        desk.order(reference=str(number))
+        began_at = desk.clock.now()
+        desk.settlement.advance(*desk.settlement.claim(1))
+        delays.add(round((desk.row.due_at - began_at).total_seconds(), 1))
+    assert len(delays) > 1
+    assert min(delays) >= 4.5
+
+
+def test_a_callback_brings_the_next_enquiry_forward_and_is_named_as_its_source(desk: Desk, company: Company) -> None:
+    company.told = [PENDING, SUCCESS]
+    desk.order()
+    desk.work(8)
+    reference = desk.row.provider_reference
+    assert desk.settlement.bring_forward(reference)
+    assert not desk.settlement.bring_forward(reference), "it is due already"
+    desk.work()
+    assert desk.statuses[-1] == "succeeded"
+    assert desk.view.events[-1].source == "callback"
+    assert not desk.settlement.bring_forward(reference), "there is nothing left to hurry"
+    assert not desk.settlement.bring_forward("00000000-0000-4000-8000-000000000000")
+
+
+def test_a_callback_before_anything_was_asked_changes_nothing(desk: Desk, company: Company) -> None:
+    desk.order()
+    assert not desk.settlement.bring_forward(desk.row.provider_reference)
+    (claimed,) = desk.settlement.claim(1)
+    assert not desk.settlement.bring_forward(desk.row.provider_reference)
+    assert desk.another_worker().claim(1) == []
+    desk.settlement.advance(claimed)
+    assert len(company.asks) == 1
+
+
+def test_only_the_enquiry_that_a_callback_brought_forward_names_it_as_its_source(desk: Desk, company: Company) -> None:
+    company.told = [PENDING, SUCCESS]
+    desk.order()
+    desk.work()
+    assert desk.settlement.bring_forward(desk.row.provider_reference)
+    desk.work(60)
+    assert (desk.statuses[-1], desk.view.events[-1].source) == ("succeeded", "poll")
+
+
+def test_a_payment_that_its_provider_calls_about_was_sent_whatever_the_request_seemed_to_show(
+    desk: Desk, company: Company
+) -> None:
+    company.asked, company.told = [NOT_SENT], [UNKNOWN]
+    desk.order()
+    desk.work(58)
+    company.while_asked = lambda: desk.settlement.bring_forward(desk.row.provider_reference)
+    desk.work(20)
+    assert desk.row.status == "ambiguous"
+
+
+def test_a_worker_out_of_pace_leaves_the_lease_of_another(desk: Desk, company: Company) -> None:
+    desk.order()
+
+    def overtake(_: str) -> bool:
+        desk.clock.advance(61)
+        assert desk.settlement.claim(1) == [claimed]
+        return False
+
+    slow = desk.another_worker(overtake)
+    (claimed,) = slow.claim(1)
+    slow.advance(claimed)
+    assert desk.another_worker().claim(1) == []

@@ -1,0 +1,308 @@
+"""Transactions never lie: what is recorded, what is refused, and what each answer of a company does."""
+
+from __future__ import annotations
+
+import pytest
+from peewee import IntegrityError
+
+from tests.conftest import MovableClock
+from tests.support.money import a_client, balances, deposit, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext
+from ussd_server.database.base import database, is_postgres, iso_milliseconds
+from ussd_server.messages.transactions import CreateRefund, GetTransaction, ListTransactions, TransactionView
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import IdempotencyKey
+from ussd_server.services.transactions.insert import TransactionWriter
+from ussd_server.services.transactions.providers import Providers
+from ussd_server.services.transactions.refunds import RefundService
+from ussd_server.status import Code, ServiceError
+
+
+def seen(services: Services, context: RequestContext, transaction_id: str) -> TransactionView:
+    return services.transactions.get(GetTransaction(transaction_id), context)
+
+
+def made(services: Services, context: RequestContext, *args: object, **kwargs: object) -> str:
+    return services.transactions.create(request(*args, **kwargs), context).transaction.transaction_id  # type: ignore[arg-type]
+
+
+def story(view: TransactionView) -> list[tuple[str, str]]:
+    return [(change.status.value, change.source.value) for change in view.events]
+
+
+def test_a_collection_is_recorded_then_asked_then_paid_into_the_main_account(
+    services: Services, clock: MovableClock
+) -> None:
+    context = a_client()
+    recorded = services.transactions.create(request(shillings=5000), context)
+    assert (recorded.replayed, recorded.transaction.status) == (False, "created")
+    assert balances(context.client_id) == {}
+    work(services, clock)
+    view = seen(services, context, recorded.transaction.transaction_id)
+    assert story(view) == [("created", "submit"), ("submitted", "submit"), ("succeeded", "submit")]
+    assert view.completed_at is not None
+    assert view.next_check_at is None
+    assert balances(context.client_id) == {"main": (500_000, 0), "provider:sandbox": (-500_000, 0)}
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "status", "failure", "late", "statuses"),
+    [
+        ("00", 0, "succeeded", None, False, ["created", "submitted", "succeeded"]),
+        ("01", 0, "failed", "INSUFFICIENT_BALANCE", False, ["created", "submitted", "failed"]),
+        ("02", 0, "failed", "PAYER_DECLINED", False, ["created", "submitted", "failed"]),
+        ("03", 8, "failed", "PAYER_TIMEOUT", False, ["created", "submitted", "pending", "failed"]),
+        ("04", 5, "succeeded", None, False, ["created", "submitted", "pending", "succeeded"]),
+        ("05", 5, "failed", "PROVIDER_ERROR", False, ["created", "submitted", "pending", "failed"]),
+        ("06", 5, "succeeded", None, False, ["created", "submitted", "ambiguous", "succeeded"]),
+        ("07", 40, "ambiguous", None, False, ["created", "submitted", "ambiguous"]),
+        ("09", 12, "succeeded", None, True, ["created", "submitted", "pending", "failed", "succeeded"]),
+        ("42", 3, "succeeded", None, False, ["created", "submitted", "pending", "succeeded"]),
+    ],
+)
+def test_every_number_of_the_sandbox_tells_its_story(
+    services: Services,
+    clock: MovableClock,
+    number: str,
+    seconds: int,
+    status: str,
+    failure: str | None,
+    late: bool,
+    statuses: list[str],
+) -> None:
+    context = a_client()
+    transaction_id = made(services, context, number=f"+2567700000{number}")
+    work(services, clock, seconds)
+    view = seen(services, context, transaction_id)
+    assert [status for status, _ in story(view)] == statuses
+    assert (view.status, view.failure and view.failure.code, view.late) == (status, failure, late)
+    arrived = 500_000 if status == "succeeded" else 0
+    assert balances(context.client_id).get("main", (0, 0)) == (arrived, 0)
+
+
+def test_a_disbursement_reserves_when_it_is_created_and_pays_when_it_succeeds(
+    services: Services, clock: MovableClock
+) -> None:
+    context = a_client()
+    deposit(services, context, 10_000)
+    made(services, context, "disbursement", shillings=4000)
+    assert balances(context.client_id)["main"] == (1_000_000, 400_000)
+    work(services, clock)
+    assert balances(context.client_id)["main"] == (600_000, 0)
+
+
+def test_a_failed_disbursement_releases_its_reservation(services: Services, clock: MovableClock) -> None:
+    context = a_client()
+    deposit(services, context, 10_000)
+    made(services, context, "disbursement", "+256770000001", 4000)
+    work(services, clock)
+    assert balances(context.client_id)["main"] == (1_000_000, 0)
+
+
+def test_an_ambiguous_disbursement_keeps_its_reservation(services: Services, clock: MovableClock) -> None:
+    context = a_client()
+    deposit(services, context, 10_000)
+    transaction_id = made(services, context, "disbursement", "+256770000007", 4000)
+    work(services, clock, 60)
+    assert seen(services, context, transaction_id).status == "ambiguous"
+    assert balances(context.client_id)["main"] == (1_000_000, 400_000)
+
+
+def test_a_disbursement_beyond_the_balance_is_refused_and_leaves_no_trace(
+    services: Services, clock: MovableClock
+) -> None:
+    context = a_client()
+    deposit(services, context, 3999)
+    with pytest.raises(ServiceError) as refusal:
+        services.transactions.create(request("disbursement", shillings=4000, reference="r"), context)
+    assert refusal.value.code is Code.INSUFFICIENT_BALANCE
+    deposit(services, context, 1, "more")
+    assert not services.transactions.create(request("disbursement", shillings=4000, reference="r"), context).replayed
+
+
+def test_a_late_success_of_a_released_disbursement_is_booked_as_a_shortfall(
+    services: Services, clock: MovableClock
+) -> None:
+    context = a_client()
+    deposit(services, context, 4000)
+    transaction_id = made(services, context, "disbursement", "+256770000009", 4000)
+    work(services, clock, 2)
+    assert seen(services, context, transaction_id).status == "failed"
+    made(services, context, "disbursement", "+256770000000", 4000, reference="spent meanwhile")
+    work(services, clock, 10)
+    assert seen(services, context, transaction_id).late
+    told = Event.get(Event.object_id == transaction_id, Event.type == "transaction.succeeded")
+    assert told.payload["late"] is True
+    assert balances(context.client_id)["main"] == (0, 0)
+    assert balances(context.client_id)["shortfall"] == (-400_000, 0)
+
+
+def test_a_transfer_moves_at_once_between_two_subscribers(services: Services, clock: MovableClock) -> None:
+    context = a_client()
+    made(services, context, account="+256770000000", shillings=900)
+    work(services, clock)
+    view = services.transactions.create(
+        request("transfer", "+256770000000", 300, to_phone_number="+256770000004"), context
+    ).transaction
+    assert (view.status, view.provider, view.provider_reference) == ("succeeded", None, None)
+    assert balances(context.client_id)["+256770000000"] == (60_000, 0)
+    assert balances(context.client_id)["+256770000004"] == (30_000, 0)
+
+
+def test_a_repeated_collection_takes_money_once(services: Services, clock: MovableClock) -> None:
+    context = a_client()
+    first = services.transactions.create(request(), context)
+    work(services, clock)
+    again = services.transactions.create(request(), context)
+    assert (again.replayed, again.transaction.transaction_id) == (True, first.transaction.transaction_id)
+    assert again.transaction.status == "succeeded"
+    work(services, clock, 5)
+    assert balances(context.client_id)["main"] == (500_000, 0)
+
+
+def test_a_reference_or_key_used_for_something_else_is_refused(services: Services) -> None:
+    context = a_client()
+    services.transactions.create(request(reference="r", idempotency_key="k"), context)
+    for other in (
+        request(reference="r", shillings=1),
+        request(reference="other", idempotency_key="k"),
+    ):
+        with pytest.raises(ServiceError) as refusal:
+            services.transactions.create(other, context)
+        assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
+
+
+def test_a_key_that_came_with_a_repeat_belongs_to_what_was_repeated(services: Services, clock: MovableClock) -> None:
+    context, other = a_client(), a_client("Other")
+    first = services.transactions.create(
+        request(reference="a", idempotency_key="K1"), context
+    ).transaction.transaction_id
+    keyless = services.transactions.create(request(reference="none"), context).transaction.transaction_id
+    work(services, clock)
+    back = services.refunds.create(CreateRefund(first, "back"), context).transaction.transaction_id
+    for _ in range(2):
+        for key in ("K2", "K1", "K3"):
+            again = services.transactions.create(request(reference="a", idempotency_key=key), context)
+            assert (again.replayed, again.transaction.transaction_id) == (True, first)
+        again = services.transactions.create(request(reference="none", idempotency_key="K4"), context)
+        assert (again.replayed, again.transaction.transaction_id) == (True, keyless)
+        again = services.refunds.create(CreateRefund(first, "back", idempotency_key="K5"), context)
+        assert (again.replayed, again.transaction.transaction_id) == (True, back)
+    for key in ("K1", "K2", "K3", "K4", "K5"):
+        for reused in (request(reference="b", idempotency_key=key), request(reference="none", idempotency_key=key)):
+            if (reused.reference, key) != ("none", "K4"):
+                with pytest.raises(ServiceError) as refusal:
+                    services.transactions.create(reused, context)
+                assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
+    with pytest.raises(ServiceError):
+        services.transactions.create(request(reference="a", idempotency_key="K4"), context)
+    assert not services.transactions.create(request(reference="b", idempotency_key="K2"), other).replayed
+    assert not services.transactions.create(request(reference="b"), context).replayed, "a refusal uses no name up"
+
+
+def test_a_key_of_a_repeat_that_was_refused_stays_free(services: Services) -> None:
+    context = a_client()
+    services.transactions.create(request(reference="a", idempotency_key="K1"), context)
+    with pytest.raises(ServiceError):
+        services.transactions.create(request(reference="a", shillings=1, idempotency_key="K2"), context)
+    assert not services.transactions.create(request(reference="b", idempotency_key="K2"), context).replayed
+
+
+def test_a_key_of_a_transaction_that_is_older_than_the_table_of_keys_still_belongs_to_it(services: Services) -> None:
+    context = a_client()
+    execute = database.execute_sql
+    execute("DROP TRIGGER transactions_bind_key" + (" ON transactions" if is_postgres() else ""))
+    services.transactions.create(request(reference="a", idempotency_key="K1"), context)
+    assert IdempotencyKey.select().count() == 0
+    assert services.transactions.create(request(reference="a", idempotency_key="K1"), context).replayed
+    with pytest.raises(ServiceError) as refusal:
+        services.transactions.create(request(reference="b", idempotency_key="K1"), context)
+    assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
+
+
+def test_the_keys_of_transactions_are_never_changed_or_removed(services: Services) -> None:
+    context = a_client()
+    services.transactions.create(request(reference="a", idempotency_key="K1"), context)
+    services.transactions.create(request(reference="a", idempotency_key="K2"), context)
+    replace = "REPLACE INTO idempotency_keys SELECT client_id, 'K1', transaction_id, created_at FROM idempotency_keys"
+    for edit in ("UPDATE idempotency_keys SET key = 'K3'", "DELETE FROM idempotency_keys", replace):
+        if not (edit is replace and is_postgres()):
+            with pytest.raises(IntegrityError):
+                database.execute_sql(edit)
+    assert {each.key for each in IdempotencyKey.select()} == {"K1", "K2"}
+
+
+def test_a_repeat_is_answered_although_the_wish_would_be_refused_by_now(
+    services: Services, clock: MovableClock
+) -> None:
+    context = a_client()
+    deposit(services, context, 4000)
+    spent = request("disbursement", shillings=4000, reference="spent")
+    first = made(services, context, "disbursement", shillings=4000, reference="spent")
+    collected = made(services, context, shillings=5000, reference="collected")
+    work(services, clock)
+    back = CreateRefund(collected, "back")
+    services.refunds.create(back, context)
+    work(services, clock)
+    assert seen(services, context, collected).status == "reversed", "no refund of it would be taken now"
+    switched_off = RefundService(TransactionWriter(clock, lambda: None), Providers([], lambda _: None))
+    assert services.transactions.create(spent, context).transaction.transaction_id == first
+    for refunds in (services.refunds, switched_off):
+        assert refunds.create(back, context).replayed
+
+
+def test_an_operator_and_a_client_take_no_names_from_each_other(services: Services) -> None:
+    context = a_client()
+    deposit(services, context, 1000, "march")
+    assert not services.transactions.create(request("disbursement", shillings=100, reference="march"), context).replayed
+    services.transactions.create(request(reference="april"), context)
+    deposit(services, context, 500, "april")
+    deposit(services, context, 500, "april")
+    assert balances(context.client_id)["main"] == (150_000, 10_000)
+    listed = services.transactions.list(ListTransactions(reference="april"), context).items
+    assert sorted(item.type for item in listed) == ["collection", "deposit"]
+
+
+def test_the_same_reference_of_another_client_is_another_transaction(services: Services) -> None:
+    one, other = a_client(), a_client("Other")
+    assert made(services, one, reference="r") != made(services, other, reference="r")
+    with pytest.raises(ServiceError) as refusal:
+        seen(services, other, made(services, one, reference="r"))
+    assert refusal.value.code is Code.TRANSACTION_NOT_FOUND
+
+
+def test_a_collection_given_back_wholly_is_reversed(services: Services, clock: MovableClock) -> None:
+    context = a_client()
+    original = made(services, context, shillings=5000)
+    work(services, clock)
+    services.refunds.create(CreateRefund(original, "part", 200_000), context)
+    work(services, clock)
+    assert seen(services, context, original).status == "succeeded"
+    services.refunds.create(CreateRefund(original, "rest"), context)
+    work(services, clock)
+    assert seen(services, context, original).status == "reversed"
+    assert balances(context.client_id) == {"main": (0, 0), "provider:sandbox": (0, 0)}
+    with pytest.raises(ServiceError):
+        services.refunds.create(CreateRefund(original, "once more"), context)
+
+
+def test_refunds_never_give_back_more_than_was_collected(services: Services, clock: MovableClock) -> None:
+    context = a_client()
+    original = made(services, context, shillings=5000)
+    work(services, clock)
+    deposit(services, context, 100_000)
+    services.refunds.create(CreateRefund(original, "one", 300_000), context)
+    with pytest.raises(ServiceError) as refusal:
+        services.refunds.create(CreateRefund(original, "two", 300_000), context)
+    assert refusal.value.code is Code.INVALID_AMOUNT
+
+
+def test_an_event_tells_the_next_look_as_the_record_does(services: Services, clock: MovableClock) -> None:
+    context = a_client()
+    transaction_id = made(services, context, number="+256770000009")
+    for status, seconds in (("pending", 0), ("failed", 1.5), ("succeeded", 6)):
+        work(services, clock, seconds)
+        event = Event.get(Event.object_id == transaction_id, Event.type == f"transaction.{status}")
+        next_look = seen(services, context, transaction_id).next_check_at
+        assert event.payload["next_check_at"] == (next_look and iso_milliseconds(next_look))

@@ -1,0 +1,167 @@
+"""Webhooks: registered, rotated, switched off and on, and never another client's."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.webhooks.receivers import Receiver, deliver, deliveries_of, subscribe
+from tests.support.money import a_client
+from ussd_server.bootstrap import Services
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.messages.webhooks import CreateWebhook, NameWebhook, RotateCallbacks, RotateWebhook
+from ussd_server.models.webhooks import Webhook
+from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.services.webhooks.subscriptions import MOST_WEBHOOKS_OF_A_CLIENT, WebhookService
+from ussd_server.status import Code, ServiceError
+
+URL = "https://shop.example.com/hooks"
+
+
+def refusal(work: Callable[[], object]) -> tuple[Code, str]:
+    with pytest.raises(ServiceError) as refused:
+        work()
+    return refused.value.code, refused.value.message
+
+
+def test_a_webhook_is_shown_with_its_secret_once(services: Services) -> None:
+    call = a_client()
+    created = subscribe(services, call, URL, "transaction.failed", "transaction.succeeded", "transaction.failed")
+    assert created.types == ("transaction.failed", "transaction.succeeded")
+    assert created.secret.startswith("whsec_")
+    assert len(base64.b64decode(created.secret.removeprefix("whsec_"))) == 32
+    (listed,) = services.webhooks.list(call).items
+    assert (listed.id, listed.url, listed.is_active, listed.failing_since) == (created.id, URL, True, None)
+    assert not hasattr(listed, "secret")
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("http://shop.example.com/", "url: The address must begin with https://."),
+        ("https://127.0.0.1/", "url: The address leads to a network that may not be called."),
+        ("https://[::ffff:10.0.0.1]/", "url: The address leads to a network that may not be called."),
+        ("https://169.254.169.254/latest", "url: The address leads to a network that may not be called."),
+        ("https://2130706433/", "url: The host is not a valid address."),
+        ("https://metadata.internal/", "url: The host must be a public name."),
+        ("https://user:secret@shop.example.com/", "url: The address must not carry a user name or password."),
+        ("https://shop.example.com:22/", "url: The port must be the usual one or at least 1024."),
+    ],
+)
+def test_an_address_inside_our_network_is_refused_at_registration(services: Services, url: str, sentence: str) -> None:
+    strict = WebhookService(AddressGuard(), services.webhooks._vault, services.clock)
+    call = a_client()
+    assert refusal(lambda: strict.create(CreateWebhook(url), call)) == (Code.INVALID_REQUEST, sentence)
+    assert strict.list(call).items == ()
+
+
+def test_an_unknown_type_is_refused_by_name(services: Services) -> None:
+    call = a_client()
+    assert refusal(lambda: subscribe(services, call, URL, "transaction.failed", "transaction.lost")) == (
+        Code.INVALID_REQUEST,
+        "types: There is no event type transaction.lost.",
+    )
+
+
+def test_a_client_has_at_most_twenty_webhooks(services: Services) -> None:
+    call = a_client()
+    services.webhooks.rotate_callbacks(RotateCallbacks(), call)
+    for _ in range(MOST_WEBHOOKS_OF_A_CLIENT):
+        last = subscribe(services, call, URL)
+    assert refusal(lambda: subscribe(services, call, URL)) == (Code.INVALID_REQUEST, "Webhook limit reached")
+    services.webhooks.delete(NameWebhook(last.id), call)
+    subscribe(services, call, URL)
+    subscribe(services, a_client("Other"), URL)
+
+
+def test_a_webhook_of_somebody_else_answers_like_one_that_does_not_exist(services: Services) -> None:
+    call, stranger = a_client(), a_client("Other")
+    theirs = subscribe(services, stranger, URL)
+    services.webhooks.rotate_callbacks(RotateCallbacks(), call)
+    callbacks = Webhook.get(Webhook.client_id == call.client_id, Webhook.url.is_null())
+    for webhook_id in (theirs.id, callbacks.id, "nonsense", theirs.id.upper()):
+        name = NameWebhook(webhook_id)
+        for work in (services.webhooks.get, services.webhooks.delete, services.webhooks.enable, services.webhooks.test):
+            assert refusal(partial(work, name, call)) == (Code.NOT_FOUND, "Webhook not found")
+        rotation = partial(services.webhooks.rotate, RotateWebhook(webhook_id), call)
+        assert refusal(rotation) == (Code.NOT_FOUND, "Webhook not found")
+    assert services.webhooks.get(NameWebhook(theirs.id), stranger).is_active
+
+
+def test_reading_and_changing_need_a_scope_each(services: Services) -> None:
+    call = a_client()
+    nothing, reader = (
+        replace(call, caller=Caller(CallerKind.KEY, call.client_id, frozenset(grants)))
+        for grants in ((), ("webhooks:read",))
+    )
+    name = NameWebhook(subscribe(services, call, URL).id)
+
+    def changes(by: RequestContext) -> list[Callable[[], object]]:
+        return [
+            lambda: subscribe(services, by, URL),
+            lambda: services.webhooks.delete(name, by),
+            lambda: services.webhooks.rotate(RotateWebhook(name.webhook_id), by),
+            lambda: services.webhooks.rotate_callbacks(RotateCallbacks(), by),
+            lambda: services.webhooks.enable(name, by),
+            lambda: services.webhooks.test(name, by),
+        ]
+
+    for work in [*changes(nothing), *changes(reader), lambda: services.webhooks.list(nothing)]:
+        assert refusal(work)[0] is Code.INSUFFICIENT_SCOPE
+    assert len(services.webhooks.list(reader).items) == 1
+
+
+def test_a_second_rotation_ends_the_secret_before_the_last(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    with Receiver() as receiver:
+        first = subscribe(services, call, receiver.url)
+        second = services.webhooks.rotate(RotateWebhook(first.id), call)
+        third = services.webhooks.rotate(RotateWebhook(first.id), call)
+        services.webhooks.test(NameWebhook(first.id), call)
+        deliver(services)
+        (received,) = receiver.calls
+    secrets = (first.secret, second.secret, third.secret)
+    assert [received.is_signed_with(secret) for secret in secrets] == [False, True, True]
+    assert third.previous_secret_expires_at is not None
+    assert 86_390 < (third.previous_secret_expires_at - clock.now()).total_seconds() <= 86_400
+
+
+def test_a_test_goes_to_the_webhook_under_test_alone_whatever_its_types(services: Services) -> None:
+    call = a_client()
+    with Receiver() as receiver, Receiver() as other:
+        webhook = subscribe(services, call, receiver.url, "transaction.failed")
+        subscribe(services, call, other.url)
+        event = services.webhooks.test(NameWebhook(webhook.id), call)
+        deliver(services)
+        (received,) = receiver.calls
+    assert other.calls == []
+    assert received.document["type"] == "webhook.test"
+    assert received.document["data"] == {"webhook_id": webhook.id}
+    assert [delivery.status for delivery in deliveries_of(services, call, event.id)] == ["delivered"]
+
+
+def test_a_webhook_that_is_switched_off_is_not_tested(services: Services) -> None:
+    call = a_client()
+    with Receiver(lambda _: 410) as receiver:
+        webhook = subscribe(services, call, receiver.url)
+        services.webhooks.test(NameWebhook(webhook.id), call)
+        deliver(services)
+    assert refusal(lambda: services.webhooks.test(NameWebhook(webhook.id), call))[0] is Code.INVALID_REQUEST
+    assert services.webhooks.enable(NameWebhook(webhook.id), call).is_active
+
+
+def test_no_secret_shows_in_what_is_kept_or_printed(services: Services) -> None:
+    call = a_client()
+    webhook = subscribe(services, call, URL)
+    rotated = services.webhooks.rotate(RotateWebhook(webhook.id), call)
+    row = Webhook.get_by_id(webhook.id)
+    kept = bytes(row.secret_sealed) + bytes(row.previous_secret_sealed)
+    for secret in (webhook.secret, rotated.secret):
+        assert secret not in repr(webhook) + repr(rotated)
+        assert base64.b64decode(secret.removeprefix("whsec_")) not in kept
+        assert secret.encode() not in kept

@@ -1,0 +1,12 @@
+"""The invariant check over the whole database, with which every test of money ends."""
+
+from __future__ import annotations
+
+from tests.conftest import MovableClock
+from ussd_server.services.operations.book_check import Violation, check_ranges
+
+
+def check_everything(batch: int = 10_000) -> list[Violation]:
+    """All violations there are; an empty list is what it should be."""
+    now = MovableClock.last_made.now() if MovableClock.last_made else None
+    return [violation for checked in check_ranges(batch=batch, now=now) for violation in checked.violations]

@@ -1,0 +1,37 @@
+"""Many callers at once: threads that start together and give back what each came to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ussd_server.database.base import release_connection
+from ussd_server.status import ServiceError
+
+
+def at_once(actions: Sequence[Callable[[], Any]], threads: int = 16) -> list[Any]:
+    """Do all deeds by `threads` threads that begin together; a refusal is given back like a result."""
+    threads = min(threads, len(actions))
+    together = threading.Barrier(threads)
+    began = threading.local()
+
+    def do(deed: Callable[[], Any]) -> Any:
+        if not getattr(began, "yes", False):
+            began.yes = True
+            together.wait(30)
+        try:
+            return deed()
+        except ServiceError as refusal:
+            return refusal
+        finally:
+            release_connection()
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(do, actions))
+
+
+def refusals(results: Sequence[Any]) -> list[str]:
+    """The sentences of those that were refused."""
+    return [result.message for result in results if isinstance(result, ServiceError)]

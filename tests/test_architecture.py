@@ -1,0 +1,129 @@
+"""The house keeps its own rules: stairs, doors, schemas, scopes and settings."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from environs import Env
+from flask import Flask
+from importlinter.cli import lint_imports
+
+from ussd_server.api.endpoints import (
+    EndpointSpec,
+    allow_anyone,
+    authenticate_access_token,
+    authenticate_api_key,
+)
+from ussd_server.messages.api_keys import ACTIONS, RESOURCES
+from ussd_server.settings import SettingsError, read_settings
+
+REPOSITORY = Path(__file__).parents[1]
+EXAMPLE = REPOSITORY / "deploy" / "environment.example"
+
+# Whoever adds to these lists lets strangers in, or leaves the API's envelopes; that wants a second look.
+OPEN_TO_ANYBODY = {"/api/clients/login", "/api/clients/token/refresh", "/health/live", "/health/ready"}
+OTHER_LANGUAGES = ("/callbacks/<", "/ussd/<", "/metrics", "/openapi.json", "/docs", "/console")
+# Ending one's own login is everybody's right.
+WITHOUT_PERMISSION = {"/api/clients/logout"}
+WITHOUT_DATA = {"/api/clients/logout"}
+# For fault tests only; no operator should find it.
+UNDOCUMENTED = {"USSD_KILL_POINT"}
+
+
+def routes(app: Flask) -> Iterator[tuple[str, frozenset[str], EndpointSpec]]:
+    """Every route that enters by a door: its path, its methods and what it states."""
+    for rule in app.url_map.iter_rules():
+        route = getattr(app.view_functions[rule.endpoint], "route", None)
+        if route is not None:
+            yield rule.rule, frozenset(rule.methods or ()), route
+
+
+def test_imports_go_down_the_stairs_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    # It would silence every logger that other tests of this process listen to.
+    monkeypatch.setattr("importlinter.cli._configure_logging", lambda *_: None)
+    assert lint_imports(config_filename="setup.cfg", no_cache=True) == 0
+
+
+def test_every_route_enters_by_a_door_or_says_which_other_language_it_speaks(app: Flask) -> None:
+    for rule in app.url_map.iter_rules():
+        view = app.view_functions[rule.endpoint]
+        if not hasattr(view, "route"):
+            assert rule.rule.startswith(OTHER_LANGUAGES), rule
+            assert getattr(view, "speaks", None), rule
+
+
+def test_every_door_is_the_one_that_its_paths_are_for(app: Flask) -> None:
+    for path, _, route in routes(app):
+        if route.door is allow_anyone:
+            assert path in OPEN_TO_ANYBODY
+        else:
+            assert route.door is (
+                authenticate_access_token if path.startswith("/api/clients/") else authenticate_api_key
+            ), path
+
+
+def test_every_route_behind_a_lock_states_a_permission_that_exists(app: Flask) -> None:
+    for path, methods, route in routes(app):
+        if route.door is allow_anyone or path in WITHOUT_PERMISSION:
+            continue
+        assert route.needs, (path, methods)
+        if route.door is authenticate_api_key:
+            resource, _, action = route.needs.partition(":")
+            assert resource in RESOURCES
+            assert action in ACTIONS
+            # What changes nothing needs no right to write; a check of a menu is sent by POST.
+            assert action == ("write" if methods.isdisjoint({"GET"}) and not path.endswith("/check") else "read"), path
+
+
+def test_every_route_states_what_it_takes_and_gives(app: Flask) -> None:
+    for path, methods, route in routes(app):
+        assert route.summary, (path, methods)
+        assert route.gives is not None or path in WITHOUT_DATA, (path, methods)
+        assert route.takes is not None or methods.isdisjoint({"POST", "PUT", "PATCH"}), (path, methods)
+
+
+def test_every_setting_stands_in_the_example_and_nothing_else_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: set[str] = set()
+
+    class Noting(Env):
+        """An environment that notes what it is asked for."""
+
+        def __getattribute__(self, name: str) -> Any:
+            found = super().__getattribute__(name)
+            if name not in ("str", "int", "bool", "float", "list"):
+                return found
+
+            def note(setting: str, *args: Any, **kwargs: Any) -> Any:
+                asked.add(f"USSD_{setting}")
+                return found(setting, *args, **kwargs)
+
+            return note
+
+    for name in [name for name in os.environ if name.startswith("USSD_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
+    # A company is only asked about when it is switched on; what is missing then is refused after all was asked.
+    monkeypatch.setenv("USSD_MTN_BASE_URL", "https://mtn.example")
+    monkeypatch.setenv("USSD_AIRTEL_BASE_URL", "https://airtel.example")
+    monkeypatch.setattr("ussd_server.settings.Env", Noting)
+    with pytest.raises(SettingsError):
+        read_settings()
+    assert set(re.findall(r"^#?(USSD_[A-Z_]+)=", EXAMPLE.read_text(), re.MULTILINE)) == asked - UNDOCUMENTED
+
+
+def test_the_example_of_an_environment_can_be_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in re.findall(r"^(USSD_[A-Z_]+)=(.*)$", EXAMPLE.read_text(), re.MULTILINE):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as refused:
+        read_settings()
+    # Only what every installation has to make for itself is missing.
+    assert {line.partition(":")[0] for line in str(refused.value).splitlines()} == {"USSD_SECRETS_FILE"}

@@ -1,1 +1,0 @@
-"""The outside: one file for each foreign company; foreign names never leave this room."""

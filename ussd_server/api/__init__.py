@@ -1,0 +1,1 @@
+"""What every API endpoint shares: authentication, limits, permission, bodies and the reply."""

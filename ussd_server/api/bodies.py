@@ -1,0 +1,169 @@
+"""Reading what strangers send: bounded in size, strict in form, and refused by the name of its first fault."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from typing import Any
+
+from marshmallow import Schema, ValidationError
+from werkzeug.wrappers import Request
+
+from ussd_server.api.requests import ApiRequest
+from ussd_server.status import Code, ServiceError
+
+MAX_BODY_BYTES = 64 * 1024
+_MAX_DEPTH = 32
+# A string that never ends is taken to the end: were it skipped, every quote in it would begin another search.
+_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
+# Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
+_MOST_DIGITS = 30
+_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def read_body(request: Request) -> bytes:
+    """The whole body. REQUEST_TOO_LARGE (413) beyond 64 KiB, whether or not a length was announced.
+
+    The stream is read here and not by Flask's own limit, which cuts a chunked body silently behind gunicorn.
+    """
+    if request.content_length is not None and request.content_length > MAX_BODY_BYTES:
+        raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
+    try:
+        body = request.stream.read(MAX_BODY_BYTES + 1)
+    except Exception:
+        # Each web server has errors of its own for a body that ends early or is cut into chunks wrongly.
+        raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read") from None
+    if len(body) > MAX_BODY_BYTES:
+        raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
+    if len(body) < (request.content_length or 0):
+        # gunicorn takes what came of a body for the whole when its sender goes away.
+        raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read")
+    return body
+
+
+def parse_object(request: Request, body: bytes) -> dict[str, Any]:
+    """The JSON object in a body; an empty body is an empty object.
+
+    UNSUPPORTED_MEDIA_TYPE (415) for anything that does not call itself JSON in UTF-8; INVALID_REQUEST for malformed
+    JSON, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but an object.
+    Numbers with a point or an exponent come as Decimal; NaN, Infinity and endless integers as one that no field takes,
+    so that each is refused in the name of its field.
+    """
+    if not body:
+        return {}
+    charset = request.mimetype_params.get("charset", "utf-8").lower()
+    if request.mimetype != "application/json" or charset not in ("utf-8", "utf8"):
+        raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/json in UTF-8")
+    if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and _depth(body) > _MAX_DEPTH:
+        raise ServiceError(Code.INVALID_REQUEST, f"The request body is nested deeper than {_MAX_DEPTH} levels")
+    try:
+        document = json.loads(
+            body.decode("utf-8"),
+            object_pairs_hook=_object_without_duplicates,
+            parse_constant=_fitting_nowhere,
+            parse_float=_decimal,
+            parse_int=_whole,
+        )
+        if has_escapes := b"\\u" in body:
+            # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
+            written = json.dumps(document, ensure_ascii=False, default=str)
+            written.encode("utf-8")
+    except (ValueError, RecursionError):
+        raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid JSON") from None
+    if not isinstance(document, dict):
+        raise ServiceError(Code.INVALID_REQUEST, "The request body must be a JSON object")
+    if has_escapes and _ESCAPED_NUL.search(written):
+        raise ServiceError(Code.INVALID_REQUEST, "The request body contains a NUL character")
+    return document
+
+
+def load_query(schema: Schema, api_request: ApiRequest) -> dict[str, Any]:
+    """The checked query; INVALID_REQUEST for a parameter that stands twice."""
+    if not api_request.environ.get("QUERY_STRING"):
+        return dict(_loaded_from_nothing(schema))
+    request = api_request.request
+    twice = [name for name, values in request.args.lists() if len(values) > 1]
+    if twice:
+        raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Stands twice.")
+    return load(schema, request.args.to_dict())
+
+
+@cache
+def _loaded_from_nothing(schema: Schema) -> dict[str, Any]:
+    return load(schema, {})
+
+
+def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What `schema` makes of a document; refused with the code of the first field that has a fault."""
+    try:
+        loaded: dict[str, Any] = schema.load(document)
+    except ValidationError as error:
+        raise _refusal(schema, error.messages_dict, document) from None
+    return loaded
+
+
+def read_idempotency_key(api_request: ApiRequest) -> str | None:
+    """The `Idempotency-Key` header, if there is one; INVALID_REQUEST unless it is 1 to 255 printable characters."""
+    given: str | None = api_request.environ.get("HTTP_IDEMPOTENCY_KEY")
+    if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
+        raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
+    return given
+
+
+def _depth(body: bytes) -> int:
+    """How deep brackets nest outside strings, counted without building anything."""
+    deepest = depth = 0
+    for byte in _STRINGS.sub(b"", body):
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise ValueError("a name stands twice")
+    return document
+
+
+def _decimal(text: str) -> Decimal:
+    """A number with every digit; infinite, so that it fits nowhere, when a Decimal cannot hold its exponent."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return _fitting_nowhere(text)
+
+
+def _whole(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _MOST_DIGITS else _fitting_nowhere(text)
+
+
+def _fitting_nowhere(_: str) -> Decimal:
+    return Decimal("Infinity")
+
+
+def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str, Any]) -> ServiceError:
+    """The refusal for the first field, in the order of the schema, that has a problem."""
+    declared = {field.data_key or name: field for name, field in schema.fields.items()}
+    name = next((name for name in declared if name in problems), next(iter(problems)))
+    # A missing field is an incomplete request, whatever it would have held.
+    code = getattr(declared.get(name), "refusal", "INVALID_REQUEST") if name in document else "INVALID_REQUEST"
+    return ServiceError(Code[code], f"{_shown(name)}: {_first_sentence(problems[name])}")
+
+
+def _first_sentence(problem: Any) -> str:
+    while isinstance(problem, dict | list):
+        problem = next(iter(problem.values() if isinstance(problem, dict) else problem))
+    return str(problem)
+
+
+def _shown(name: str) -> str:
+    """A stranger's field name, safe to repeat: printable and short."""
+    return "".join(letter for letter in name if letter.isprintable())[:64]

@@ -1,0 +1,211 @@
+"""The doors: the checks a call passes before its method runs, one list for each kind of caller.
+
+The order is the contract's: size, who you are, how often, what you may do, and only then what you ask for. Whose an
+object is, is the service's business. A route states its door, its permission, what it takes and what it gives; the API
+document is made from the same statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import orjson
+from flask import Blueprint
+from marshmallow import Schema
+
+from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
+from ussd_server.api.bodies import load, load_query, parse_object, read_body, read_idempotency_key
+from ussd_server.api.requests import ApiRequest, ApiResponse, takes_api_request
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.limits.decisions import RateLimitDecision
+from ussd_server.limits.limiter import rate_limit_headers
+from ussd_server.status import Code, ServiceError
+
+Authenticator = Callable[[ApiRequest], Caller]
+
+_View = TypeVar("_View", bound=Callable[..., Any])
+_NOBODY = Caller(CallerKind.NOBODY)
+_RATE_LIMITED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointReply:
+    """A reply that differs from what its route states: another status or message, or headers beside."""
+
+    data: Any
+    status: int | None = None
+    message: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSpec:
+    """What a route states about itself."""
+
+    view: Callable[..., Any]
+    door: Authenticator
+    takes: Body | None
+    query: Query
+    makes: type[Any] | None
+    gives: Schema | None
+    needs: str | None
+    refuses: tuple[Code, ...]
+    refusal: str
+    status: int
+    message: str
+    summary: str
+    idempotent: bool
+
+
+class ApiBlueprint(Blueprint):
+    """A blueprint whose routes all enter by one door."""
+
+    def __init__(self, name: str, door: Authenticator, **options: Any) -> None:
+        super().__init__(name, __name__, **options)
+        self._door = door
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        makes: type[Any] | None = None,
+        takes: type[Body] | None = None,
+        query: type[Query] | None = None,
+        gives: Schema | None = None,
+        needs: str | None = None,
+        refuses: tuple[Code, ...] = (),
+        refusal: str = "Insufficient permissions",
+        status: int = 200,
+        message: str = "OK",
+        idempotent: bool = False,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Register a view for `method` and `path`.
+
+        The view receives one message, made by `makes` from the path's variables, the checked query and the checked
+        body, and the call context; without `makes` only the context. What it returns is dumped by `gives`, or sent as
+        it is.
+        An `idempotent` route takes an `Idempotency-Key` header. `refuses` names the codes that the service method may
+        end with, beside those that the door, the permission and the schemas give by themselves.
+        """
+
+        def register(view: Callable[..., Any]) -> Callable[..., Any]:
+            route = EndpointSpec(
+                view,
+                self._door,
+                takes() if takes else None,
+                (query or Query)(),
+                makes,
+                gives,
+                needs,
+                refuses,
+                refusal,
+                status,
+                message,
+                (view.__doc__ or "").strip().partition("\n")[0],
+                idempotent,
+            )
+
+            @takes_api_request
+            def serve(api_request: ApiRequest, **variables: str) -> ApiResponse:
+                return answer(route, api_request, variables)
+
+            serve.route = route  # type: ignore[attr-defined]
+            endpoint = view.__name__
+            self.add_url_rule(path, endpoint, serve, methods=[method], provide_automatic_options=False)
+            return view
+
+        return register
+
+
+def speaks(*media_types: str) -> Callable[[_View], _View]:
+    """State what a view answers in that speaks another language than the API's JSON and checks its caller itself."""
+
+    def state(view: _View) -> _View:
+        view.speaks = media_types  # type: ignore[attr-defined]
+        return view
+
+    return state
+
+
+def authenticate_api_key(api_request: ApiRequest) -> Caller:
+    """The door of client programs: `x-api-key` and `x-api-secret`."""
+    given = api_request.environ.get
+    admission = api_request.services.auth.admit_key(
+        given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), api_request.address
+    )
+    _obey(admission.decision, api_request, _RATE_LIMITED)
+    return admission.caller
+
+
+def authenticate_access_token(api_request: ApiRequest) -> Caller:
+    """The door of people: `Authorization: Bearer <JWT>`."""
+    scheme, _, token = (api_request.request.headers.get("Authorization") or "").partition(" ")
+    caller = api_request.services.auth.identify_token(token if scheme.lower() == "bearer" else "")
+    _obey(api_request.services.limiter.hit("access-token", caller.login_id or ""), api_request, "Rate limit exceeded")
+    return caller
+
+
+def allow_anyone(_: ApiRequest) -> Caller:
+    """The door without a lock."""
+    return _NOBODY
+
+
+def answer(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str, str]) -> ApiResponse:
+    """Let a call through the checks to its view. Raises ServiceError where one refuses it."""
+    body = read_body(api_request.request) if api_request.has_body else b""
+    caller = route.door(api_request)
+    api_request.client_id = caller.client_id
+    call = RequestContext(caller, api_request.request_id, api_request.address)
+    if route.needs:
+        call.require(route.needs, route.refusal)
+    request = _message(route, api_request, body, variables)
+    given = (call,) if request is None else (request, call)
+    reply = route.view(*given)
+    status, message, headers = route.status, route.message, None
+    if isinstance(reply, EndpointReply):
+        status, message, headers = reply.status or status, reply.message or message, reply.headers
+        reply = reply.data
+    data = reply if route.gives is None or reply is None else route.gives.dump(reply)
+    envelope = (
+        management_envelope(status, message, data) if api_request.is_management else success_envelope(message, data)
+    )
+    return ApiResponse(status, orjson.dumps(envelope), headers.items() if headers else ())
+
+
+def refusal(error: ServiceError, api_request: ApiRequest) -> ApiResponse:
+    """A refusal in the envelope of the path that was asked for."""
+    api_request.code, status = error.code.name, error.code.http_status
+    if api_request.is_management:
+        envelope = management_envelope(status, error.message, None)
+    else:
+        envelope = error_envelope(error.code.error, error.message, api_request.services.clock.rough())
+    wait = error.retry_after_seconds
+    return ApiResponse(status, orjson.dumps(envelope), () if wait is None else [("Retry-After", str(wait))])
+
+
+def _message(route: EndpointSpec, api_request: ApiRequest, body: bytes, variables: Mapping[str, str]) -> Any:
+    """The message that a call stands for, None for a route that takes nothing."""
+    parts: dict[str, Any] = dict(variables)
+    part = "query parameters"
+    try:
+        parts |= load_query(route.query, api_request)
+        part = "request body"
+        if route.takes is not None:
+            parts |= load(route.takes, parse_object(api_request.request, body))
+    except ServiceError as error:
+        # Management paths have one sentence for everything that can be wrong with a body or a query (wire contract 2).
+        if api_request.is_management and error.code.http_status == 400:
+            raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}") from None
+        raise
+    if route.idempotent:
+        parts["idempotency_key"] = read_idempotency_key(api_request)
+    return None if route.makes is None else route.makes(**parts)
+
+
+def _obey(decision: RateLimitDecision, api_request: ApiRequest, sentence: str) -> None:
+    api_request.headers |= rate_limit_headers(decision)
+    if not decision.accepted:
+        raise ServiceError(Code.RATE_LIMIT_EXCEEDED, sentence, retry_after_seconds=decision.retry_after_seconds)

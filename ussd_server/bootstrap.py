@@ -1,0 +1,211 @@
+"""Puts the house together: every service, made from the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
+
+from ussd_server.clock import Clock
+from ussd_server.database.base import open_database
+from ussd_server.database.replica import Replica, use_replica
+from ussd_server.kill_points import kill_point
+from ussd_server.limits.limiter import Limiter, Policy
+from ussd_server.limits.quota_leases import KEPT_SECONDS, QuotaLeases
+from ussd_server.limits.sliding_window import SlidingLogStorage
+from ussd_server.metrics import note_replica
+from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.outbound.client_server import ClientServer
+from ussd_server.outbound.transport import Transport
+from ussd_server.providers.prediction import predict
+from ussd_server.providers.registry import build_companies
+from ussd_server.redis.provider_outages import ProviderOutages
+from ussd_server.redis.wake_up import WakeUpSignal
+from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Keyring
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit import AuditService
+from ussd_server.services.clients.api_keys import ApiKeyService
+from ussd_server.services.clients.auth import AuthService
+from ussd_server.services.clients.clients import ClientService
+from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.services.clients.last_uses import LastUses
+from ussd_server.services.clients.logins import LoginService
+from ussd_server.services.operations.gauges import Gauges
+from ussd_server.services.operations.health import HealthService
+from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.operations.master_keys import MasterKeyService
+from ussd_server.services.operations.retention import Retention
+from ussd_server.services.operations.timekeeper import Timekeeper
+from ussd_server.services.transactions.balances import BalanceService
+from ussd_server.services.transactions.insert import TransactionWriter
+from ussd_server.services.transactions.provider_callbacks import CallbackService, callback_path
+from ussd_server.services.transactions.providers import Providers
+from ussd_server.services.transactions.refunds import RefundService
+from ussd_server.services.transactions.review import ReviewService
+from ussd_server.services.transactions.settlement import Settlement
+from ussd_server.services.transactions.transactions import TransactionService
+from ussd_server.services.ussd.actions import Actions
+from ussd_server.services.ussd.api_sessions import UssdService
+from ussd_server.services.ussd.bulkhead import Bulkhead
+from ussd_server.services.ussd.channels import ChannelService
+from ussd_server.services.ussd.conversations import Conversations
+from ussd_server.services.ussd.drop_offs import DropOffs
+from ussd_server.services.ussd.gateways import GatewayService
+from ussd_server.services.ussd.menus import MenuService
+from ussd_server.services.ussd.sessions import Sessions
+from ussd_server.services.webhooks.deliveries import DeliveryService
+from ussd_server.services.webhooks.events import EventService
+from ussd_server.services.webhooks.relay import Relay
+from ussd_server.services.webhooks.subscriptions import WebhookService
+from ussd_server.settings import Settings
+
+_WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
+    # Fixed by the API document.
+    "api-key": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
+    # Short, so that a program set right again is heard within a minute; 256 bits need no more.
+    "wrong-secret": (RateLimitItemPerMinute(100),),
+    "wrong-path": (RateLimitItemPerMinute(100),),
+    # A console page makes several calls at once; no program needs more of the management calls.
+    "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
+    # Guessing is slowed for one address and one name together: nobody can lock a person out from somewhere else.
+    "login-pair": (RateLimitItemPerMinute(10, 15),),
+    "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Every service of the house, and the few things that the doors use directly."""
+
+    settings: Settings
+    clock: Clock
+    timekeeper: Timekeeper
+    limiter: Limiter
+    auth: AuthService
+    last_uses: LastUses
+    logins: LoginService
+    clients: ClientService
+    api_keys: ApiKeyService
+    audit: AuditService
+    master_keys: MasterKeyService
+    channels: ChannelService
+    menus: MenuService
+    ussd: UssdService
+    gateways: GatewayService
+    health: HealthService
+    wake_up: WakeUpSignal
+    providers: Providers
+    provider_outages: ProviderOutages
+    transactions: TransactionService
+    refunds: RefundService
+    balances: BalanceService
+    settlement: Settlement
+    callbacks: CallbackService
+    review: ReviewService
+    webhooks: WebhookService
+    events: EventService
+    relay: Relay
+    deliveries: DeliveryService
+    heartbeat: Heartbeat
+    gauges: Gauges
+    retention: Retention
+
+
+def build_services(settings: Settings, clock: Clock | None = None) -> Services:
+    """Make every service from the settings and open the database; nothing is connected yet."""
+    clock = clock or Clock()
+    open_database(
+        settings.database_url,
+        max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 4,
+    )
+    use_replica(
+        Replica(settings.replica_url, settings.threads, settings.replica_lag_seconds, note_replica)
+        if settings.replica_url
+        else None
+    )
+    keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
+    storage = SlidingLogStorage(settings.redis_url)
+    tokens = Tokens(keyring)
+    companies = build_companies(settings, clock.now, lambda company: callback_path(tokens, company))
+    policies = [Policy(name, items) for name, items in _WINDOWS.items()]
+    # Steps are counted up to so long before they are taken.
+    channel_limit = RateLimitItemPerSecond(settings.channel_limit_per_minute, 60 + KEPT_SECONDS)
+    policies.append(Policy("channel", (channel_limit,)))
+    policies += [
+        Policy(f"provider:{company.name}", (RateLimitItemPerSecond(int(company.pace.per_second)),))
+        for company in companies
+    ]
+    limiter = Limiter(storage, policies, settings.web_processes)
+    allowance = QuotaLeases(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
+    vault = Vault(keyring)
+    records = KeyCache(limiter.versions)
+    last_uses = LastUses()
+    wake_up = WakeUpSignal(settings.redis_url, lambda: limiter.away)
+    provider_outages = ProviderOutages(
+        settings.redis_url, lambda: limiter.away, [company.name for company in companies]
+    )
+    providers = Providers(companies, predict, provider_outages.is_away)
+    drop_offs = DropOffs()
+    heartbeat = Heartbeat(providers, drop_offs, clock)
+    settlement = Settlement(
+        providers,
+        clock,
+        lambda name: limiter.hit(f"provider:{name}", "all").accepted,
+        settings.provider_timeout_seconds,
+        heartbeat.count_call,
+        kill_point(settings.kill_point),
+        heartbeat.new_lease_token,
+    )
+    guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
+    writer = TransactionWriter(clock, wake_up.ring)
+    transactions = TransactionService(providers, tokens, guard, writer, waiting_calls=settings.threads // 2)
+    balances = BalanceService(clock)
+    channels = ChannelService(vault, limiter, clock)
+    # At most a quarter of all for one client.
+    places_of_client = settings.waiting_places // 4 if settings.is_cooperative else settings.threads // 4
+    bulkhead = Bulkhead(settings.waiting_places, max(1, places_of_client))
+    sessions = Sessions(keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds)
+    client_server = ClientServer(Transport(guard, max_connections=settings.waiting_places))
+    actions = Actions(transactions, balances, providers, client_server, bulkhead, keyring, clock)
+    conversations = Conversations(sessions, actions, clock)
+    return Services(
+        settings=settings,
+        clock=clock,
+        timekeeper=Timekeeper(clock),
+        limiter=limiter,
+        last_uses=last_uses,
+        auth=AuthService(vault, tokens, limiter, records, last_uses, clock),
+        logins=LoginService(tokens, limiter, clock),
+        clients=ClientService(tokens, records, clock),
+        api_keys=ApiKeyService(vault, records, limiter, clock),
+        audit=AuditService(tokens),
+        master_keys=MasterKeyService(keyring, vault),
+        channels=channels,
+        menus=MenuService(guard, keyring, clock, settings.session_life_seconds),
+        ussd=UssdService(sessions, conversations, tokens, clock),
+        gateways=GatewayService(channels, sessions, conversations, allowance),
+        health=HealthService(limiter),
+        wake_up=wake_up,
+        providers=providers,
+        provider_outages=provider_outages,
+        transactions=transactions,
+        refunds=RefundService(writer, providers),
+        balances=balances,
+        settlement=settlement,
+        callbacks=CallbackService(providers, settlement, tokens, wake_up.ring),
+        review=ReviewService(providers, clock),
+        webhooks=WebhookService(guard, vault, clock),
+        events=EventService(tokens, clock),
+        relay=Relay(vault, clock),
+        deliveries=DeliveryService(
+            vault,
+            Transport(guard, max_connections=settings.delivery_slots),
+            clock,
+            settings.delivery_slots,
+            new_lease_token=heartbeat.new_lease_token,
+        ),
+        heartbeat=heartbeat,
+        gauges=Gauges(heartbeat, clock),
+        retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
+    )

@@ -1,0 +1,1 @@
+"""Commands about clients, their users, keys and channels."""

@@ -1,0 +1,24 @@
+"""`callbacks`: the addresses at which money companies call back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.context import operator_context
+
+
+@click.command()
+@with_json
+def callbacks(as_json: bool) -> None:
+    """Print the address of each company that is switched on; it is a credential, for that company alone."""
+    with open_services() as services:
+        base_url = services.settings.public_url or ""
+        paths = services.callbacks.paths(operator_context())
+    listed = [{**asdict(each), "url": f"{base_url}{each.path}" if base_url else None} for each in paths]
+    lines = [f"{each.company:<8}  {base_url}{each.path}" for each in paths]
+    if not base_url and lines:
+        lines.append("Put the address at which the world reaches you in front, or set USSD_PUBLIC_URL.")
+    show(listed, "\n".join(lines) or "No money company is switched on.", as_json=as_json)

@@ -1,0 +1,85 @@
+"""`channels`: the ways by which phone companies come in."""
+
+from __future__ import annotations
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.context import operator_context
+from ussd_server.messages.channels import ChannelView, CreateChannel
+
+
+@click.group()
+def channels() -> None:
+    """Ways in for phone companies, each with a path of its own."""
+
+
+@channels.command()
+@click.option("--client", metavar="CLIENT", help="Whose codes it carries (name or id); left out, everybody's.")
+@click.option(
+    "--adapter", required=True, metavar="NAME", help="africastalking, comviva, dmark, hubtel, json or madapi."
+)
+@click.option("--code", "codes", multiple=True, metavar="CODE", help="A code it may carry; left out, every code.")
+@click.option("--name", default="", help="What you call it.")
+@click.option(
+    "--cumulative/--single", default=None, help="Whether texts hold the whole history, against the documents."
+)
+@click.option(
+    "--septets", type=click.IntRange(80, 182), help="Septets a screen may have, when fewer than the menu says."
+)
+@click.option("--ucs2", type=click.IntRange(40, 80), help="Characters a UCS-2 screen may have.")
+@click.option("--keep-letters", is_flag=True, help="Send letters outside GSM-7 as they are.")
+@with_json
+def create(
+    client: str | None,
+    adapter: str,
+    codes: tuple[str, ...],
+    name: str,
+    cumulative: bool | None,
+    septets: int | None,
+    ucs2: int | None,
+    keep_letters: bool,
+    as_json: bool,
+) -> None:
+    """Make a channel and print its gateway path, which is a credential."""
+    with open_services() as services:
+        client_id = services.clients.find(client, operator_context()).client_id if client else None
+        request = CreateChannel(adapter, client_id, name, codes, cumulative, not keep_letters, septets, ucs2)
+        channel = services.channels.create(request, operator_context())
+    show(channel, channel.gateway_path, as_json=as_json)
+
+
+@channels.command(name="list")
+@with_json
+def list_(as_json: bool) -> None:
+    """Show every channel with its gateway path."""
+    with open_services() as services:
+        found = services.channels.list(operator_context())
+    show(found, "\n".join(map(_line, found)) or "There are no channels.", as_json=as_json)
+
+
+@channels.command()
+@click.argument("channel", metavar="CHANNEL")
+@with_json
+def disable(channel: str, as_json: bool) -> None:
+    """Answer on the path of CHANNEL (its id) as if there were none."""
+    _set_active(channel, False, as_json)
+
+
+@channels.command()
+@click.argument("channel", metavar="CHANNEL")
+@with_json
+def enable(channel: str, as_json: bool) -> None:
+    """Answer on the path of CHANNEL (its id) again."""
+    _set_active(channel, True, as_json)
+
+
+def _set_active(channel_id: str, is_active: bool, as_json: bool) -> None:
+    with open_services() as services:
+        changed = services.channels.set_active(channel_id, is_active, operator_context())
+    show(changed, _line(changed), as_json=as_json)
+
+
+def _line(channel: ChannelView) -> str:
+    state = "active  " if channel.is_active else "disabled"
+    return f"{channel.channel_id}  {state}  {', '.join(channel.codes) or 'every code'}  {channel.gateway_path}"

@@ -1,0 +1,128 @@
+"""`clients`: the companies that call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from ussd_server.bootstrap import Services
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
+from ussd_server.context import operator_context
+from ussd_server.database.schema import migrate
+from ussd_server.messages.clients import ClientView, CreateClient, CreateUser
+from ussd_server.security.passwords import new_password
+from ussd_server.status import Code, ServiceError
+
+Found = TypeVar("Found")
+
+
+@click.group()
+def clients() -> None:
+    """Companies that call the API."""
+
+
+@clients.command()
+@click.argument("name")
+@click.option("--id", "client_id", metavar="UUID", help="The client's id, where it has one already.")
+@with_json
+def create(name: str, client_id: str | None, as_json: bool) -> None:
+    """Make a client called NAME."""
+    with open_services() as services:
+        client = services.clients.create(CreateClient(name, client_id), operator_context())
+    show(client, f"Client {client.name} has the id {client.client_id}.", as_json=as_json)
+
+
+@clients.command(name="list")
+@with_json
+def list_(as_json: bool) -> None:
+    """Show every client."""
+    with open_services() as services:
+        found = services.clients.list(operator_context())
+    show(found, "\n".join(map(_line, found)) or "There are no clients.", as_json=as_json)
+
+
+@clients.command()
+@click.argument("client", metavar="CLIENT")
+@with_json
+def disable(client: str, as_json: bool) -> None:
+    """Refuse everything of CLIENT (name or id) from now on, and end its logins."""
+    _set_active(client, False, as_json)
+
+
+@clients.command()
+@click.argument("client", metavar="CLIENT")
+@with_json
+def enable(client: str, as_json: bool) -> None:
+    """Let CLIENT (name or id) call again."""
+    _set_active(client, True, as_json)
+
+
+@clients.command()
+@seed_file
+@with_json
+def seed(file: Path, as_json: bool) -> None:
+    """Make the clients and owners that FILE lists, a JSON array of objects or a CSV file.
+
+    \b
+    name      of the client; one that exists already stays as it is (required)
+    id        of the client, a UUID, where it has one already
+    email     of a person who signs in for it
+    role      of that person: owner (default), admin, developer or viewer
+    password  of that person; without it one is made and printed this once
+
+    A second run changes nothing. Whatever contradicts what is there is refused, and the exit code is 1.
+    """
+    rows = read_rows(file, ["name"], ["id", "email", "role", "password"])
+    with open_services() as services:
+        migrate()
+        sow(rows, lambda row: _plant(services, row), as_json=as_json)
+
+
+def _plant(services: Services, row: Row) -> SeededRow:
+    context = operator_context()
+    name, client_id = text_of(row, "name"), text_of(row, "id") or None
+    client = _find(lambda: services.clients.find(name, context))
+    if client is None:
+        client, outcome = services.clients.create(CreateClient(name, client_id), context), "created"
+    elif client_id in (None, client.client_id):
+        outcome = "unchanged"
+    else:
+        raise ValueError(f"id: The client {name} has the id {client.client_id}.")
+    made = {"client": client.name, "client_id": client.client_id}
+    if "email" not in row:
+        return SeededRow(outcome, made)
+    email, role, password = text_of(row, "email").lower(), text_of(row, "role", "owner"), text_of(row, "password")
+    made["email"] = email
+    user = _find(lambda: services.clients.find_user(email, context))
+    if user is None:
+        chosen = password or new_password()
+        services.clients.create_user(CreateUser(client.client_id, email, role, chosen), context)
+        return SeededRow("created", made if password else {**made, "password": chosen})
+    if (user.client_id, user.role) != (client.client_id, role):
+        raise ValueError(f"email: {email} belongs to another client or has another role.")
+    if password and not services.clients.has_password(email, password, context):
+        raise ValueError(f"password: {email} has another one; `ussd-server users password` changes it.")
+    return SeededRow(outcome, made)
+
+
+def _find(look: Callable[[], Found]) -> Found | None:
+    try:
+        return look()
+    except ServiceError as refusal:
+        if refusal.code is not Code.NOT_FOUND:
+            raise
+        return None
+
+
+def _set_active(client: str, is_active: bool, as_json: bool) -> None:
+    with open_services() as services:
+        changed = services.clients.set_active(client, is_active, operator_context())
+    show(changed, _line(changed), as_json=as_json)
+
+
+def _line(client: ClientView) -> str:
+    return f"{client.client_id}  {'active  ' if client.is_active else 'disabled'}  {client.name}"

@@ -1,0 +1,46 @@
+"""`codes`: the service codes that phones dial."""
+
+from __future__ import annotations
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.context import operator_context
+from ussd_server.messages.channels import AssignCode, BindCode, CodeView
+
+
+@click.group()
+def codes() -> None:
+    """Service codes and whose they are."""
+
+
+@codes.command()
+@click.argument("code")
+@click.option("--client", required=True, metavar="CLIENT", help="Whose it will be (name or id).")
+@click.option("--menu", metavar="MENU", help="Which of the client's menus answers it.")
+@with_json
+def assign(code: str, client: str, menu: str | None, as_json: bool) -> None:
+    """Give CODE, such as '*384*123#', to a client."""
+    with open_services() as services:
+        owner = services.clients.find(client, operator_context())
+        given = services.channels.assign_code(AssignCode(code, owner.client_id), operator_context())
+        if menu:
+            given = services.menus.bind_code(BindCode(code, menu), operator_context(owner.client_id))
+    show(given, _line(given), as_json=as_json)
+
+
+@codes.command(name="list")
+@click.option("--client", required=True, metavar="CLIENT", help="Whose codes (name or id).")
+@with_json
+def list_(client: str, as_json: bool) -> None:
+    """Show a client's codes and the menus that answer them."""
+    with open_services() as services:
+        owner = services.clients.find(client, operator_context())
+        found = services.menus.codes(operator_context(owner.client_id))
+    show(found, "\n".join(map(_line, found)) or "The client has no codes.", as_json=as_json)
+
+
+def _line(code: CodeView) -> str:
+    return f"{code.service_code} belongs to {code.client_id}; " + (
+        f"the menu {code.menu_id} answers it." if code.menu_id else "no menu answers it yet."
+    )

@@ -1,0 +1,151 @@
+"""`keys`: the API keys of clients."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ussd_server.bootstrap import Services
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
+from ussd_server.context import operator_context
+from ussd_server.database.schema import migrate
+from ussd_server.messages.api_keys import ACTIONS, RESOURCES, ApiKeyView, CreateApiKey, ImportApiKey, joined_scopes
+
+_client = click.option("--client", required=True, help="Name or id of the client.")
+
+
+def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
+    try:
+        return None if given is None else tuple(joined_scopes(given.split()).split())
+    except ValueError:
+        raise click.BadParameter(
+            f"each must be one of {', '.join(RESOURCES)}, a colon, and one of {', '.join(ACTIONS)}."
+        ) from None
+
+
+@click.group()
+def keys() -> None:
+    """API keys of clients."""
+
+
+@keys.command()
+@_client
+@click.option(
+    "--scopes", metavar="LIST", callback=_read_scopes, help="Such as 'ussd:* balance:read'; without it, everything."
+)
+@click.option("--expires-at", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]), help="UTC; without it, never.")
+@with_json
+def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | None, as_json: bool) -> None:
+    """Make a key and show its secret."""
+    request = CreateApiKey(
+        scopes=scopes,
+        expires_at=None if expires_at is None else expires_at.replace(tzinfo=UTC),
+    )
+    with open_services() as services:
+        owner = services.clients.find(client, operator_context())
+        key = services.api_keys.create(request, operator_context(owner.client_id))
+    show(asdict(key), f"{_line(key)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}", as_json=as_json)
+
+
+@keys.command(name="list")
+@_client
+@click.option("--show-secrets", is_flag=True, help="Print the secrets too.")
+@with_json
+def list_(client: str, show_secrets: bool, as_json: bool) -> None:
+    """Show the keys of a client."""
+    with open_services() as services:
+        owner = services.clients.find(client, operator_context())
+        found = services.api_keys.list(operator_context(owner.client_id))
+    lines = [f"{_line(key)}  {key.apisecret}" if show_secrets else _line(key) for key in found]
+    show(
+        [asdict(key) if show_secrets else _without_secret(key) for key in found],
+        "\n".join(lines) or "There are no keys.",
+        as_json=as_json,
+    )
+
+
+@keys.command()
+@click.argument("key")
+@with_json
+def disable(key: str, as_json: bool) -> None:
+    """Refuse KEY (its id or apikey) from now on."""
+    _set_active(key, False, as_json)
+
+
+@keys.command()
+@click.argument("key")
+@with_json
+def enable(key: str, as_json: bool) -> None:
+    """Accept KEY (its id or apikey) again."""
+    _set_active(key, True, as_json)
+
+
+@keys.command()
+@seed_file
+@with_json
+def seed(file: Path, as_json: bool) -> None:
+    """Take over the keys that FILE lists, a JSON array of objects or a CSV file.
+
+    \b
+    client      name or id of a client that exists (required)
+    apikey      8 to 64 letters and digits (required)
+    apisecret   16 to 128 printable ASCII characters without spaces (required)
+    scopes      such as "ussd:* balance:read"; without it, everything
+    expires_at  such as 2027-01-31T00:00:00Z; without it, never
+
+    A second run changes nothing but scopes and expiry. A key that was deleted, that belongs to another client or that
+    has another secret here is refused, and the exit code is 1.
+    """
+    rows = read_rows(file, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
+    with open_services() as services:
+        migrate()
+        sow(rows, lambda row: _plant(services, row), as_json=as_json)
+
+
+def _plant(services: Services, row: Row) -> SeededRow:
+    client = services.clients.find(text_of(row, "client"), operator_context())
+    scopes = row.get("scopes")
+    if isinstance(scopes, str):
+        scopes = scopes.split()
+    if scopes is not None and not (isinstance(scopes, list) and all(isinstance(scope, str) for scope in scopes)):
+        raise ValueError("scopes: Must be a string or an array of strings.")
+    request = ImportApiKey(
+        client_id=client.client_id,
+        apikey=text_of(row, "apikey"),
+        apisecret=text_of(row, "apisecret"),
+        scopes=None if scopes is None else tuple(scopes),
+        expires_at=_moment(text_of(row, "expires_at")),
+    )
+    key = services.api_keys.import_key(request, operator_context())
+    return SeededRow(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
+
+
+def _moment(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ValueError("expires_at: Must be an ISO 8601 time with its offset, such as 2027-01-31T00:00:00Z.")
+    return moment
+
+
+def _set_active(key: str, is_active: bool, as_json: bool) -> None:
+    with open_services() as services:
+        changed = services.api_keys.set_active(key, is_active, operator_context())
+    show(_without_secret(changed), _line(changed), as_json=as_json)
+
+
+def _without_secret(key: ApiKeyView) -> dict[str, Any]:
+    return {name: value for name, value in asdict(key).items() if name != "apisecret"}
+
+
+def _line(key: ApiKeyView) -> str:
+    return f"{key.id}  {'active  ' if key.is_active else 'disabled'}  {key.apikey}  {key.scopes or 'everything'}"

@@ -1,0 +1,95 @@
+"""Lists of clients and keys, in JSON or CSV, brought in row by row; the same list can be brought in again."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ussd_server.cli import show
+from ussd_server.status import ServiceError
+
+Row = Mapping[str, Any]
+
+seed_file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+@dataclass(frozen=True, slots=True)
+class SeededRow:
+    """What a row came to: `outcome` is created, updated, unchanged or refused; `made` is worth printing."""
+
+    outcome: str
+    made: dict[str, str] = field(default_factory=dict)
+
+
+def read_rows(file: Path, required: Collection[str], optional: Collection[str]) -> list[Row]:
+    """The rows of a JSON array of objects, or of a CSV file with a line of column names; empty fields are left out.
+
+    Raises ClickException, before anything is changed, for an unreadable file and for unknown or missing columns.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        rows = _json_rows(text) if text.lstrip().startswith(("[", "{")) else _csv_rows(text, required)
+    except (OSError, ValueError, csv.Error, RecursionError):
+        raise click.ClickException(f"{file} is neither a JSON array of objects nor CSV with column names.") from None
+    kept: list[Row] = [{name: value for name, value in row.items() if value not in (None, "")} for row in rows]
+    for number, row in enumerate(kept, 1):
+        for name in row:
+            if name not in required and name not in optional:
+                known = ", ".join([*required, *optional])
+                raise click.ClickException(f"Row {number} has the unknown column {name}; there are {known}.")
+        for name in required:
+            if name not in row:
+                raise click.ClickException(f"Row {number} lacks {name}.")
+    return kept
+
+
+def sow(rows: list[Row], plant: Callable[[Row], SeededRow], *, as_json: bool) -> None:
+    """Bring in every row by `plant`, print what each came to, and end with exit code 1 when one was refused."""
+    results = [_try(plant, row) for row in rows]
+    lines = [
+        f"Row {number}: {sown.outcome}  " + "  ".join(f"{name}: {value}" for name, value in sown.made.items())
+        for number, sown in enumerate(results, 1)
+    ]
+    show(
+        [{"row": number, "outcome": sown.outcome, **sown.made} for number, sown in enumerate(results, 1)],
+        "\n".join(lines) or "The list is empty.",
+        as_json=as_json,
+    )
+    if any(sown.outcome == "refused" for sown in results):
+        raise SystemExit(1)
+
+
+def text_of(row: Row, name: str, default: str = "") -> str:
+    """A field that must be text. Raises ValueError otherwise."""
+    value = row.get(name, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: Must be a string.")
+    return value
+
+
+def _try(plant: Callable[[Row], SeededRow], row: Row) -> SeededRow:
+    try:
+        return plant(row)
+    except (ServiceError, ValueError) as refusal:
+        return SeededRow("refused", {"reason": str(refusal)})
+
+
+def _csv_rows(text: str, required: Collection[str]) -> list[dict[str, Any]]:
+    reader = csv.DictReader(io.StringIO(text), strict=True)
+    if not set(required) <= set(reader.fieldnames or ()):
+        raise ValueError("the first line does not name the columns")
+    return list(reader)
+
+
+def _json_rows(text: str) -> list[dict[str, Any]]:
+    rows = json.loads(text)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("not an array of objects")
+    return rows

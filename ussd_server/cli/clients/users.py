@@ -1,0 +1,97 @@
+"""`users`: the people who sign in for clients."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.context import operator_context
+from ussd_server.messages.clients import CreateUser, UserView
+from ussd_server.security.passwords import new_password
+from ussd_server.services.clients.auth import PERMISSIONS
+
+_password_stdin = click.option(
+    "--password-stdin",
+    is_flag=True,
+    help="Read the password from standard input; otherwise one is made and shown once.",
+)
+
+
+@click.group()
+def users() -> None:
+    """People who sign in for clients."""
+
+
+@users.command()
+@click.option("--client", required=True, help="Name or id of the client.")
+@click.option("--email", required=True)
+@click.option("--role", required=True, type=click.Choice(list(PERMISSIONS)))
+@_password_stdin
+@with_json
+def create(client: str, email: str, role: str, password_stdin: bool, as_json: bool) -> None:
+    """Make a person."""
+    password = _read_password(password_stdin)
+    with open_services() as services:
+        user = services.clients.create_user(CreateUser(client, email, role, password), operator_context())
+    _show_with_password(user, password, password_stdin, as_json)
+
+
+@users.command(name="list")
+@click.option("--client", help="Name or id of the client; without it, everybody.")
+@with_json
+def list_(client: str | None, as_json: bool) -> None:
+    """Show people."""
+    with open_services() as services:
+        found = services.clients.list_users(client, operator_context())
+    show(found, "\n".join(map(_line, found)) or "There are no users.", as_json=as_json)
+
+
+@users.command()
+@click.argument("email")
+@with_json
+def disable(email: str, as_json: bool) -> None:
+    """Refuse this person and end all their logins."""
+    _set_active(email, False, as_json)
+
+
+@users.command()
+@click.argument("email")
+@with_json
+def enable(email: str, as_json: bool) -> None:
+    """Let this person sign in again."""
+    _set_active(email, True, as_json)
+
+
+@users.command()
+@click.argument("email")
+@_password_stdin
+@with_json
+def password(email: str, password_stdin: bool, as_json: bool) -> None:
+    """Give this person another password and end all their logins."""
+    chosen = _read_password(password_stdin)
+    with open_services() as services:
+        user = services.clients.change_password(email, chosen, operator_context())
+    _show_with_password(user, chosen, password_stdin, as_json)
+
+
+def _read_password(from_stdin: bool) -> str:
+    return sys.stdin.readline().rstrip("\r\n") if from_stdin else new_password()
+
+
+def _show_with_password(user: UserView, password: str, is_known: bool, as_json: bool) -> None:
+    """Print a person, with the password only where nobody knows it yet."""
+    result = asdict(user) if is_known else {**asdict(user), "password": password}
+    show(result, _line(user) if is_known else f"{_line(user)}\nPassword: {password}", as_json=as_json)
+
+
+def _set_active(email: str, is_active: bool, as_json: bool) -> None:
+    with open_services() as services:
+        user = services.clients.set_user_active(email, is_active, operator_context())
+    show(user, _line(user), as_json=as_json)
+
+
+def _line(user: UserView) -> str:
+    return f"{user.user_id}  {'active  ' if user.is_active else 'disabled'}  {user.role:<9}  {user.email}"

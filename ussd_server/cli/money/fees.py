@@ -1,0 +1,51 @@
+"""`fees`: what clients pay for their transactions."""
+
+from __future__ import annotations
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.money.shillings import Shillings, written_shillings
+from ussd_server.context import operator_context
+from ussd_server.messages.fees import FeeTerms
+from ussd_server.messages.transactions import TransactionType
+from ussd_server.services.transactions.fees import list_fees, set_fee
+
+_TYPES = [kind.value for kind in TransactionType if kind is not TransactionType.DEPOSIT]
+
+
+@click.group()
+def fees() -> None:
+    """What clients pay for their transactions."""
+
+
+@fees.command(name="set")
+@click.option("--client", required=True, help="Name or id of the client.")
+@click.option("--type", "kind", required=True, type=click.Choice(_TYPES))
+@click.option("--fixed", "fixed_cents", default=0, type=Shillings(least_cents=0), help="Shillings for any amount.")
+@click.option(
+    "--share-basis-points", default=0, type=click.IntRange(0, 10_000), help="150 is 1.5 percent of the amount."
+)
+@with_json
+def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int, as_json: bool) -> None:
+    """Agree a fee for the transactions that are recorded from now on; zeros end it."""
+    with open_services() as services:
+        client_id = services.clients.find(client, operator_context()).client_id
+        agreed = set_fee(
+            FeeTerms(client_id, TransactionType(kind), fixed_cents, share_basis_points), operator_context()
+        )
+    show(agreed, _line(agreed), as_json=as_json)
+
+
+@fees.command(name="list")
+@with_json
+def list_(as_json: bool) -> None:
+    """Show what was agreed."""
+    with open_services():
+        agreed = list_fees(operator_context())
+    show(agreed, "\n".join(map(_line, agreed)) or "No fees were agreed.", as_json=as_json)
+
+
+def _line(fee: FeeTerms) -> str:
+    share = f"{fee.share_basis_points / 100:g}"
+    return f"{fee.client_id}  {fee.type:<12}  {written_shillings(fee.fixed_cents)} and {share} percent"

@@ -1,0 +1,82 @@
+"""`transactions`: what became of a payment, and the list of those that a person must look at."""
+
+from __future__ import annotations
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.money.shillings import written_shillings
+from ussd_server.context import operator_context
+from ussd_server.messages.review import EndReview, ReviewItem
+
+
+@click.group()
+def transactions() -> None:
+    """What became of payments."""
+
+
+@transactions.command(name="show")
+@click.argument("transaction_id")
+@with_json
+def show_(transaction_id: str, as_json: bool) -> None:
+    """Show one transaction of any client, with its story."""
+    with open_services() as services:
+        item = services.review.show(transaction_id, operator_context())
+    show(item, _story(item), as_json=as_json)
+
+
+@transactions.command()
+@click.option("--settle", metavar="ID", help="Say what became of a transaction that nobody could confirm.")
+@click.option("--as", "outcome", type=click.Choice(["succeeded", "failed"]), help="With --settle: what became of it.")
+@click.option("--close", metavar="ID", help="Take a transaction that has its outcome off the list.")
+@click.option("--reason", default="", help="How you know; the client reads it.")
+@click.option("--by", default="", help="Who stands by it.")
+@click.option("--and", "second", default="", help="Who else does: two different people settle a transaction.")
+@with_json
+def review(
+    settle: str | None, outcome: str | None, close: str | None, reason: str, by: str, second: str, as_json: bool
+) -> None:
+    """List the transactions that a person must look at, or end the review of one.
+
+    \b
+    Settling moves or releases the money. Look at the company's own statement first:
+    ussd-server transactions review --settle ID --as succeeded --reason "statement of 20 November" --by NAME --and NAME
+    """
+    if settle and close:
+        raise click.UsageError("Settle one transaction or close one, not both.")
+    if bool(settle) != bool(outcome):
+        raise click.UsageError("--settle ID and --as succeeded|failed go together.")
+    with open_services() as services:
+        if (transaction_id := settle or close) is None:
+            waiting = services.review.list(operator_context())
+            show(waiting, "\n".join(map(_line, waiting)) or "Nothing waits for a person.", as_json=as_json)
+            return
+        has_succeeded = None if outcome is None else outcome == "succeeded"
+        item = services.review.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())
+    show(item, _story(item), as_json=as_json)
+
+
+def _line(item: ReviewItem) -> str:
+    seen = item.transaction
+    return (
+        f"{seen.transaction_id}  {seen.type:<12}  {written_shillings(seen.amount_cents):>16}  {seen.status:<10}  "
+        f"{seen.provider or '-':<8}  since {item.opened_at:%Y-%m-%d %H:%M}  {item.reason}"
+    )
+
+
+def _story(item: ReviewItem) -> str:
+    seen = item.transaction
+    lines = [
+        f"{seen.transaction_id}  {seen.type} of {written_shillings(seen.amount_cents)}, {seen.status}",
+        f"client {item.client_id}, reference {seen.reference}",
+        f"{seen.provider or 'no company'}, our name there {seen.provider_reference}, "
+        f"their number {seen.provider_transaction_id}",
+        *(
+            f"  {change.created_at:%Y-%m-%d %H:%M:%S}  {change.status:<10}  {change.source:<8}  {change.detail or ''}"
+            for change in seen.events
+        ),
+    ]
+    if item.reason is not None:
+        ending = f"ended {item.closed_at:%Y-%m-%d %H:%M}: {item.note}" if item.closed_at else "open"
+        lines.append(f"review since {item.opened_at:%Y-%m-%d %H:%M}, {item.reason}; {ending}")
+    return "\n".join(line.rstrip() for line in lines)

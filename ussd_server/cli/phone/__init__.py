@@ -1,0 +1,1 @@
+"""Commands about menus, and a phone in the terminal."""

@@ -1,0 +1,141 @@
+"""`menu`: documents checked, rehearsed and published from files."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.phone.handset import draw
+from ussd_server.context import operator_context
+from ussd_server.menus.checks.check import check as check_document
+from ussd_server.menus.checks.width_proof import fullest_screen
+from ussd_server.menus.document.document import Document, read
+from ussd_server.menus.document.findings import Finding, Report
+from ussd_server.menus.tools.files import read_menu_file
+from ussd_server.menus.tools.scripts import play, read_script
+from ussd_server.messages.channels import AssignCode, BindCode
+from ussd_server.messages.menus import NameMenu, SaveDraft
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.group()
+def menu() -> None:
+    """Menu documents in YAML or JSON files."""
+
+
+@menu.command()
+@click.argument("file", type=_FILE)
+@with_json
+def check(file: Path, as_json: bool) -> None:
+    """Say what is wrong with the menu in FILE; exit code 1 when it could not be published."""
+    raw = load(file)
+    report = check_document(raw, allow_plain_http=True)
+    document, _ = read(raw)
+    if as_json:
+        show({"menu_id": document.id, **report.to_dict()}, "", as_json=True)
+    else:
+        _print_report(report, document)
+    sys.exit(0 if report.passes else 1)
+
+
+@menu.command()
+@click.argument("file", type=_FILE)
+@with_json
+def script(file: Path, as_json: bool) -> None:
+    """Play the scripts that stand in FILE against its menu; exit code 1 when one comes out differently."""
+    document, problems = read(load(file))
+    if problems:
+        raise click.ClickException(f"{problems[0].node or 'document'}: {problems[0].message}")
+    played = [_play(document, raw, number) for number, raw in enumerate(document.scripts, start=1)]
+    lines = [f"{'failed' if told['problems'] else 'passed'}  {told['name']}" for told in played]
+    lines += [f"        {problem}" for told in played for problem in told["problems"]]
+    show({"scripts": played}, "\n".join(lines) or "The menu has no scripts.", as_json=as_json)
+    sys.exit(1 if any(told["problems"] for told in played) else 0)
+
+
+@menu.command()
+@click.argument("file", type=_FILE)
+@click.option("--client", required=True, metavar="CLIENT", help="Whose menu it is (name or id).")
+@click.option("--code", metavar="CODE", help="Let it answer this code, which becomes the client's.")
+@with_json
+def publish(file: Path, client: str, code: str | None, as_json: bool) -> None:
+    """Publish the menu in FILE for a client."""
+    raw = load(file)
+    menu_id = str(raw.get("id") or file.stem)
+    with open_services() as services:
+        context = operator_context(services.clients.find(client, operator_context()).client_id)
+        services.menus.save_draft(SaveDraft(menu_id, raw), context)
+        version = services.menus.publish(NameMenu(menu_id), context)
+        if code:
+            services.channels.assign_code(AssignCode(code, context.client_id), context)
+            services.menus.bind_code(BindCode(code, menu_id), context)
+    show(version, f"Version {version.version} of {version.menu_id} is in force.", as_json=as_json)
+
+
+@menu.command()
+@click.option("--client", required=True, metavar="CLIENT", help="Whose server is called (name or id).")
+@with_json
+def secret(client: str, as_json: bool) -> None:
+    """Show the secret with which calls of `http` and `handover` nodes are signed (Standard Webhooks)."""
+    with open_services() as services:
+        owner = services.clients.find(client, operator_context())
+        key = services.menus.call_secrets(operator_context(owner.client_id))[0]
+    written = f"whsec_{base64.b64encode(key).decode()}"
+    show({"client_id": owner.client_id, "secret": written}, written, as_json=as_json)
+
+
+def load(file: Path) -> dict[str, Any]:
+    """The document in a file; one sentence for the terminal when there is none."""
+    try:
+        return read_menu_file(file)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _play(document: Document, raw: Any, number: int) -> dict[str, Any]:
+    script, findings = read_script(document, raw, number)
+    findings = [*findings, *(play(document, script) if script is not None else ())]
+    name = script.name if script is not None else f"script {number}"
+    return {"name": name, "problems": [finding.message for finding in findings]}
+
+
+def _print_report(report: Report, document: Document) -> None:
+    console = Console(highlight=False)
+    found = Table.grid(padding=(0, 2))
+    for finding in report.findings:
+        colour = "red" if finding.severity == "error" else "yellow"
+        found.add_row(Text(finding.severity, colour), Text(f"{finding.node or 'document'}: {finding.message}"))
+    console.print(found)
+    worst = max((each for each in report.findings if each.screen), key=_excess, default=None)
+    if worst is not None and worst.screen is not None and worst.excess is not None:
+        budget = document.budget_for(worst.network or "")
+        limit = budget.septets if worst.unit == "septets" else budget.characters
+        caption = f"{worst.node}, {worst.language}"
+        phone = draw(worst.screen, caption, budget=limit, used=limit + worst.excess, unit=worst.unit or "septets")
+        console.print("\nThe worst screen:", phone)
+    elif report.passes:
+        screen = fullest_screen(document)
+        gsm7 = screen.size.encoding == "gsm7"
+        limit = document.budget.septets if gsm7 else document.budget.characters
+        phone = draw(
+            screen.text,
+            f"{screen.node}, {screen.language}",
+            budget=limit,
+            used=screen.size.units,
+            unit="septets" if gsm7 else "characters",
+        )
+        console.print(f"{document.id} may be published: every screen fits. The fullest one:", phone)
+    console.print(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
+
+
+def _excess(finding: Finding) -> int:
+    return finding.excess or 0

@@ -1,0 +1,60 @@
+"""`check`: whether everything that must be true of money, status histories, events and the schema is true."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.services.operations.book_check import MarkError, Violation, check_ranges
+
+_MOST_IN_JSON = 1000
+
+
+@click.command
+@click.option("--from", "mark", metavar="MARK", help="Go on from the mark that an earlier check printed.")
+@click.option("--batch", default=10_000, show_default=True, type=click.IntRange(min=1), help="Rows in a range.")
+@click.option(
+    "--ranges", type=click.IntRange(min=1), help="Stop after so many ranges and print the mark to go on from."
+)
+@with_json
+def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> None:
+    """Prove the books and the schema: balances, holds, statuses, their histories, events and names.
+
+    It may run while the service does. Prints a sentence for every violation; then the exit code is 1. An interrupted
+    check prints the mark from which the next one may go on.
+    """
+    rows: Counter[str] = Counter()
+    found: list[Violation] = []
+    number = 0
+    try:
+        with open_services() as services:
+            for checked in check_ranges(mark, batch, services.clock.now()):
+                rows[checked.part] += checked.rows
+                found += checked.violations[: _MOST_IN_JSON - len(found)]
+                number += len(checked.violations)
+                if not as_json:
+                    for violation in checked.violations:
+                        click.echo(str(violation))
+                mark = checked.mark
+                ranges = ranges and ranges - 1
+                if ranges == 0:
+                    break
+    except MarkError as refusal:
+        raise click.BadParameter(str(refusal), param_hint="--from") from None
+    except BaseException:
+        if mark:
+            click.echo(f"Go on with --from {mark}", err=True)
+        raise
+    result = {"ok": not number, "rows": rows, "violations": list(map(asdict, found)), "number": number, "mark": mark}
+    show(result, _summary(rows, number, mark), as_json=as_json)
+    if number:
+        raise SystemExit(1)
+
+
+def _summary(rows: Counter[str], number: int, mark: str | None) -> str:
+    seen = ", ".join("the schema" if part == "schema" else f"{count} {part}" for part, count in rows.items())
+    decision = f"{number} violation{'s' * (number != 1)}" if number else "everything is as it must be"
+    return f"Checked {seen}: {decision}." + (f"\nGo on with --from {mark}" if mark else "")

@@ -1,0 +1,91 @@
+"""What an operator reads when the database fails: what is wrong and what to do, never the error's own words."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from peewee import PeeweeException
+
+from ussd_server.database.base import DATABASE_TROUBLE
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is wrong, to be read behind "the database", and a sentence on how to mend it."""
+
+    found: str
+    mend: str
+
+
+_CORRECT = "correct USSD_DATABASE_URL"
+_AWAY = Explanation("does not answer", f"Start it, or {_CORRECT}.")
+# By what the server says, since psycopg knows no state (SQLSTATE) for a connection that never came about.
+_TROUBLES = (
+    (
+        r"invalid (URI|connection|port|percent)|invalid .* value|missing \"=\"",
+        Explanation("has an address that PostgreSQL does not take", "Correct USSD_DATABASE_URL."),
+    ),
+    (
+        r"authentication failed|pg_hba\.conf|no password supplied|not permitted to log in",
+        Explanation(
+            "does not let this user in",
+            f"Run this as the user that the database knows, let the user in (pg_hba.conf), or {_CORRECT}.",
+        ),
+    ),
+    (
+        r"no such (table|column)|(relation|column) .* does not exist",
+        Explanation("lacks what this version needs", "Run `ussd-server migrate`."),
+    ),
+    (
+        r"FATAL: .* does not exist",
+        Explanation("or its user does not exist", f"Make them (`createuser`, `createdb --owner`), or {_CORRECT}."),
+    ),
+    (
+        r"permission denied|must be owner|read-?only",
+        Explanation(
+            "does not give this user the rights it needs",
+            "Make the user the owner of the database and of everything in it; on SQLite, of the file and its folder.",
+        ),
+    ),
+    (
+        r"SSL|certificate",
+        Explanation("does not agree with us about TLS", "Check sslmode and sslrootcert in USSD_DATABASE_URL."),
+    ),
+    (
+        r"too many|connection slots",
+        Explanation(
+            "has no connection left", "Raise max_connections; docs/OPERATIONS.md, Growing, says how many are used."
+        ),
+    ),
+    (
+        r"unable to open database file",
+        Explanation(
+            "is a file that cannot be opened",
+            f"Check that its folder is there and belongs to this user, or {_CORRECT}.",
+        ),
+    ),
+    (
+        r"not a database|malformed",
+        Explanation("is a file that is damaged or something else", f"Restore it from a backup, or {_CORRECT}."),
+    ),
+    (
+        r"disk|No space left|database or disk is full",
+        Explanation("has no room left", "Make room on its disk."),
+    ),
+    (
+        r"is locked|lock timeout|canceling statement|deadlock",
+        Explanation("is held by somebody else", "Try again; pg_stat_activity shows who holds it."),
+    ),
+)
+
+
+def explain(error: PeeweeException) -> Explanation | None:
+    """What is wrong with the database; None when it is not the database that is wrong, but a statement of ours."""
+    said = str(error)
+    for words, trouble in _TROUBLES:
+        if re.search(words, said):
+            return trouble
+    # SQLite calls our own slips operational.
+    is_ours = "syntax error" in said or not isinstance(error, DATABASE_TROUBLE)
+    return None if is_ours else _AWAY

@@ -1,0 +1,260 @@
+"""`doctor`: what is wrong with this installation, and how to mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+from peewee import PeeweeException
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+from ussd_server.cli import show, with_json
+from ussd_server.cli.service.database_errors import explain
+from ussd_server.database.base import close_connections, database_now, open_database
+from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.partitions import ends_of_partitions
+from ussd_server.database.replica import Replica
+from ussd_server.database.schema import check_version, missing_migrations
+from ussd_server.logs import configure_logs
+from ussd_server.messages.providers import Direction
+from ussd_server.models.keys import ApiKey
+from ussd_server.models.service_clock import read_service_clock
+from ussd_server.providers.registry import build_companies
+from ussd_server.redis.client import REDIS_TROUBLE, connect, hosts_of, takes_writes_alone
+from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_settings
+
+# Tokens and gateways' times are compared with clocks elsewhere; more than this is noticed.
+_WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
+# The worker adds months to divided tables when they end within 120 days; it had a month for that.
+_LEAST_ROOM = timedelta(days=90)
+_REDIS_TIMEOUT_SECONDS = 2.0
+_COMPANY_TIMEOUT_SECONDS = 5.0
+_CONNECTIONS = 2
+_EVERY_ADDRESS = ("0.0.0.0", "[::]")  # noqa: S104
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One thing that was looked at; `mend` says what to do about it, None when nothing is wrong."""
+
+    part: str
+    found: str
+    mend: str | None = None
+
+
+@click.command
+@with_json
+@click.pass_context
+def doctor(context: click.Context, as_json: bool) -> None:
+    """Look at settings, files, database, clock, Redis and money companies; exit code 1 when something is wrong."""
+    findings = list(_findings())
+    text = "\n".join(
+        f"ok     {each.part}: {each.found}"
+        if each.mend is None
+        else f"WRONG  {each.part}: {each.found}\n       {each.mend}"
+        for each in findings
+    )
+    healthy = all(each.mend is None for each in findings)
+    show({"healthy": healthy, "findings": [asdict(each) for each in findings]}, text, as_json=as_json)
+    context.exit(0 if healthy else 1)
+
+
+def _findings() -> Iterator[Diagnosis]:
+    try:
+        settings = read_settings()
+    except SettingsError as problems:
+        for problem in str(problems).splitlines():
+            name, _, what = problem.partition(": ")
+            yield Diagnosis(
+                name, what, "Correct it in the environment; deploy/environment.example explains each setting."
+            )
+        return
+    configure_logs(settings.log_level)
+    processes = f"{settings.workers} web processes of {settings.threads} threads"
+    yield Diagnosis("settings", f"{settings.environment}, machines: {settings.machines}, on each {processes}")
+    yield _privacy("data folder", settings.data_dir, "`ussd-server run` makes it")
+    yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
+    keyring = _keyring(settings)
+    if keyring is None:
+        mend = "Restore it from the copy that was kept; without it no kept secret can be opened."
+        yield Diagnosis("keys", f"{settings.secrets_file} holds no keys of the house", mend)
+    yield from _database(settings, keyring)
+    yield _redis(settings)
+    if not settings.is_sandbox:
+        yield _proxies(settings)
+        yield from _lines_in_clear(settings)
+    yield from _companies(settings)
+
+
+def _privacy(part: str, path: Path, origin: str) -> Diagnosis:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return Diagnosis(part, f"{path} is missing or out of reach", f"Check the path and its owner; {origin}.")
+    if mode & 0o077:
+        return Diagnosis(part, f"others have rights on {path}", f"Take them away: chmod go= {path}")
+    return Diagnosis(part, f"{path} is private")
+
+
+def _keyring(settings: Settings) -> Keyring | None:
+    try:
+        return Keyring(settings.secrets_file)
+    except (OSError, ValueError):
+        return None
+
+
+def _proxies(settings: Settings) -> Diagnosis:
+    """Whether the service knows who calls: production stands behind a proxy, which speaks TLS for it."""
+    host, believed = settings.bind.rpartition(":")[0], settings.trusted_proxies
+    if not believed:
+        mend = "Set USSD_TRUSTED_PROXIES to the number of proxies in front, 1 for deploy/nginx.conf."
+        return Diagnosis(
+            "proxies", "none is believed, so all callers seem to be one, with one limit for wrong secrets", mend
+        )
+    if host in _EVERY_ADDRESS:
+        mend = "Set USSD_BIND to an address that only the proxies reach."
+        return Diagnosis(
+            "proxies", f"{believed} believed, but others reach {settings.bind} too and may name any address", mend
+        )
+    return Diagnosis("proxies", f"{believed} believed about the address of a caller")
+
+
+def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Diagnosis]:
+    kind, _, place = settings.database_url.partition("://")
+    if kind == "sqlite" and not Path(place.removeprefix("/")).exists():
+        yield Diagnosis(
+            "database", "there is none yet", "Make it with `ussd-server migrate`, or start `ussd-server run`."
+        )
+        return
+    open_database(settings.database_url, _CONNECTIONS)
+    try:
+        check_version()
+        difference = abs((database_now() - datetime.now(UTC)).total_seconds())
+        missing = missing_migrations()
+        ahead = round(read_service_clock().ahead.total_seconds())
+        if keyring is not None and not missing:
+            yield _keys(keyring)
+        yield from _partitions()
+    except UnsupportedDatabaseError as refusal:
+        yield Diagnosis("database", str(refusal), "Move to one that is supported: dump this one, restore it there.")
+        return
+    except PeeweeException as error:
+        trouble = explain(error)
+        if trouble is None:
+            raise
+        yield Diagnosis("database", f"the {kind} database {trouble.found}", trouble.mend)
+        return
+    finally:
+        close_connections()
+    if missing:
+        yield Diagnosis("database", f"{len(missing)} migrations are missing", "Run `ussd-server migrate`.")
+    else:
+        yield Diagnosis("database", f"{kind}, reachable and up to date")
+    if difference > _WORST_CLOCK_DIFFERENCE_SECONDS:
+        mend = "Let both machines follow the same time servers; the service goes by the database's clock."
+        yield Diagnosis("clock", f"{difference:.0f} s away from the database's", mend)
+    elif ahead:
+        mend = "A clock was set; it is made up at 1 %. docs/OPERATIONS.md, Repair, says how to end it at once."
+        yield Diagnosis("clock", f"the service's time is {ahead:+} s from the database's", mend)
+    else:
+        yield Diagnosis("clock", "agrees with the database's")
+    if settings.replica_url:
+        yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
+
+
+def _partitions() -> Iterator[Diagnosis]:
+    """Whether the worker gives divided tables their months; nothing where no table is divided."""
+    ends = ends_of_partitions()
+    if not ends:
+        return
+    table, end = min(ends.items(), key=lambda each: each[1])
+    if end - datetime.now(UTC) >= _LEAST_ROOM:
+        yield Diagnosis("partitions", f"divided tables have room until {end:%Y-%m-%d}")
+        return
+    mend = "The worker adds months: see that it runs, that its user owns the table, and what its log says."
+    yield Diagnosis("partitions", f"{table} has room until {end:%Y-%m-%d} only; then no payment can be recorded", mend)
+
+
+def examine_replica(url: str, most_lag_seconds: int) -> Diagnosis:
+    """Whether there is a replica at an address, and how far it is behind."""
+    replica = Replica(url, _CONNECTIONS, most_lag_seconds, lambda _: None)
+    lag = replica.lag_seconds()
+    replica.close()
+    if lag is None:
+        mend = "Start it as a standby of the database, or correct USSD_REPLICA_URL."
+        return Diagnosis("replica", "it does not answer as a replica", mend)
+    if lag > most_lag_seconds:
+        mend = "See whether it still receives from the primary; until then lists are read from there."
+        return Diagnosis("replica", f"{lag:.0f} s behind", mend)
+    return Diagnosis("replica", f"{lag:.1f} s behind")
+
+
+def _lines_in_clear(settings: Settings) -> Iterator[Diagnosis]:
+    """The servers on other machines to which we would speak without TLS."""
+    for setting, url in (("USSD_DATABASE_URL", settings.database_url), ("USSD_REPLICA_URL", settings.replica_url)):
+        if url is None or url.startswith("sqlite"):
+            continue
+        try:
+            named = conninfo_to_dict(url)
+        except ProgrammingError:
+            named = {}
+        hosts = str(named.get("host") or named.get("hostaddr") or "").split(",")
+        is_elsewhere = any(not host.startswith(("/", "@")) and host not in LOCAL_HOSTS for host in hosts)
+        if is_elsewhere and named.get("sslmode") not in ("require", "verify-ca", "verify-full"):
+            mend = "Put ?sslmode=verify-full behind it, and sslrootcert=FILE for an authority of your own."
+            yield Diagnosis(setting, "leads to another machine without demanding TLS", mend)
+    is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
+    in_clear = not settings.redis_url.startswith("rediss:") and "ssl=" not in urlsplit(settings.redis_url).query
+    if is_elsewhere and in_clear:
+        mend = "Begin it with rediss://; put ?ssl=true behind redis+cluster:// and redis+sentinel://."
+        yield Diagnosis("USSD_REDIS_URL", "leads to another machine without TLS", mend)
+
+
+def _keys(keyring: Keyring) -> Diagnosis:
+    """Whether the keys of the house are those that this database was made with."""
+    used = {row.digest_key_id for row in ApiKey.select(ApiKey.digest_key_id).distinct()}
+    if any(keyring.find(Ring.DIGESTS, key_id) is None for key_id in used):
+        mend = "Put back the secrets file that belongs to this database: its API keys cannot be checked with this one."
+        return Diagnosis("keys", "API keys were kept under keys of the house that are not here", mend)
+    return Diagnosis("keys", "open what this database keeps")
+
+
+def _redis(settings: Settings) -> Diagnosis:
+    mend = (
+        "It runs while `ussd-server run` does; valkey.log in the data folder says more."
+        if settings.embeds_redis
+        else "Start it, or correct USSD_REDIS_URL; until then each web process limits its share of the calls."
+    )
+    try:
+        client = connect(settings.redis_url, timeout_seconds=_REDIS_TIMEOUT_SECONDS)
+        client.ping()
+    except ValueError as refusal:
+        return Diagnosis("Redis", str(refusal), "Correct USSD_REDIS_URL.")
+    except REDIS_TROUBLE:
+        return Diagnosis("Redis", "it does not answer", mend)
+    if settings.redis_url.startswith("redis+sentinel:") and takes_writes_alone(client):
+        mend = "Set min-replicas-to-write 1 and min-replicas-max-lag 10 on all its servers (docs/OPERATIONS.md)."
+        return Diagnosis("Redis", "a master that was cut off goes on letting in keys that were deleted", mend)
+    return Diagnosis("Redis", "answers")
+
+
+def _companies(settings: Settings) -> Iterator[Diagnosis]:
+    """Every money company is asked for our balance, which needs the network, its address and our keys to be right."""
+    companies = build_companies(settings, lambda: datetime.now(UTC), lambda _: "")
+    if not companies:
+        yield Diagnosis("money companies", "none is switched on", "Set those of USSD_MTN_ or USSD_AIRTEL_ that apply.")
+    for company in companies:
+        if any(company.balance_cents(each, _COMPANY_TIMEOUT_SECONDS) is not None for each in Direction):
+            yield Diagnosis(company.name, "tells our balance")
+        else:
+            mend = (
+                f"Check the network, the settings that begin with USSD_{company.name.upper()}_ and, if the company's "
+                "certificate is not of a public authority, USSD_CA_FILE."
+            )
+            yield Diagnosis(company.name, "does not tell our balance", mend)

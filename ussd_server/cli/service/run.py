@@ -1,0 +1,109 @@
+"""Commands that keep the service going: `run`, `worker` and `migrate`."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.database.schema import migrate as migrate_database
+from ussd_server.demonstration import Demonstration, prepare_demonstration
+from ussd_server.logs import log_fatal_errors
+from ussd_server.server import supervisor
+from ussd_server.server.processes import NeverStartedError
+from ussd_server.settings import read_settings
+from ussd_server.worker import Worker
+
+# The sandbox's payer who accepts at once.
+_SANDBOX_PHONE = "+256770000000"
+
+
+@click.command
+@with_json
+def run(as_json: bool) -> None:
+    """Serve: the web processes, the background worker and, unless one is set, a Valkey of its own."""
+    settings = read_settings()
+    address = supervisor.base_url(settings.bind)
+    try:
+        with supervisor.claim_data_folder(settings.data_dir), supervisor.listen(settings.bind) as listener:
+            with open_services(settings) as services:
+                migrate_database()
+                demonstration = prepare_demonstration(services, address) if settings.is_sandbox else None
+            if demonstration:
+                shown, welcome = asdict(demonstration), _welcome(demonstration, settings.data_dir)
+            else:
+                shown, welcome = {"base_url": address}, f"Serving at {address}"
+            supervisor.serve(settings, listener, lambda: show(shown, welcome, as_json=as_json))
+    except supervisor.StartError as refusal:
+        raise click.ClickException(str(refusal)) from None
+    except NeverStartedError as name:
+        raise click.ClickException(f"The {name} process does not start; what it wrote stands above.") from None
+    if not as_json:
+        click.echo(f"Everything has stopped; the data stays in {settings.data_dir}.")
+
+
+def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
+    """What a newcomer reads: where the service is, how to get in, and three commands that work when pasted."""
+    command = Path(sys.executable).with_name("ussd-server")
+    login = {"email": demonstration.email, "password": demonstration.password}
+    payment = {
+        "type": "collection",
+        "phone_number": _SANDBOX_PHONE,
+        "amount": 5000,
+        "reference": f"try-{secrets.token_hex(4)}",
+    }
+    post = ["curl", "-sS", "-w", r"\n", "-H", "Content-Type: application/json"]
+    key = ["-H", f"x-api-key: {demonstration.apikey}", "-H", f"x-api-secret: {demonstration.apisecret}"]
+    url = demonstration.base_url
+    commands = {
+        "Sign in:": shlex.join([*post, f"{url}/api/clients/login", "-d", json.dumps(login)]),
+        "Collect 5,000 shillings from a phone, and wait for it:": shlex.join(
+            [*post, *key, f"{url}/api/transactions?wait=10", "-d", json.dumps(payment)]
+        ),
+        "Dial the menu on a phone in this terminal:": f"USSD_DATA_DIR={shlex.quote(str(data_dir))} "
+        + shlex.join([str(command), "dial", demonstration.service_code, "--phone", _SANDBOX_PHONE]),
+    }
+    facts = {
+        "owner": f"{demonstration.email}  {demonstration.password}",
+        "viewer": f"{demonstration.viewer_email}  {demonstration.viewer_password}",
+        "client": demonstration.client_id,
+        "x-api-key": demonstration.apikey,
+        "x-api-secret": demonstration.apisecret,
+        "service code": demonstration.service_code,
+        "gateway": f"{url}{demonstration.gateway_path}",
+        "also in": str(data_dir / "demo.json"),
+    }
+    lines = [f"\nThe service is ready at {url}\n", *(f"  {name:<14}{value}" for name, value in facts.items())]
+    lines += [f"\n{purpose}\n  {line}" for purpose, line in commands.items()]
+    return "\n".join([*lines, "\nCtrl-C stops everything.\n"])
+
+
+@click.command
+@with_json
+def worker(as_json: bool) -> None:
+    """Finish what requests began, until a signal says stop; `run` starts one of these."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    log_fatal_errors()
+    with open_services() as services:
+        Worker(services).run(stop)
+    if as_json:
+        show({"stopped": True}, "", as_json=as_json)
+
+
+@click.command
+@with_json
+def migrate(as_json: bool) -> None:
+    """Bring the database to the shape that this version needs."""
+    with open_services():
+        applied = migrate_database()
+    show({"applied": applied}, "\n".join(applied) or "The database was up to date.", as_json=as_json)

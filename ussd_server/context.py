@@ -1,0 +1,85 @@
+"""The call context: who calls, what they may do, and under which request id."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ussd_server.status import Code, ServiceError
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class CallerKind(StrEnum):
+    """Every kind of caller that a service tells apart."""
+
+    KEY = "key"
+    TOKEN = "token"  # noqa: S105 - the name of a kind
+    GATEWAY = "gateway"
+    OPERATOR = "operator"
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls, as the door has settled it.
+
+    `grants` are `resource:action` pairs, `*` standing for every action of a resource; None means everything the client
+    may do. `key_id`, `user_id` and `login_id` are set for the kinds of caller that have them.
+    """
+
+    kind: CallerKind
+    client_id: str | None = None
+    grants: frozenset[str] | None = frozenset()
+    key_id: str | None = None
+    user_id: str | None = None
+    login_id: str | None = None
+    channel_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """One call: its caller, its request id and the address it came from."""
+
+    caller: Caller
+    request_id: str = field(default_factory=lambda: new_request_id())
+    address: str = ""
+
+    @property
+    def client_id(self) -> str:
+        """The client on whose behalf the call acts; a door that lets a call through has always named one."""
+        if self.caller.client_id is None:
+            raise AssertionError("this method needs a caller that acts for a client")
+        return self.caller.client_id
+
+    def may(self, grant: str) -> bool:
+        """Whether the caller holds `resource:action`, by itself or by a star."""
+        grants = self.caller.grants
+        return grants is None or grant in grants or f"{grant.partition(':')[0]}:*" in grants
+
+    def require(self, grant: str, refusal: str = "The API key does not have the scope this request needs") -> None:
+        """Refuse with INSUFFICIENT_SCOPE (403) and the sentence `refusal` unless the caller holds `grant`."""
+        if not self.may(grant):
+            raise ServiceError(Code.INSUFFICIENT_SCOPE, refusal)
+
+    def require_operator(self) -> None:
+        """Refuse with INSUFFICIENT_SCOPE (403) whoever is not at the operator's keyboard."""
+        if self.caller.kind is not CallerKind.OPERATOR:
+            raise ServiceError(Code.INSUFFICIENT_SCOPE, "Only the operator may do this")
+
+
+def operator_context(client_id: str | None = None) -> RequestContext:
+    """The call of somebody at the machine itself: they may do everything, for `client_id` where a client is needed."""
+    return RequestContext(Caller(CallerKind.OPERATOR, client_id=client_id, grants=None))
+
+
+def new_request_id() -> str:
+    """A fresh request id: 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
+def request_id_from(given: str | None) -> str:
+    """The caller's own request id when it is 1 to 64 of `A-Za-z0-9._-`, a fresh one otherwise."""
+    return given if given and _REQUEST_ID.fullmatch(given) else new_request_id()

@@ -1,0 +1,125 @@
+"""Prepared queries: put into words once, because for a wide table that takes longer than running them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+from peewee import AsIs, Field, Query
+
+from ussd_server.database.base import Table, database, for_update
+
+Row = TypeVar("Row", bound=Table)
+
+
+class _Blank(NamedTuple):
+    """A place in a query that is filled in at every call."""
+
+    name: str
+    convert: Callable[[Any], Any]
+
+
+class _Column(NamedTuple):
+    """A column of what a query finds; `read` makes the field's value of the database's, None for a bare value."""
+
+    name: str
+    read: Callable[[Any], Any] | None
+
+
+class _Written:
+    """A query as one kind of database takes it."""
+
+    def __init__(self, sql: str, parameters: Sequence[Any]) -> None:
+        self.sql = sql
+        # A name with the way to convert its value, or no name and the value itself.
+        self.parameters: list[tuple[str | None, Any]] = [
+            (each.name, each.convert) if isinstance(each, _Blank) else (None, each) for each in parameters
+        ]
+        self.columns: list[_Column] = []
+
+
+def param(field: Field, name: str = "") -> Any:
+    """A place for a value of `field`, filled in under `name`, or the field's own name."""
+    return AsIs(_Blank(name or field.name, field.db_value), converter=False)
+
+
+class CompiledQuery:
+    """A query with blanks. `make` builds it when it is first needed, once for each kind of database."""
+
+    def __init__(self, make: Callable[[], Query]) -> None:
+        self._make = make
+        self._written: dict[type, _Written] = {}
+
+    def rows(self, model: Any, **values: Any) -> list[Any]:
+        """Run a SELECT; give rows of `model`, with whatever else was selected as attributes of its name."""
+        written, found = self._ask(values)
+        if not written.columns:
+            fields = model._meta.fields
+            names = [column[0] for column in found.description]
+            written.columns = [_Column(name, fields[name].python_value if name in fields else None) for name in names]
+        return [_row(model, written.columns, values) for values in found.fetchall()]
+
+    def first(self, model: Any, **values: Any) -> Any:
+        """Run a SELECT; give its first row as `rows` does, or None."""
+        return next(iter(self.rows(model, **values)), None)
+
+    def tuples(self, **values: Any) -> list[Any]:
+        """Run a SELECT; give plain tuples of what the database says, which no field has converted."""
+        _, found = self._ask(values)
+        return list(found.fetchall())
+
+    def run(self, **values: Any) -> int:
+        """Run an INSERT or UPDATE; give the number of rows that it touched."""
+        _, done = self._ask(values)
+        touched: int = database.rows_affected(done)
+        return touched
+
+    def _ask(self, values: dict[str, Any]) -> tuple[_Written, Any]:
+        written = self._words()
+        return written, database.execute_sql(written.sql, _filled(written, values))
+
+    def _words(self) -> _Written:
+        kind = type(database.obj)
+        written = self._written.get(kind)
+        if written is None:
+            written = self._written[kind] = _Written(*self._make().sql())
+        return written
+
+
+def find_row(table: type[Row], row_id: str) -> Row:
+    """The row of that id, which there must be."""
+    return _the_one(table, _by_id(table, is_locked=False), row_id)
+
+
+def lock_row(table: type[Row], row_id: str) -> Row:
+    """The row of that id, which there must be, locked until the unit of work ends."""
+    return _the_one(table, _by_id(table, is_locked=True), row_id)
+
+
+@cache
+def _by_id(table: type[Table], *, is_locked: bool) -> CompiledQuery:
+    key: Any = table._meta.primary_key
+    rows = table.select().where(key == param(key, "row_id"))
+    return CompiledQuery(lambda: for_update(rows) if is_locked else rows)
+
+
+def _the_one(table: type[Row], rows: CompiledQuery, row_id: str) -> Row:
+    row: Row | None = rows.first(table, row_id=row_id)
+    assert row is not None, "rows that are named are never removed"
+    return row
+
+
+def _filled(written: _Written, values: dict[str, Any]) -> list[Any]:
+    return [each if name is None else each(values[name]) for name, each in written.parameters]
+
+
+def _row(model: Any, columns: list[_Column], values: Sequence[Any]) -> Any:
+    row = model(__no_default__=True)
+    kept = row.__data__
+    for (name, read), value in zip(columns, values, strict=True):
+        if read is not None:
+            kept[name] = read(value)
+        else:
+            setattr(row, name, value)
+    return row

@@ -1,0 +1,29 @@
+"""Group commit: what requests write or read at the same moment goes to the database in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from peewee import OperationalError
+
+from ussd_server.batches import Batches, BatchLostError, Item
+from ussd_server.database.base import DATABASE_TROUBLE, was_rolled_back
+
+
+class GroupCommit(Batches[Item]):
+    """Batches of items for the database."""
+
+    def __init__(self, ask: Callable[[Sequence[Item]], None], most: int = 64) -> None:
+        """`ask` does all of the items in one transaction, or none, and leaves its results in them."""
+        super().__init__(ask, most, _was_undone)
+
+    def do(self, item: Item) -> Sequence[Item]:
+        """As `Batches.do`; OperationalError when the database failed and the item may or may not be committed."""
+        try:
+            return super().do(item)
+        except BatchLostError:
+            raise OperationalError("the database failed while it worked on a batch") from None
+
+
+def _was_undone(error: Exception) -> bool:
+    return not isinstance(error, DATABASE_TROUBLE) or was_rolled_back(error)

@@ -1,0 +1,157 @@
+"""Bringing a database to today's shape: the lock around a migration run, and the column types of both databases."""
+
+from __future__ import annotations
+
+import fcntl
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from peewee import OperationalError
+from playhouse.migrations import Migration, Runner
+
+from ussd_server.database.base import database, is_postgres, release_connection, without_timeouts
+from ussd_server.database.connections import UnsupportedDatabaseError
+
+_DIRECTORY = Path(__file__).parent / "migrations"
+# Any number will do, as long as every process of this service uses the same one.
+_ADVISORY_LOCK = 7_256_256_165
+
+_TYPES = {
+    "POSTGRES": {
+        "{id}": "uuid", "{moment}": "timestamptz", "{bool}": "boolean", "{bytes}": "bytea",
+        "{strict}": "", "{strict_by_key}": "",
+    },
+    "SQLITE": {
+        "{id}": "text", "{moment}": "text", "{bool}": "integer", "{bytes}": "blob",
+        "{strict}": "STRICT", "{strict_by_key}": "STRICT, WITHOUT ROWID",
+    },
+}  # fmt: skip
+_LOCK_TIMEOUT_MS = 1000
+_TRIES = 60
+_PAUSE_SECONDS = 1
+_LOOK_AGAIN_SECONDS = 0.1
+# The oldest that the tests run on, and the oldest with strict tables.
+_OLDEST_POSTGRES = 15
+_OLDEST_SQLITE = (3, 37)
+
+
+def check_version() -> None:
+    """Raise UnsupportedDatabaseError unless the database is new enough."""
+    if is_postgres():
+        (number,) = database.execute_sql("SELECT current_setting('server_version_num')::integer").fetchone()
+        if number // 10_000 < _OLDEST_POSTGRES:
+            raise UnsupportedDatabaseError(
+                f"This is PostgreSQL {number // 10_000}; version {_OLDEST_POSTGRES} or newer is needed."
+            )
+    elif sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise UnsupportedDatabaseError(
+            f"This is SQLite {sqlite3.sqlite_version}; version {'.'.join(map(str, _OLDEST_SQLITE))} or newer is needed."
+        )
+
+
+def migrate() -> list[str]:
+    """Apply every migration that is missing, in order, each in one transaction; give the names of those applied now.
+
+    Raises UnsupportedDatabaseError before anything is applied. Two processes that start at once wait for one another:
+    PostgreSQL holds an advisory lock, SQLite a lock file.
+    """
+    try:
+        # A file that cannot be opened is found out here, before the lock beside it is.
+        database.connect(reuse_if_open=True)
+        check_version()
+        with _one_at_a_time():
+            return _apply()
+    finally:
+        release_connection()
+
+
+def _apply() -> list[str]:
+    """Apply what is missing. Who waits for a table lets nobody else at it, so it gives way and tries again."""
+    missing = missing_migrations()
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            Runner(database, str(_DIRECTORY)).up()
+            break
+        except OperationalError as error:
+            if not tries_left or not isinstance(getattr(error, "orig", None), psycopg.errors.LockNotAvailable):
+                raise
+            time.sleep(_PAUSE_SECONDS)
+    return missing
+
+
+def migrations() -> list[Migration]:
+    """The migrations in their order: those of this code, applied or not, and those only the database knows.
+
+    `applied` is None for one that the database does not have, `path` is None for one that this code does not have.
+    """
+    found: list[Migration] = Runner(database, str(_DIRECTORY)).status()
+    return found
+
+
+def missing_migrations() -> list[str]:
+    """The names of migrations that this code needs and the database does not have yet."""
+    return [step.name for step in migrations() if step.applied is None]
+
+
+def execute_all(db: Any, statements: str) -> None:
+    """Run the statements of a migration, written once for both databases.
+
+    Types: `{id}`, `{moment}`, `{bool}`, `{bytes}`; `{strict}` stands behind a table, `{strict_by_key}` behind one
+    whose rows have no hidden number beside their key by which a hand could replace them. Statements are separated by
+    `;;` because bodies of triggers contain semicolons.
+    """
+    for placeholder, written in _TYPES["POSTGRES" if is_postgres() else "SQLITE"].items():
+        statements = statements.replace(placeholder, written)
+    if not is_postgres():
+        statements = statements.replace("bigint", "integer")
+    for statement in statements.split(";;"):
+        if statement.strip():
+            # The PostgreSQL driver reads a single percent sign as the beginning of a placeholder.
+            db.execute_sql(statement.replace("%", "%%") if is_postgres() else statement)
+
+
+def build_index(db: Any, name: str, definition: str, *, unique: bool = False) -> None:
+    """Build an index; on PostgreSQL beside those who write meanwhile, in a migration that says `atomic = False` there.
+
+    `definition` is the table with its columns. What an earlier try left half built is removed first.
+    """
+    kind = "UNIQUE INDEX" if unique else "INDEX"
+    if not is_postgres():
+        db.execute_sql(f"CREATE {kind} {name} ON {definition}")
+        return
+    # It waits for everybody who began before it, and nobody waits for it.
+    db.execute_sql("SET lock_timeout = 0")
+    db.execute_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+    db.execute_sql(f"CREATE {kind} CONCURRENTLY {name} ON {definition}")
+    db.execute_sql(f"SET lock_timeout = {_LOCK_TIMEOUT_MS}")
+
+
+def drop_index(db: Any, name: str) -> None:
+    """Remove an index that no statement needs any more, in the same manner."""
+    db.execute_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}" if is_postgres() else f"DROP INDEX {name}")
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    if is_postgres():
+        # A second process may wait here for as long as the first one's migrations take.
+        database.execute_sql("SET statement_timeout = 0")
+        with without_timeouts():
+            # Asked for again and again: a statement that waits would hold up an index that is built beside it.
+            while not database.execute_sql("SELECT pg_try_advisory_lock(%s)", (_ADVISORY_LOCK,)).fetchone()[0]:
+                time.sleep(_LOOK_AGAIN_SECONDS)
+            database.execute_sql(f"SET lock_timeout = {_LOCK_TIMEOUT_MS}")
+            try:
+                yield
+            finally:
+                database.execute_sql("SELECT pg_advisory_unlock(%s)", (_ADVISORY_LOCK,))
+                database.manual_close()
+    else:
+        with Path(f"{database.obj.database}.migrating").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

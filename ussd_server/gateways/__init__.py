@@ -1,0 +1,25 @@
+"""Companies that carry phone conversations to us, by the word that stands for them in the gateway path."""
+
+from __future__ import annotations
+
+from ussd_server.gateways.africastalking import AfricasTalking
+from ussd_server.gateways.comviva import Comviva
+from ussd_server.gateways.dmark import DMark
+from ussd_server.gateways.hubtel import Hubtel
+from ussd_server.gateways.madapi import Madapi
+from ussd_server.gateways.plain_json import PlainJson
+from ussd_server.messages.gateways import EventGateway, Gateway
+
+_africastalking = AfricasTalking()
+
+ADAPTERS: dict[str, Gateway] = {
+    "africastalking": _africastalking,
+    "at": _africastalking,
+    "comviva": Comviva(),
+    "dmark": DMark(),
+    "hubtel": Hubtel(),
+    "json": PlainJson(),
+    "madapi": Madapi(),
+}
+
+EVENT_ADAPTERS: dict[str, EventGateway] = {"africastalking": _africastalking, "at": _africastalking}

@@ -1,0 +1,94 @@
+"""Africa's Talking: form posts with the whole history in `text`, answered with `CON ` or `END `."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from ussd_server.gateways.fields import RequestFields
+from ussd_server.gateways.replies import plain_reply
+from ussd_server.messages.gateways import (
+    AS_DOCUMENTED,
+    Action,
+    ChannelOptions,
+    GatewayReply,
+    GatewayRequest,
+    GatewayScreen,
+    SessionEnd,
+    SessionOutcome,
+    StepKind,
+    Unreadable,
+    UssdStep,
+)
+
+PREFIXES = {Action.CONTINUE: "CON ", Action.END: "END "}
+OUTCOMES = {
+    "success": SessionOutcome.COMPLETED,
+    "incomplete": SessionOutcome.ABANDONED,
+    "failed": SessionOutcome.FAILED,
+}
+LONG_NUMBER = re.compile(r"[0-9]{4,}")
+MAX_REASON = 80
+
+
+class AfricasTalking:
+    """Nothing but an empty history marks the first step, and a repeated first step looks the same."""
+
+    name = "africastalking"
+
+    def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
+        """Understand `sessionId phoneNumber networkCode serviceCode text`; only the first two must be there.
+
+        Stars in front of a history are dropped: some senders put one there, and an empty first entry leaves one too.
+        """
+        fields = RequestFields.of_form(request)
+        cumulative = options.cumulative is not False
+        text = fields.text("text")
+        if cumulative:
+            text = text.lstrip("*")
+        return UssdStep(
+            provider_session_id=fields.session_id("sessionId"),
+            phone_number=fields.phone_number("phoneNumber"),
+            service_code=fields.service_code("serviceCode"),
+            network=fields.network("networkCode"),
+            kind=StepKind.INPUT if text else StepKind.BEGIN,
+            text=text,
+            cumulative=cumulative,
+        )
+
+    def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
+        """The screen behind the word that keeps the session open or closes it."""
+        return plain_reply(PREFIXES[screen.action] + screen.text)
+
+    def trouble(self, text: str) -> GatewayReply:
+        """A last screen."""
+        return plain_reply(PREFIXES[Action.END] + text)
+
+    def read_event(self, request: GatewayRequest) -> SessionEnd:
+        """Understand the report on an ended session.
+
+        `input`, `hopsMetadata` and `lastAppResponse` are never read: they repeat what the person typed, PINs included.
+        """
+        fields = RequestFields.of_form(request)
+        outcome = OUTCOMES.get(fields.word("status").lower())
+        if outcome is None:
+            raise Unreadable("status is not an outcome")
+        return SessionEnd(
+            provider_session_id=fields.session_id("sessionId"),
+            phone_number=fields.phone_number("phoneNumber"),
+            service_code=fields.service_code("serviceCode"),
+            network=fields.network("networkCode"),
+            outcome=outcome,
+            ended_at=_moment(fields.word("date")),
+            duration_ms=fields.number("durationInMillis"),
+            steps=fields.number("hopsCount"),
+            word=LONG_NUMBER.sub("****", fields.text("errorMessage"))[:MAX_REASON],
+        )
+
+
+def _moment(written: str) -> datetime | None:
+    """A moment in UTC as the company writes it (`2026-11-20 08:15:30`), None when it is written otherwise."""
+    try:
+        return datetime.strptime(written, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,61 @@
+"""Airtel over Comviva Flares, HTTP pull: parameters of a GET, answered with text and `Freeflow` headers."""
+
+from __future__ import annotations
+
+from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, part_dialled
+from ussd_server.gateways.replies import plain_reply
+from ussd_server.messages.gateways import (
+    AS_DOCUMENTED,
+    Action,
+    ChannelOptions,
+    GatewayReply,
+    GatewayRequest,
+    GatewayScreen,
+    StepKind,
+    UssdStep,
+)
+
+FREEFLOW = {Action.CONTINUE: "FC", Action.END: "FB"}
+
+
+class Comviva:
+    """The first `input` of a session is the dialled string without star and hash, and nothing marks it as the first.
+
+    Therefore every step carries both readings: `text` for a session that is held, `opening_text` and the service code
+    for a new one. The code is named only when it is one of the channel's, since the same digits could be an entry.
+    """
+
+    name = "comviva"
+
+    def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
+        """Understand `SessionID MSISDN input`, or the notice `SessionID msisdn clean error` that a session is over.
+
+        `MSC`, `userid` and `password` are not read: the channel's path is the credential.
+        """
+        fields = RequestFields.of_form(request)
+        over = fields.has("clean")
+        text = "" if over else fields.text("input")
+        service_code, opening_text = part_dialled(text, "", options.codes)
+        return UssdStep(
+            provider_session_id=fields.session_id("SessionID"),
+            phone_number=fields.phone_number("MSISDN"),
+            service_code=service_code,
+            network=UGANDAN_NETWORKS["airtel"],
+            kind=StepKind.END if over else StepKind.INPUT,
+            text=text,
+            cumulative=False,
+            opening_text=None if over else opening_text,
+        )
+
+    def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
+        """The screen, without leading blanks, which the company shows as an empty line; the subscriber pays nothing."""
+        return _reply(screen)
+
+    def trouble(self, text: str) -> GatewayReply:
+        """A last screen."""
+        return _reply(GatewayScreen(Action.END, text))
+
+
+def _reply(screen: GatewayScreen) -> GatewayReply:
+    headers = {"Freeflow": FREEFLOW[screen.action], "charge": "N", "amount": "0"}
+    return plain_reply(screen.text.lstrip(), headers)

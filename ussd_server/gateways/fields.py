@@ -1,0 +1,150 @@
+"""The named values of a phone company's request: parsed, bounded, and brought to our own form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import parse_qsl
+
+from ussd_server.messages.gateways import GatewayRequest, Unreadable
+
+MAX_REQUEST_BYTES = 16_384
+MAX_PARAMETERS = 64
+MAX_SESSION_ID = 128
+MAX_TEXT = 1000
+MAX_WORD = 40
+
+# ASCII classes and `fullmatch` throughout: `\d` takes the digits of every script, and `$` a trailing newline.
+# The space is a plus sign that its sender forgot to encode.
+PHONE_NUMBER = re.compile(r"[ +]?(?:256|0)([0-9]{9})")
+SERVICE_CODE = re.compile(r"\*?([0-9]+(?:\*[0-9]+)*)#?")
+SESSION_ID = re.compile(r"(?=.*[!-~])[ -~]{1,128}")
+NETWORK = re.compile(r"[A-Za-z0-9_. -]+")
+NUMBER = re.compile(r"[0-9]{1,9}")
+
+UGANDAN_NETWORKS = {"airtel": "64101", "mtn": "64110", "utl": "64111", "africell": "64114"}
+
+# Stands in for a value that came twice and differed.
+CONTRADICTION = object()
+
+
+class RequestFields:
+    """The named values of one request.
+
+    Names are compared without case, because companies spell them differently from one call to the next
+    (`MSISDN`, `msisdn`). A name that comes twice with two values cannot be read.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[str, object]]) -> None:
+        self._values: dict[str, object] = {}
+        for name, value in pairs:
+            if self._values.setdefault(name.lower(), value) != value:
+                self._values[name.lower()] = CONTRADICTION
+
+    @classmethod
+    def of_form(cls, request: GatewayRequest) -> RequestFields:
+        """The parameters of a GET, or the form in a body; raises Unreadable when they are not UTF-8 or too many."""
+        raw = _bounded(request.query_string if request.method == "GET" else request.body)
+        try:
+            pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+        except ValueError:
+            pairs = None
+        # Raised out here, because an exception raised above would carry the raw text along as its context.
+        if pairs is None:
+            raise Unreadable("the parameters are not a form")
+        return cls(pairs)
+
+    @classmethod
+    def of_json(cls, request: GatewayRequest) -> RequestFields:
+        """The members of a JSON object in a body; raises Unreadable for anything else."""
+        raw = _bounded(request.body)
+        try:
+            parsed = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=cls)
+        except (ValueError, RecursionError):
+            parsed = None
+        if not isinstance(parsed, RequestFields):
+            raise Unreadable("the body is not a JSON object")
+        return parsed
+
+    def has(self, name: str) -> bool:
+        """Whether the request names this field at all."""
+        return name.lower() in self._values
+
+    def word(self, name: str, longest: int = MAX_WORD) -> str:
+        """A value as it came, whole numbers as their digits, nothing when absent; at most `longest` characters."""
+        value = self._values.get(name.lower())
+        if value is None:
+            return ""
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str):
+            raise Unreadable(f"{name} is not one text")
+        if len(value) > longest:
+            raise Unreadable(f"{name} is too long")
+        return value
+
+    def text(self, name: str) -> str:
+        """What a person typed, without control characters and lone surrogates; at most 1,000 characters."""
+        return "".join(character for character in self.word(name, MAX_TEXT) if character.isprintable())
+
+    def session_id(self, name: str) -> str:
+        """The company's name for the session: 1 to 128 printable ASCII characters, not all of them spaces."""
+        value = self.word(name, MAX_SESSION_ID)
+        if not SESSION_ID.fullmatch(value):
+            raise Unreadable(f"{name} is not a session id")
+        return value
+
+    def phone_number(self, name: str) -> str:
+        """A Ugandan number as +256 and nine digits; takes 0772…, 256772…, +256772… and a plus that became a space."""
+        found = PHONE_NUMBER.fullmatch(self.word(name))
+        if not found:
+            raise Unreadable(f"{name} is not a Ugandan phone number")
+        return f"+256{found[1]}"
+
+    def service_code(self, name: str) -> str:
+        """A service code with its star and hash, whichever of them the company left out; empty when it left out all."""
+        value = self.word(name).strip(" ")
+        found = SERVICE_CODE.fullmatch(value)
+        if value and not found:
+            raise Unreadable(f"{name} is not a service code")
+        return f"*{found[1]}#" if found else ""
+
+    def network(self, name: str) -> str:
+        """The network's number, or the company's word for it. It only tunes screens, so an odd one is left out."""
+        value = self.word(name, MAX_TEXT)
+        if len(value) > MAX_WORD or not NETWORK.fullmatch(value):
+            return ""
+        return UGANDAN_NETWORKS.get(value.lower(), value)
+
+    def number(self, name: str) -> int | None:
+        """A whole number of at most nine digits, None when absent."""
+        value = self.word(name)
+        if not value:
+            return None
+        if not NUMBER.fullmatch(value):
+            raise Unreadable(f"{name} is not a number")
+        return int(value)
+
+
+def part_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tuple[str, str]:
+    """Part what was dialled (`*384*123*2*5000#`) into its service code and the entries after it (`2*5000`).
+
+    The longest of the channel's `codes` that fits wins over the code the company declares, because some companies
+    declare only the part that they sold (`384`). A code may come without any of its stars (`384123`). What fits
+    neither yields the declared code and no entries.
+    """
+    entered = dialled.strip(" ").removeprefix("*").removesuffix("#")
+    for code in [*sorted(codes, key=len, reverse=True), declared_code]:
+        digits = code.strip("*#")
+        if digits and f"{entered}*".startswith(f"{digits}*"):
+            return code, entered[len(digits) + 1 :]
+        if digits and entered == digits.replace("*", ""):
+            return code, ""
+    return declared_code, ""
+
+
+def _bounded(raw: bytes) -> bytes:
+    if len(raw) > MAX_REQUEST_BYTES:
+        raise Unreadable("the request is too long")
+    return raw

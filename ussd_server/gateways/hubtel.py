@@ -1,0 +1,64 @@
+"""Hubtel programmable services: JSON posts, one entry a step with a sequence number, answered with JSON."""
+
+from __future__ import annotations
+
+from ussd_server.gateways.fields import RequestFields, part_dialled
+from ussd_server.gateways.replies import json_reply
+from ussd_server.messages.gateways import (
+    AS_DOCUMENTED,
+    Action,
+    ChannelOptions,
+    GatewayReply,
+    GatewayRequest,
+    GatewayScreen,
+    StepKind,
+    Unreadable,
+    UssdStep,
+)
+
+KINDS = {
+    "initiation": StepKind.BEGIN,
+    "response": StepKind.INPUT,
+    "release": StepKind.ABORT,
+    "timeout": StepKind.TIMEOUT,
+}
+TYPES = {Action.CONTINUE: "Response", Action.END: "Release"}
+
+
+class Hubtel:
+    """The first `Message` is the whole dialled string; the service code comes without its stars and hash."""
+
+    name = "hubtel"
+
+    def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
+        """Understand `Type SessionId Mobile ServiceCode Message Operator Sequence`."""
+        fields = RequestFields.of_json(request)
+        kind = KINDS.get(fields.word("Type").lower())
+        if kind is None:
+            raise Unreadable("Type is not a kind of step")
+        service_code = fields.service_code("ServiceCode")
+        text = fields.text("Message")
+        if kind is StepKind.BEGIN:
+            service_code, text = part_dialled(text, service_code, options.codes)
+        return UssdStep(
+            provider_session_id=fields.session_id("SessionId"),
+            phone_number=fields.phone_number("Mobile"),
+            service_code=service_code,
+            network=fields.network("Operator"),
+            kind=kind,
+            text=text,
+            cumulative=False,
+            sequence=fields.number("Sequence"),
+        )
+
+    def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
+        """The screen and whether an entry is awaited. `ClientState` is left out: our state is here."""
+        return _reply(screen)
+
+    def trouble(self, text: str) -> GatewayReply:
+        """A last screen."""
+        return _reply(GatewayScreen(Action.END, text))
+
+
+def _reply(screen: GatewayScreen) -> GatewayReply:
+    return json_reply({"Type": TYPES[screen.action], "Message": screen.text})

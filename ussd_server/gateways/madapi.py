@@ -1,0 +1,83 @@
+"""MTN over MADAPI: JSON posts, one entry a step, answered with a JSON object around the screen."""
+
+from __future__ import annotations
+
+from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, part_dialled
+from ussd_server.gateways.replies import json_reply
+from ussd_server.messages.gateways import (
+    AS_DOCUMENTED,
+    Action,
+    ChannelOptions,
+    GatewayReply,
+    GatewayRequest,
+    GatewayScreen,
+    StepKind,
+    Unreadable,
+    UssdStep,
+)
+
+# 3 acknowledges a notification that the network sent; we send none, and an entry is the harmless reading.
+KINDS = {
+    "0": StepKind.BEGIN,
+    "1": StepKind.INPUT,
+    "2": StepKind.END,
+    "3": StepKind.INPUT,
+    "4": StepKind.ABORT,
+    "5": StepKind.TIMEOUT,
+}
+MESSAGE_TYPES = {Action.CONTINUE: 1, Action.END: 2}
+
+
+class Madapi:
+    """The inbound half of the MTN Messaging USSD API."""
+
+    name = "madapi"
+
+    def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
+        """Understand `sessionId messageType msisdn serviceCode ussdString`; the first string is the dialled one."""
+        fields = RequestFields.of_json(request)
+        kind = KINDS.get(fields.word("messageType"))
+        if kind is None:
+            raise Unreadable("messageType is not one of 0 to 5")
+        service_code = fields.service_code("serviceCode")
+        text = fields.text("ussdString")
+        if kind is StepKind.BEGIN:
+            service_code, text = part_dialled(text, service_code, options.codes)
+        return UssdStep(
+            provider_session_id=fields.session_id("sessionId"),
+            phone_number=fields.phone_number("msisdn"),
+            service_code=service_code,
+            network=UGANDAN_NETWORKS["mtn"],
+            kind=kind,
+            text=text,
+            cumulative=False,
+        )
+
+    def write(self, screen: GatewayScreen, step: UssdStep) -> GatewayReply:
+        """The screen with the step's session, code and number repeated; the same step always gives the same bytes."""
+        return _reply(screen, step.provider_session_id, step.service_code, step.phone_number.removeprefix("+"))
+
+    def trouble(self, text: str) -> GatewayReply:
+        """A last screen that belongs to no known session."""
+        return _reply(GatewayScreen(Action.END, text), "", "", "")
+
+
+def _reply(screen: GatewayScreen, transaction_id: str, service_code: str, msisdn: str) -> GatewayReply:
+    data = {
+        "inboundResponse": screen.text,
+        # The company's schema requires this name in one place and does not list it in another.
+        "outboundResponse": screen.text,
+        "userInputRequired": screen.action is Action.CONTINUE,
+        "messageType": MESSAGE_TYPES[screen.action],
+        "serviceCode": service_code,
+        "msisdn": msisdn,
+    }
+    return json_reply(
+        {
+            "statusCode": "0000",
+            "statusMessage": "Success",
+            "transactionId": transaction_id,
+            "data": data,
+            "_link": {"self": {"href": "/messages/ussd/inbound"}},
+        }
+    )

@@ -1,0 +1,71 @@
+"""Our own format, for companies and integrators that can choose: one small JSON object in, one out.
+
+A call is a POST of
+
+    {"session_id": "8f1c", "phone_number": "+256772123456", "service_code": "*384*123#", "network": "64110",
+     "text": "2*5000", "kind": "begin", "sequence": 1}
+
+`session_id` (1 to 128 printable ASCII characters) and `phone_number` must be there. `text` is this entry alone; at the
+beginning, what was dialled after the service code; on a channel that the operator marked as cumulative, the whole
+history joined with `*`. `kind` is `begin`, `input`, `end`, `abort` or `timeout`; left out, an empty text begins.
+`sequence` counts the steps of the session from 1 and makes repeats safe. Members of other names are ignored.
+
+The answer is `{"action": "continue", "message": "..."}`, or `"end"` for the last screen. The status is always 200.
+"""
+
+from __future__ import annotations
+
+from ussd_server.gateways.fields import RequestFields
+from ussd_server.gateways.replies import json_reply
+from ussd_server.messages.gateways import (
+    AS_DOCUMENTED,
+    Action,
+    ChannelOptions,
+    GatewayReply,
+    GatewayRequest,
+    GatewayScreen,
+    StepKind,
+    Unreadable,
+    UssdStep,
+)
+
+KINDS = {kind.value: kind for kind in StepKind}
+
+
+class PlainJson:
+    """The format described at the head of this file."""
+
+    name = "json"
+
+    def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
+        """Understand `session_id phone_number service_code network text kind sequence`."""
+        fields = RequestFields.of_json(request)
+        cumulative = options.cumulative is True
+        text = fields.text("text")
+        if cumulative:
+            text = text.lstrip("*")
+        kind = KINDS.get(fields.word("kind") or (StepKind.INPUT if text else StepKind.BEGIN))
+        if kind is None:
+            raise Unreadable("kind is not a kind of step")
+        return UssdStep(
+            provider_session_id=fields.session_id("session_id"),
+            phone_number=fields.phone_number("phone_number"),
+            service_code=fields.service_code("service_code"),
+            network=fields.network("network"),
+            kind=kind,
+            text=text,
+            cumulative=cumulative,
+            sequence=fields.number("sequence"),
+        )
+
+    def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
+        """The screen and what may follow it."""
+        return _reply(screen)
+
+    def trouble(self, text: str) -> GatewayReply:
+        """A last screen."""
+        return _reply(GatewayScreen(Action.END, text))
+
+
+def _reply(screen: GatewayScreen) -> GatewayReply:
+    return json_reply({"action": screen.action.value, "message": screen.text})

@@ -1,0 +1,1 @@
+"""Rate limits: exact sliding windows in Redis, and the decision about a request."""

@@ -1,0 +1,199 @@
+"""What can be said about each node by itself: names it uses, keys, texts, secrets and addresses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from urllib.parse import urlsplit
+
+from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.expressions import Expression, Name
+from ussd_server.menus.document.findings import Finding, error, warning
+from ussd_server.menus.document.nodes import (
+    ActionNode,
+    BalanceNode,
+    HandoverNode,
+    HttpNode,
+    InputNode,
+    ListNode,
+    LocalizedText,
+    Node,
+    RouterNode,
+    ScreenNode,
+    SetNode,
+    assigned,
+    parts,
+    targets,
+    written,
+)
+from ussd_server.menus.document.templates import Template
+from ussd_server.menus.document.variables import WIDEST_FACTS
+from ussd_server.menus.engine.views import keys_of
+
+_HEADER = re.compile(r"[A-Za-z0-9-]{1,60}", re.ASCII)
+_OUR_HEADERS = re.compile(
+    r"host|content-.*|transfer-encoding|connection|te|trailer|upgrade|webhook-.*|idempotency-key", re.IGNORECASE
+)
+# A menu that asks for the secret of somebody's mobile-money account teaches people to give it away.
+_PIN = re.compile(r"\bpin\b|namba ya siri|ennamba (?:yo )?ey'ekyama", re.IGNORECASE)
+
+
+def find_unknown_targets(document: Document) -> Iterator[Finding]:
+    """Find ways that lead to no node."""
+    known = document.nodes.keys() | document.unread
+    if document.start not in known:
+        yield error("goto", f"`start` is `{document.start}`, and there is no such node")
+    for name, node in document.nodes.items():
+        for way, target in targets(node):
+            if target not in known:
+                yield error("goto", f"`{way or 'goto'}` leads to `{target}`, and there is no such node", name)
+
+
+def find_key_clashes(document: Document) -> Iterator[Finding]:
+    """Find options that cannot be chosen because another option or a navigation key has their key."""
+    for name, node in document.nodes.items():
+        if isinstance(node, ScreenNode):
+            keys = keys_of(document, node)
+            for key in sorted(set(keys) & document.navigation.keys):
+                yield error("option_key", f"the key `{key}` is a navigation key; give the option another", name)
+            for key in sorted({key for key in keys if keys.count(key) > 1}):
+                yield error("option_key", f"two options have the key `{key}`", name)
+        if isinstance(node, InputNode):
+            words = {value for rule in node.validate for value in rule.values}
+            for key in sorted(words & {document.navigation.back, document.navigation.home}):
+                yield error("option_key", f"`one_of` accepts `{key}`, which is a navigation key", name)
+
+
+def find_missing_texts(document: Document) -> Iterator[Finding]:
+    """Find texts that the default language lacks."""
+    for name, node in document.nodes.items():
+        if any(
+            isinstance(part, LocalizedText) and document.default_language not in part.by_language
+            for part in parts(node)
+        ):
+            yield error("text", f"a text is missing in the default language `{document.default_language}`", name)
+
+
+def find_unknown_variables(document: Document) -> Iterator[Finding]:
+    """Find names that nothing declares."""
+    for name, node in document.nodes.items():
+        own = (node.label, node.value) if isinstance(node, ListNode) else ()
+        for part in parts(node):
+            for used in sorted(part.names, key=str):
+                item_names = _item_names(document, node) if any(part is each for each in own) else set()
+                if not _is_known(document, used, item_names):
+                    yield error("variable", f"`{used}` is not declared{_hint(used)}", name)
+        for var in written(node):
+            if var not in document.variables:
+                yield error("variable", f"`vars.{var}` is not declared; add it to `vars`", name)
+        kept = document.variables.get(node.var) if isinstance(node, BalanceNode) else None
+        if kept is not None and kept.type not in ("amount", "integer", "text"):
+            yield error("variable", "the variable cannot hold a balance; declare it as an amount", name)
+
+
+def find_leaking_secrets(document: Document) -> Iterator[Finding]:
+    """Find secret entries that would be printed, kept, or are forgotten before they are used."""
+    askers = [node for node in document.nodes.values() if isinstance(node, InputNode) and node.secret]
+    secrets = {Name("vars", node.var) for node in askers}
+    seeing: dict[str, set[str]] = {}
+    for asker in askers:
+        seeing.setdefault(asker.var, set()).update(_within_reach(document, asker))
+    for name, node in document.nodes.items():
+        if any(isinstance(part, LocalizedText) and part.names & secrets for part in parts(node)):
+            yield error("secret", "a text prints a secret entry", name)
+        if isinstance(node, HttpNode) and node.url.names & secrets:
+            yield error("secret", "an address carries a secret entry; put it into the body", name)
+        if any(expression.names & secrets for _, expression in assigned(node)):
+            yield error("secret", "a variable would keep a secret entry", name)
+        overwrites = {Name("vars", var) for var in written(node)} & secrets
+        if overwrites and not (isinstance(node, InputNode) and node.secret):
+            yield error("secret", "this node keeps a value in a variable that belongs to a secret entry", name)
+        for secret in sorted(_read_names(node) & secrets, key=str):
+            if name not in seeing[secret.name]:
+                yield error("secret", f"`{secret}` is forgotten before this node; ask for it right before", name)
+
+
+def find_bad_addresses(document: Document, hosts: Collection[str] | None, plain_http: bool) -> Iterator[Finding]:
+    """Find addresses that are malformed, or whose host is not in `hosts` (None: any host)."""
+    for name, node in document.nodes.items():
+        if isinstance(node, HandoverNode):
+            yield from _bad_address(name, node.url, hosts, plain_http)
+        if isinstance(node, HttpNode):
+            first = node.url.parts[0] if node.url.parts else ""
+            literal = first if isinstance(first, str) else ""
+            if len(node.url.parts) > 1 and literal.count("/") < 3:
+                yield error("address", "the host of an address has to be written out, without variables", name)
+            else:
+                yield from _bad_address(name, literal, hosts, plain_http)
+            for header, value in node.headers:
+                if not _HEADER.fullmatch(header) or _OUR_HEADERS.fullmatch(header) or "\n" in value.source:
+                    yield error("address", f"the header `{header}` may not be set", name)
+
+
+def find_pin_questions(document: Document) -> Iterator[Finding]:
+    """Find questions that ask for a mobile-money PIN."""
+    for name, node in document.nodes.items():
+        if isinstance(node, InputNode) and any(_PIN.search(text.source) for text in node.text.by_language.values()):
+            yield warning(
+                "pin", "this asks for a PIN; a mobile-money PIN belongs only into the company's own prompt", name
+            )
+
+
+def _bad_address(node: str, url: str, hosts: Collection[str] | None, plain_http: bool) -> Iterator[Finding]:
+    try:
+        parsed = urlsplit(url)
+        host, port = parsed.hostname or "", parsed.port
+    except ValueError:
+        host, port = "", None
+    schemes = ("https", "http") if plain_http else ("https",)
+    if not host or parsed.scheme not in schemes or "@" in parsed.netloc or not url.isprintable() or " " in url:
+        wanted = " or ".join(f"{scheme}://host/..." for scheme in schemes)
+        yield error("address", f"`{url}` is not an address that may be called; write {wanted}", node)
+    elif hosts is not None and host not in hosts and f"{host}:{port}" not in hosts:
+        yield error("address", f"the host `{host}` is not one of the hosts allowed for this client", node)
+
+
+def _is_known(document: Document, name: Name, item_names: set[str]) -> bool:
+    if name.scope == "vars":
+        return name.name in document.variables
+    return name in WIDEST_FACTS if name.scope == "session" else name.name in item_names
+
+
+def _hint(name: Name) -> str:
+    if name.scope == "session":
+        return f"; a session has {', '.join(sorted(each.name for each in WIDEST_FACTS))}"
+    return "; add it to `vars`" if name.scope == "vars" else " by the items of this list"
+
+
+def _item_names(document: Document, node: Node) -> set[str]:
+    """Give the fields that every item of a list node has; the empty name stands for an item that is one value."""
+    if not isinstance(node, ListNode):
+        return set()
+    for name in node.items.names:
+        variable = document.variables.get(name.name)
+        return set(variable.fields) if variable is not None else set()
+    items = node.items.value({}) or []
+    fields = [set(item) if isinstance(item, dict) else {""} for item in items]
+    return set.intersection(*fields) if fields else set()
+
+
+def _read_names(node: Node) -> frozenset[Name]:
+    """Give the variables a node reads, apart from an input's rules, which see the entry itself."""
+    own = {Name("vars", node.var)} if isinstance(node, InputNode) else set()
+    readers = [part for part in parts(node) if isinstance(part, Expression | Template)]
+    return frozenset().union(*(part.names for part in readers)) - own
+
+
+def _within_reach(document: Document, asker: InputNode) -> set[str]:
+    """Give the nodes that still see a secret: those up to and including the next deed."""
+    reach: set[str] = set()
+    waiting = [asker.goto]
+    while waiting:
+        name = waiting.pop()
+        node = document.nodes.get(name)
+        if name in reach or node is None:
+            continue
+        reach.add(name)
+        if isinstance(node, RouterNode | SetNode):
+            waiting += [target for _, target in targets(node)]
+    return {name for name in reach if isinstance(document.nodes[name], ActionNode | RouterNode | SetNode)}

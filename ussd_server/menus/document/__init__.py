@@ -1,0 +1,1 @@
+"""The menu document, read into typed nodes."""

@@ -1,0 +1,80 @@
+"""How large a menu may be, and how much work its check may take: both are settled before the work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ussd_server.menus.document.findings import Finding, error
+
+MAX_NETWORKS = 8
+MAX_LANGUAGES = 12
+MAX_NODES = 500
+MAX_VARIABLES = 100
+MAX_ASSIGNMENTS = 20
+# A unit is about a microsecond: one line measured, or one expression evaluated by a script.
+MAX_WORK = 400_000
+PAUSE_EVERY = 2_000
+
+
+class WorkExceededError(Exception):
+    """The check of a document needs more work than `MAX_WORK`."""
+
+
+class WorkBudget:
+    """Counts the work of one check. `pause` is called every 2,000 units, so that other calls can go on."""
+
+    def __init__(self, pause: Callable[[], object] = lambda: None) -> None:
+        self.spent = 0
+        self._pause = pause
+
+    def spend(self, units: int) -> None:
+        """Count `units` of work that is about to be done. Raises `WorkExceededError` above `MAX_WORK`."""
+        pauses = self.spent // PAUSE_EVERY
+        self.spent += units
+        if self.spent > MAX_WORK:
+            raise WorkExceededError
+        if self.spent // PAUSE_EVERY > pauses:
+            self._pause()
+
+
+def find_excess(raw: Any) -> Iterator[Finding]:
+    """Find what a document has too much of. It needs no well-formed document and costs one pass over the nodes."""
+    document = _object(raw)
+    nodes = _object(document.get("nodes"))
+    variables = _object(document.get("vars"))
+    fields = sum(len(_object(_object(each).get("fields"))) for each in variables.values())
+    counts = (
+        ("`nodes` has {} nodes", len(nodes), MAX_NODES),
+        ("`languages` has {} languages", len(_list(document.get("languages"))), MAX_LANGUAGES),
+        (
+            "`limits.networks` has {} networks",
+            len(_object(_object(document.get("limits")).get("networks"))),
+            MAX_NETWORKS,
+        ),
+        ("`vars` has {} variables, with the fields of its lists", len(variables) + fields, MAX_VARIABLES),
+    )
+    for sentence, count, most in counts:
+        if count > most:
+            yield error("bounds", f"{sentence.format(count)}; at most {most} are allowed")
+    for name, node in nodes.items():
+        for place, assignments in _assignments(_object(node)):
+            if len(assignments) > MAX_ASSIGNMENTS:
+                message = f"`{place}` changes {len(assignments)} variables; at most {MAX_ASSIGNMENTS} are allowed"
+                yield error("bounds", message, str(name))
+
+
+def _assignments(node: Mapping[Any, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
+    """Give what a node may assign in one step: a menu assigns what its chosen option says."""
+    yield "values", _object(node.get("values"))
+    yield "map", _object(node.get("map"))
+    for number, option in enumerate(_list(node.get("options")), start=1):
+        yield f"options.{number}.set", _object(_object(option).get("set"))
+
+
+def _object(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any] | tuple[Any, ...]:
+    return value if isinstance(value, list | tuple) else ()

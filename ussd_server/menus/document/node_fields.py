@@ -1,0 +1,314 @@
+"""Reads the nodes of a menu document, one method for each kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ussd_server.menus.document.expressions import Expression, Name, constant
+from ussd_server.menus.document.fields import NAME, DocumentFields, DocumentReading, Problem
+from ussd_server.menus.document.nodes import (
+    Assignments,
+    BalanceNode,
+    ConfirmNode,
+    EndNode,
+    HandoverNode,
+    HttpNode,
+    InputNode,
+    Invalid,
+    LanguageNode,
+    ListNode,
+    LookupNameNode,
+    MenuNode,
+    Node,
+    Option,
+    PayNode,
+    RouterNode,
+    Rule,
+    SetNode,
+    TextNode,
+)
+from ussd_server.menus.document.patterns import PatternError, compile_pattern
+from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT, Variable
+from ussd_server.menus.text.phrases import LANGUAGE_NAMES
+
+RULES = ("amount", "phone", "length", "regex", "integer", "date", "one_of", "expr")
+KEY = re.compile(r"[0-9A-Za-z]{1,4}", re.ASCII)
+MAX_AMOUNT = 999_999_999_999_999
+MAX_TIMEOUT_MS = 2500
+MAX_OPTIONS = 60
+MAX_RULES = 10
+_UNITS_OF_A_PATTERN = 100
+
+
+class NodeFields:
+    """Reads nodes one by one; `extra` collects the last screens that stand inside other nodes."""
+
+    def __init__(self, reading: DocumentReading, variables: Mapping[str, Variable]) -> None:
+        self.reading, self.variables = reading, variables
+        self.extra: dict[str, Node] = {}
+        self._readers: dict[str, Callable[[DocumentFields, str], Node]] = {
+            "menu": self._menu, "input": self._input, "confirm": self._confirm, "list": self._list, "text": self._text,
+            "router": self._router, "set": self._set, "language": self._language, "balance": self._balance,
+            "lookup_name": self._lookup_name, "http": self._http, "pay": self._pay, "handover": self._handover,
+            "end": self._end,
+        }  # fmt: skip
+
+    def read(self, name: str, raw: Any) -> Node | None:
+        """Give the node, or None when something in it could not be read; the problems are in the reading."""
+        before = len(self.reading.problems)
+        fields = DocumentFields(raw, self.reading, name)
+        if not NAME.fullmatch(name):
+            fields.refuse("a node's name begins with a letter and has at most 40 letters, digits, - and _")
+        if len(self.reading.problems) == before:
+            kind = fields.string("type", choices=tuple(self._readers))
+            if kind in self._readers:
+                node = self._readers[kind](fields, name)
+                fields.refuse_others()
+        return node if len(self.reading.problems) == before else None
+
+    def _menu(self, fields: DocumentFields, name: str) -> Node:
+        options = []
+        for number, raw in enumerate(fields.items("options", MAX_OPTIONS), start=1):
+            option = fields.within(raw, f"options.{number}")
+            options.append(
+                Option(
+                    self._key(option, number),
+                    option.text("label"),
+                    option.identifier("goto"),
+                    option.optional_expression("when"),
+                    self._assignments(option, "set"),
+                )
+            )
+            option.refuse_others()
+        if not options:
+            fields.refuse("a menu needs at least one option")
+        return MenuNode(name, fields.text("text"), tuple(options), self._invalid(fields))
+
+    def _key(self, option: DocumentFields, number: int) -> str:
+        key = option.value("key")
+        key = str(number if key is None else key)
+        if not KEY.fullmatch(key):
+            option.refuse(f"the key `{key}` has to be 1 to 4 letters or digits", "option_key")
+        return key
+
+    def _input(self, fields: DocumentFields, name: str) -> Node:
+        rules = tuple(
+            self._rule(fields.within(raw, f"validate.{number}"))
+            for number, raw in enumerate(fields.items("validate", MAX_RULES), start=1)
+        )
+        return InputNode(
+            name, fields.text("text"), fields.identifier("var"), fields.identifier("goto"), rules,
+            fields.boolean("secret"), self._invalid(fields),
+        )  # fmt: skip
+
+    def _rule(self, fields: DocumentFields) -> Rule:
+        rule = Rule(fields.string("rule", choices=RULES), error=fields.optional_text("error"))
+        match rule.rule:
+            case "amount" | "integer":
+                low = 0 if rule.rule == "amount" else -MAX_AMOUNT
+                rule = replace(
+                    rule,
+                    min=fields.integer("min", 1 if rule.rule == "amount" else None, low, MAX_AMOUNT),
+                    max=fields.integer("max", None, low, MAX_AMOUNT),
+                )
+            case "length":
+                rule = replace(
+                    rule, min=fields.integer("min", 0, 0, MAX_TEXT), max=fields.integer("max", MAX_TEXT, 1, MAX_TEXT)
+                )
+            case "regex":
+                rule = replace(rule, pattern=self._pattern(fields))
+            case "one_of":
+                values = tuple(str(value) for value in fields.items("values"))
+                if not values:
+                    fields.refuse("`one_of` needs `values`, a list of the accepted entries")
+                rule = replace(rule, values=values)
+            case "expr":
+                rule = replace(rule, expression=fields.expression("expr"))
+        if rule.min is not None and rule.max is not None and rule.min > rule.max:
+            fields.refuse(f"`min` {rule.min} is above `max` {rule.max}; no entry could pass")
+        fields.refuse_others()
+        return rule
+
+    def _pattern(self, fields: DocumentFields) -> re.Pattern[str] | None:
+        self.reading.spend(_UNITS_OF_A_PATTERN)
+        try:
+            return compile_pattern(fields.string("pattern"))
+        except PatternError as error:
+            fields.refuse(f"`{fields.place}.pattern`: {error}", "regex")
+            return None
+
+    def _confirm(self, fields: DocumentFields, name: str) -> Node:
+        yes, no = self._branch(fields, name, "yes"), self._branch(fields, name, "no")
+        return ConfirmNode(name, fields.text("text"), yes, no, self._invalid(fields))
+
+    def _list(self, fields: DocumentFields, name: str) -> Node:
+        items, item_widths = self._items(fields)
+        inner = DocumentFields(
+            {key: fields.value(key) for key in ("label", "value")},
+            replace(self.reading, widest={**self.reading.widest, **item_widths}),
+            name,
+        )
+        label = inner.text("label")
+        return ListNode(
+            name, fields.text("text"), items, label, fields.identifier("goto"),
+            inner.optional_expression("value"), fields.optional_identifier("var"),
+            self._optional_branch(fields, name, "empty"), self._invalid(fields),
+        )  # fmt: skip
+
+    def _items(self, fields: DocumentFields) -> tuple[Expression, dict[Name, str]]:
+        """Read a literal list, or an expression that names a list variable, with the widths of what is in an item."""
+        raw = fields.value("items")
+        if isinstance(raw, list | tuple):
+            return constant(list(raw)), self._literal_widths(fields, raw)
+        items = fields.expression("items")
+        declared = [self.variables.get(name.name) for name in items.names if name.scope == "vars"]
+        if len(declared) != 1 or declared[0] is None or declared[0].type != "list":
+            fields.refuse("`items` has to be a list, or `vars.x` with a variable of type list")
+            return items, {}
+        return items, {Name("item", each): variable.widest for each, variable in declared[0].fields.items()}
+
+    def _literal_widths(self, fields: DocumentFields, items: list[Any] | tuple[Any, ...]) -> dict[Name, str]:
+        if not 0 < len(items) <= MAX_ITEMS:
+            fields.refuse(f"`items` has to have 1 to {MAX_ITEMS} items")
+        widths: dict[Name, str] = {}
+        for item in items:
+            for key, value in item.items() if isinstance(item, Mapping) else [("", item)]:
+                if isinstance(value, bool) or not isinstance(value, str | int | float) or len(str(value)) > MAX_TEXT:
+                    fields.refuse(f"an item of `items` has texts of at most {MAX_TEXT} characters, and numbers")
+                    return {}
+                widths[Name("item", str(key))] = max(widths.get(Name("item", str(key)), ""), str(value), key=len)
+        return widths
+
+    def _text(self, fields: DocumentFields, name: str) -> Node:
+        return TextNode(name, fields.text("text"), fields.identifier("goto"))
+
+    def _router(self, fields: DocumentFields, name: str) -> Node:
+        cases = []
+        for number, raw in enumerate(fields.items("cases"), start=1):
+            case = fields.within(raw, f"cases.{number}")
+            cases.append((case.expression("when"), case.identifier("goto")))
+            case.refuse_others()
+        return RouterNode(name, tuple(cases), self._branch(fields, name, "else"))
+
+    def _set(self, fields: DocumentFields, name: str) -> Node:
+        values = self._assignments(fields, "values")
+        if not values:
+            fields.refuse("`values` is empty; name a variable and its expression")
+        return SetNode(name, values, fields.identifier("goto"))
+
+    def _language(self, fields: DocumentFields, name: str) -> Node:
+        raw_options = fields.items("options") or [{"language": each} for each in self.reading.languages]
+        options = []
+        for number, raw in enumerate(raw_options, start=1):
+            option = fields.within(raw, f"options.{number}")
+            language = option.string("language", choices=self.reading.languages)
+            label = option.string("label", default=LANGUAGE_NAMES.get(language, language or "-"), longest=40)
+            options.append((self._key(option, number), language, label))
+            option.refuse_others()
+        text = fields.optional_text("text")
+        return LanguageNode(name, text, tuple(options), fields.identifier("goto"), self._invalid(fields))
+
+    def _balance(self, fields: DocumentFields, name: str) -> Node:
+        return BalanceNode(
+            name, self._account(fields, "of") or constant("main"), fields.identifier("var"),
+            fields.identifier("goto"), self._optional_branch(fields, name, "on_error"),
+        )  # fmt: skip
+
+    def _lookup_name(self, fields: DocumentFields, name: str) -> Node:
+        return LookupNameNode(
+            name, fields.expression("of"), fields.identifier("var"), fields.identifier("goto"),
+            self._optional_branch(fields, name, "on_error"),
+        )  # fmt: skip
+
+    def _http(self, fields: DocumentFields, name: str) -> Node:
+        headers = fields.entries("headers")
+        paths = fields.entries("map")
+        for var, path in paths.items():
+            if not isinstance(path, str) or not path or len(path) > 100:
+                fields.refuse(f"`map.{var}` has to be a path into the answer, such as `data.name`")
+        return HttpNode(
+            name,
+            fields.string("method", default="GET", choices=("GET", "POST", "PUT", "PATCH", "DELETE")),
+            fields.template(fields.value("url"), "url"),
+            fields.identifier("goto"),
+            tuple((header, fields.template(value, f"headers.{header}")) for header, value in headers.items()),
+            self._body(fields, fields.value("body"), "body", 1),
+            fields.integer("timeout_ms", 2000, 100, MAX_TIMEOUT_MS) or MAX_TIMEOUT_MS,
+            tuple((var, str(path)) for var, path in paths.items()),
+            self._optional_branch(fields, name, "on_error"),
+            self._optional_branch(fields, name, "on_timeout"),
+        )
+
+    def _body(self, fields: DocumentFields, value: Any, place: str, depth: int) -> Any:
+        if depth > 5:
+            fields.refuse(f"`{place}` is nested deeper than 5 levels")
+            return None
+        match value:
+            case str():
+                return fields.template(value, place)
+            case Mapping():
+                return {str(key): self._body(fields, each, f"{place}.{key}", depth + 1) for key, each in value.items()}
+            case list() | tuple():
+                return [self._body(fields, each, place, depth + 1) for each in value]
+        return value
+
+    def _pay(self, fields: DocumentFields, name: str) -> Node:
+        kind = fields.string("kind", choices=("collection", "disbursement", "transfer"))
+        to_phone_number = fields.optional_expression("to_phone_number")
+        if (kind == "transfer") != (to_phone_number is not None):
+            fields.refuse("`to_phone_number` belongs to a transfer, and a transfer needs it")
+        return PayNode(
+            name, kind, fields.expression("amount"), fields.expression("phone_number"),
+            self._branch(fields, name, "accepted"), self._branch(fields, name, "rejected"),
+            to_phone_number, self._account(fields, "account"),
+        )  # fmt: skip
+
+    def _handover(self, fields: DocumentFields, name: str) -> Node:
+        return HandoverNode(
+            name, fields.string("url"), fields.string("protocol", "neutral", ("neutral", "africastalking")),
+            self._optional_branch(fields, name, "on_error"),
+        )  # fmt: skip
+
+    def _end(self, fields: DocumentFields, name: str) -> Node:
+        return EndNode(name, fields.text("text"))
+
+    def _account(self, fields: DocumentFields, name: str) -> Expression | None:
+        """Read an account: the word `main`, or an expression that gives `main` or a phone number."""
+        return constant("main") if fields.value(name) == "main" else fields.optional_expression(name)
+
+    def _assignments(self, fields: DocumentFields, name: str) -> Assignments:
+        pairs = [(var, fields.compiled(value, f"{name}.{var}")) for var, value in fields.entries(name).items()]
+        return tuple((var, expression) for var, expression in pairs if expression is not None)
+
+    def _invalid(self, fields: DocumentFields) -> Invalid:
+        if fields.value("invalid") is None:
+            return Invalid()
+        invalid = fields.within(fields.value("invalid"), "invalid")
+        read = Invalid(
+            invalid.optional_text("text"), invalid.integer("max", 3, 1, 20) or 3, invalid.optional_identifier("goto")
+        )
+        invalid.refuse_others()
+        return read
+
+    def _branch(self, fields: DocumentFields, node: str, name: str) -> str:
+        """Read where an outcome leads: a node's name, `{"goto": name}`, or `{"end": text}` for a last screen."""
+        if fields.value(name) is None:
+            fields.refuse(f'`{name}` is missing; write a node\'s name, {{"goto": "..."}} or {{"end": {{...}}}}')
+        return self._optional_branch(fields, node, name) or ""
+
+    def _optional_branch(self, fields: DocumentFields, node: str, name: str) -> str | None:
+        raw = fields.value(name)
+        if raw is None or isinstance(raw, str):
+            return fields.optional_identifier(name)
+        branch = fields.within(raw, name)
+        goto, end = branch.optional_identifier("goto"), branch.optional_text("end")
+        branch.refuse_others()
+        if (goto is None) == (end is None):
+            self.reading.problems.append(Problem("document", node, f"`{name}` needs either `goto` or `end`"))
+        if end is None:
+            return goto
+        self.extra[f"{node}.{name}"] = EndNode(f"{node}.{name}", end)
+        return f"{node}.{name}"

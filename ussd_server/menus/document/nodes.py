@@ -1,0 +1,296 @@
+"""The kinds of node a menu is made of, and what stands in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from ussd_server.menus.document.expressions import Expression, Name
+from ussd_server.menus.document.templates import Template
+
+Assignments = tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalizedText:
+    """A text in several languages; a language it lacks gets the default language."""
+
+    by_language: Mapping[str, Template]
+    default_language: str
+
+    def in_language(self, language: str) -> Template:
+        """Give the text in `language`, or in the default language."""
+        return self.by_language.get(language) or self.by_language.get(self.default_language) or _EMPTY
+
+    @property
+    def names(self) -> frozenset[Name]:
+        """The variables that the text shows in any language."""
+        return frozenset().union(*(template.names for template in self.by_language.values()))
+
+
+_EMPTY = Template("", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Invalid:
+    """What happens after an entry that a node cannot take: a notice, and after `max` of them another node."""
+
+    text: LocalizedText | None = None
+    max: int = 3
+    goto: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One validation rule of an input; the fields that are set depend on `rule`."""
+
+    rule: str
+    min: int | None = None
+    max: int | None = None
+    pattern: re.Pattern[str] | None = None
+    values: tuple[str, ...] = ()
+    expression: Expression | None = None
+    error: LocalizedText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A line of a menu. `when` hides it, `set` changes variables when it is chosen."""
+
+    key: str
+    label: LocalizedText
+    goto: str
+    when: Expression | None = None
+    set: Assignments = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MenuNode:
+    """A text and options to choose from."""
+
+    name: str
+    text: LocalizedText
+    options: tuple[Option, ...]
+    invalid: Invalid = Invalid()
+
+
+@dataclass(frozen=True, slots=True)
+class InputNode:
+    """A question whose answer is checked and kept in a variable; a secret one is never kept."""
+
+    name: str
+    text: LocalizedText
+    var: str
+    goto: str
+    validate: tuple[Rule, ...] = ()
+    secret: bool = False
+    invalid: Invalid = Invalid()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmNode:
+    """A question answered by yes or no; the only way to a payment."""
+
+    name: str
+    text: LocalizedText
+    yes: str
+    no: str
+    invalid: Invalid = Invalid()
+
+
+@dataclass(frozen=True, slots=True)
+class ListNode:
+    """Items to choose from, one line each; the one node whose content may fill several screens."""
+
+    name: str
+    text: LocalizedText
+    items: Expression
+    label: LocalizedText
+    goto: str
+    value: Expression | None = None
+    var: str | None = None
+    empty: str | None = None
+    invalid: Invalid = Invalid()
+
+
+@dataclass(frozen=True, slots=True)
+class TextNode:
+    """A long text, shown in pages cut at word boundaries."""
+
+    name: str
+    text: LocalizedText
+    goto: str
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageNode:
+    """A choice of language, remembered for the phone number."""
+
+    name: str
+    text: LocalizedText | None
+    options: tuple[tuple[str, str, str], ...]  # key, language, label
+    goto: str
+    invalid: Invalid = Invalid()
+
+
+@dataclass(frozen=True, slots=True)
+class EndNode:
+    """The last screen."""
+
+    name: str
+    text: LocalizedText
+
+
+@dataclass(frozen=True, slots=True)
+class RouterNode:
+    """Goes to the first case whose condition holds, without a screen."""
+
+    name: str
+    cases: tuple[tuple[Expression, str], ...]
+    otherwise: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetNode:
+    """Changes variables, without a screen."""
+
+    name: str
+    values: Assignments
+    goto: str
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceNode:
+    """Asks for the balance of `main` or of a subscriber's account, in whole shillings."""
+
+    name: str
+    of: Expression
+    var: str
+    goto: str
+    on_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookupNameNode:
+    """Asks for the name behind a phone number."""
+
+    name: str
+    of: Expression
+    var: str
+    goto: str
+    on_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpNode:
+    """Calls the client's own server."""
+
+    name: str
+    method: str
+    url: Template
+    goto: str
+    headers: tuple[tuple[str, Template], ...] = ()
+    body: Any = None  # JSON whose texts are templates
+    timeout_ms: int = 2000
+    map: tuple[tuple[str, str], ...] = ()  # variable, dotted path into the answer
+    on_error: str | None = None
+    on_timeout: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PayNode:
+    """Moves money, once for each confirmation."""
+
+    name: str
+    kind: str  # collection, disbursement or transfer
+    amount: Expression  # whole shillings
+    phone_number: Expression
+    accepted: str
+    rejected: str
+    to_phone_number: Expression | None = None  # transfer only
+    account: Expression | None = None  # `main` when absent
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverNode:
+    """Lets the client's own server drive from here."""
+
+    name: str
+    url: str
+    protocol: str = "neutral"
+    on_error: str | None = None
+
+
+ActionNode = BalanceNode | LookupNameNode | HttpNode | PayNode | HandoverNode
+ScreenNode = MenuNode | InputNode | ConfirmNode | ListNode | TextNode | LanguageNode | EndNode
+Node = ScreenNode | ActionNode | RouterNode | SetNode
+
+
+def targets(node: Node) -> tuple[tuple[str, str], ...]:
+    """Give every way out of a node as (what leads there, name of the next node)."""
+    ways: list[tuple[str, str | None]] = []
+    match node:
+        case MenuNode():
+            ways += [(option.key, option.goto) for option in node.options]
+        case ConfirmNode():
+            ways += [("yes", node.yes), ("no", node.no)]
+        case RouterNode():
+            ways += [(case.source, target) for case, target in node.cases] + [("else", node.otherwise)]
+        case PayNode():
+            ways += [("accepted", node.accepted), ("rejected", node.rejected)]
+        case InputNode() | TextNode() | LanguageNode() | SetNode() | ListNode():
+            ways.append(("", node.goto))
+        case BalanceNode() | LookupNameNode() | HttpNode():
+            ways += [("", node.goto), ("error", node.on_error)]
+        case HandoverNode():
+            ways.append(("error", node.on_error))
+    if isinstance(node, HttpNode):
+        ways.append(("timeout", node.on_timeout))
+    if isinstance(node, ListNode):
+        ways.append(("empty", node.empty))
+    if isinstance(node, MenuNode | InputNode | ConfirmNode | ListNode | LanguageNode):
+        ways.append(("invalid", node.invalid.goto))
+    return tuple((way, target) for way, target in ways if target is not None)
+
+
+def parts(value: Any) -> Iterator[LocalizedText | Template | Expression]:
+    """Give every text, bare template and expression that stands anywhere in a node."""
+    match value:
+        case LocalizedText() | Template() | Expression():
+            yield value
+        case Mapping():
+            for each in value.values():
+                yield from parts(each)
+        case tuple() | list():
+            for each in value:
+                yield from parts(each)
+        case _ if is_dataclass(value):
+            for each in fields(value):
+                yield from parts(getattr(value, each.name))
+
+
+def written(node: Node) -> tuple[str, ...]:
+    """Give the variables that a node may change."""
+    names = [name for name, _ in assigned(node)]
+    match node:
+        case InputNode() | BalanceNode() | LookupNameNode():
+            names.append(node.var)
+        case ListNode(var=str(var)):
+            names.append(var)
+        case HttpNode():
+            names += [name for name, _ in node.map]
+    return tuple(dict.fromkeys(names))
+
+
+def assigned(node: Node) -> Assignments:
+    """Give the assignments that a node makes from expressions."""
+    match node:
+        case MenuNode():
+            return tuple(assignment for option in node.options for assignment in option.set)
+        case SetNode():
+            return node.values
+        case ListNode(var=str(var), value=Expression() as value):
+            return ((var, value),)
+    return ()

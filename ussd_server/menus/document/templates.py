@@ -1,0 +1,165 @@
+"""Texts with `{{name|filter}}` in them, and the most room each can ever take."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ussd_server.menus.document.expressions import SCOPES, ExpressionError, Name, Scope
+from ussd_server.menus.text.gsm7 import drop_controls, plain
+
+MAX_CHARACTERS = 1600
+
+_NAME = re.compile(r"(vars|session|item)\.([a-z][a-z0-9_]*)|(item)", re.ASCII)
+_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One filter with its argument, as in `trunc:10`."""
+
+    name: str
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place in a text where a value is shown; it never takes more than `len(widest)` septets."""
+
+    name: Name
+    filters: tuple[Filter, ...]
+    widest: str
+
+    def shown(self, scope: Scope) -> str:
+        """Give the value as a phone may show it: filtered, in the phone's alphabet, cut to fit."""
+        shown = self.value(scope, drop_controls)
+        return plain(shown)[: len(self.widest)]
+
+    def value(self, scope: Scope, clean: Callable[[str], str]) -> str:
+        """Give the value as text, cleaned by `clean` and then filtered."""
+        value = self.name.look_up(scope)
+        text = "" if value is None or isinstance(value, list | tuple | Mapping) else clean(str(value))
+        for each in self.filters:
+            text = _FILTERS[each.name](text, each.argument)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text of the document: literal parts and slots in their order."""
+
+    source: str
+    parts: tuple[str | Slot, ...]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The places where values are shown."""
+        return tuple(part for part in self.parts if isinstance(part, Slot))
+
+    @property
+    def names(self) -> frozenset[Name]:
+        """The variables that the text shows."""
+        return frozenset(slot.name for slot in self.slots)
+
+    @property
+    def widest(self) -> str:
+        """The text at its longest: every variable at its declared maximum."""
+        return "".join(part.widest if isinstance(part, Slot) else part for part in self.parts)
+
+    def shown(self, scope: Scope) -> str:
+        """Give the text for a screen; no longer in septets than `widest`, whatever the values are."""
+        return "".join(part.shown(scope) if isinstance(part, Slot) else part for part in self.parts)
+
+    def filled(self, scope: Scope, clean: Callable[[str], str] = drop_controls) -> str:
+        """Give the text for another computer: values keep their letters, each passed through `clean`."""
+        return "".join(part.value(scope, clean) if isinstance(part, Slot) else part for part in self.parts)
+
+    def raw(self, scope: Scope) -> Any:
+        """Give the bare value when the text is one slot without a filter, else the filled text."""
+        match self.parts:
+            case (Slot(name=name, filters=()),):
+                return name.look_up(scope)
+        return self.filled(scope)
+
+
+def compile_template(source: str, widest: Mapping[Name, str]) -> Template:
+    """Compile a text; `widest` gives each known variable at its longest.
+
+    Raises `ExpressionError` for a slot or filter that cannot be read. A variable that is not in `widest` takes no room;
+    the check reports it as undeclared.
+    """
+    if len(source) > MAX_CHARACTERS:
+        raise ExpressionError(f"the text has {len(source)} characters; at most {MAX_CHARACTERS} are allowed")
+    parts: list[str | Slot] = []
+    position = 0
+    while (start := source.find("{{", position)) >= 0 and (end := source.find("}}", start + 2)) >= 0:
+        parts.append(source[position:start])
+        parts.append(_slot(source[start + 2 : end], widest))
+        position = end + 2
+    parts.append(source[position:])
+    literals = "".join(part for part in parts if isinstance(part, str))
+    if "{{" in literals or "}}" in literals:
+        raise ExpressionError("a `{{` or `}}` stands alone; write `{{vars.name}}`")
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in literals if character != "\n"):
+        raise ExpressionError("the text holds a control character; only line breaks are allowed")
+    return Template(source, tuple(part for part in parts if part != ""))
+
+
+def _slot(source: str, widest: Mapping[Name, str]) -> Slot:
+    written, *filters = source.split("|")
+    match = _NAME.fullmatch(written.strip())
+    if match is None:
+        raise ExpressionError(f"`{{{{{source}}}}}` does not begin with {', '.join(f'{scope}.x' for scope in SCOPES)}")
+    name = Name(match.group(1) or match.group(3), match.group(2) or "")
+    read = tuple(_filter(each) for each in filters)
+    return Slot(name, read, _widest(widest.get(name, ""), read))
+
+
+def _filter(source: str) -> Filter:
+    name, _, argument = source.partition(":")
+    name = name.strip()
+    if name not in _FILTERS:
+        raise ExpressionError(f"there is no filter `{name}`; use one of {', '.join(_FILTERS)}")
+    if name == "trunc" and not (
+        argument.isascii() and argument.isdigit() and len(argument) <= 3 and 0 < int(argument) <= 160
+    ):
+        raise ExpressionError("`trunc` needs a number of characters from 1 to 160, as in `trunc:10`")
+    return Filter(name, argument)
+
+
+def _widest(value: str, filters: tuple[Filter, ...]) -> str:
+    """Follow a longest value through the filters; a `default` that is longer than the value takes its place."""
+    longest = value
+    for each in filters:
+        filtered = _FILTERS[each.name](longest, each.argument)
+        absent = plain(each.argument) if each.name == "default" else ""
+        longest = max(filtered, absent, key=len)
+    return longest
+
+
+def _ugx(text: str, _: str) -> str:
+    """Write a whole number with thousands separators; anything else stays as it is."""
+    digits = text.removeprefix("-")
+    return f"{int(text):,}" if digits.isascii() and digits.isdigit() and len(digits) <= 16 else text
+
+
+def _local(text: str, _: str) -> str:
+    return "0" + text[4:] if _PHONE_NUMBER.fullmatch(text) else text
+
+
+def _mask(text: str, _: str) -> str:
+    """Keep the last three characters, so that a person recognises a number and a bystander does not."""
+    return "*" * (len(text) - 3) + text[-3:] if len(text) > 3 else "*" * len(text)
+
+
+_FILTERS: dict[str, Callable[[str, str], str]] = {
+    "ugx": _ugx,
+    "local": _local,
+    "mask": _mask,
+    "trunc": lambda text, length: text[: int(length)],
+    "upper": lambda text, _: text.upper(),
+    "default": lambda text, instead: text or instead,
+}

@@ -1,0 +1,135 @@
+"""What a menu remembers during a session: declared variables, their limits, and the facts of the session itself."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ussd_server.menus.document.expressions import MAX_MAGNITUDE, Name
+from ussd_server.menus.text.gsm7 import drop_controls
+
+TYPES = ("amount", "integer", "phone", "date", "text", "list")
+MAX_TEXT = 160
+MAX_ITEMS = 50
+
+_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
+_WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_DEFAULT_MAX_LEN = {"amount": 7, "integer": 9, "phone": 13, "date": 10, "text": 30, "list": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A declared variable: its type, and the most it may hold.
+
+    `max_len` counts digits of a number and characters of a text. A list has at most `max_items` items, each either one
+    value (`fields` has the key `""`) or an object with declared fields.
+    """
+
+    type: str
+    max_len: int
+    truncate: bool = False
+    given: bool = False
+    max_items: int = 0
+    fields: Mapping[str, Variable] = field(default_factory=dict)
+
+    @property
+    def widest(self) -> str:
+        """The variable at its longest, as a text without a filter shows it."""
+        return {
+            "amount": "9" * self.max_len,
+            "integer": "-" + "9" * self.max_len,
+            "phone": "+256777777777",
+            "date": "2026-12-31",
+            "text": "W" * self.max_len,
+            "list": "",
+        }[self.type]
+
+    def hold(self, value: Any) -> Any:
+        """Give `value` as this variable keeps it, or None when it does not fit."""
+        match self.type:
+            case "amount" | "integer":
+                return self._number(value)
+            case "phone":
+                return value if isinstance(value, str) and _PHONE_NUMBER.fullmatch(value) else None
+            case "date":
+                return _date(value)
+            case "list":
+                return self._items(value)
+            case _:
+                return self._text(value)
+
+    def _number(self, value: Any) -> int | None:
+        if isinstance(value, str) and _WHOLE.fullmatch(value):
+            value = int(value)
+        if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_MAGNITUDE:
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 10**self.max_len:
+            return None
+        return None if self.type == "amount" and value < 0 else value
+
+    def _text(self, value: Any) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return None
+        if isinstance(value, int) and abs(value) > MAX_MAGNITUDE:
+            return None
+        text = drop_controls(str(value))
+        if len(text) > self.max_len:
+            return text[: self.max_len] if self.truncate else None
+        return text
+
+    def _items(self, value: Any) -> list[Any] | None:
+        """Keep the first `max_items` items that fit their declaration; one that does not fit spoils the list."""
+        if not isinstance(value, list | tuple):
+            return None
+        items = [self._item(item) for item in value[: self.max_items]]
+        return None if None in items else items
+
+    def _item(self, item: Any) -> Any:
+        if "" in self.fields:
+            return self.fields[""].hold(item)
+        if not isinstance(item, Mapping):
+            return None
+        held = {name: variable.hold(item.get(name)) for name, variable in self.fields.items()}
+        return None if None in held.values() else held
+
+
+def default_max_len(type_name: str) -> int:
+    """Give the digits or characters a variable may have when its declaration does not say."""
+    return _DEFAULT_MAX_LEN[type_name]
+
+
+def _date(value: Any) -> str | None:
+    try:
+        return datetime.date.fromisoformat(value).isoformat() if isinstance(value, str) and len(value) == 10 else None
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What is known of a session from its first step; documents read it as `session.x`."""
+
+    phone_number: str  # +256 and nine digits
+    service_code: str  # as dialled, for example *165#
+    network: str = ""  # the phone company's code, for example 64110
+    session_id: str = ""
+
+    def as_scope(self) -> dict[str, str]:
+        """Give the facts by the names that documents use."""
+        return {
+            "phone_number": self.phone_number,
+            "service_code": self.service_code,
+            "network": self.network,
+            "session_id": self.session_id,
+        }
+
+
+WIDEST_FACTS: Mapping[Name, str] = {
+    Name("session", "phone_number"): "+256777777777",
+    Name("session", "service_code"): "*" + "9" * 18 + "#",
+    Name("session", "network"): "9" * 10,
+    Name("session", "session_id"): "W" * 64,
+}

@@ -1,0 +1,1 @@
+"""The conversation as pure functions over a menu document."""

@@ -1,0 +1,270 @@
+"""The conversation as pure functions: a document, a state and an entry give a new state with a screen or a deed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.nodes import (
+    BalanceNode,
+    ConfirmNode,
+    EndNode,
+    HandoverNode,
+    HttpNode,
+    InputNode,
+    LanguageNode,
+    ListNode,
+    LookupNameNode,
+    MenuNode,
+    PayNode,
+    Rule,
+    TextNode,
+)
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.actions import (
+    ActionOutcome,
+    Answered,
+    BalanceFound,
+    Failed,
+    HandedOver,
+    HttpAction,
+    MenuAction,
+    NameFound,
+    Paid,
+    PayAction,
+)
+from ussd_server.menus.engine.entries import CheckedNode, EntryError, notice, read_entry
+from ussd_server.menus.engine.navigator import (
+    MAX_HANDOVER_ENTRIES,
+    STANDARD,
+    DisplayOptions,
+    Navigator,
+    failure_target,
+    handover_action,
+)
+from ussd_server.menus.engine.resumption import leave_interlude
+from ussd_server.menus.engine.state import MASK, State, Turn
+from ussd_server.menus.engine.views import LiveValues, items_of
+from ussd_server.menus.text.gsm7 import drop_controls
+from ussd_server.menus.text.phrases import phrase
+
+MAX_FAST_FORWARD = 50
+
+
+def start(
+    document: Document,
+    facts: SessionFacts,
+    language: str | None = None,
+    *,
+    given: Mapping[str, Any] | None = None,
+    entries: Sequence[str] = (),
+    channel: DisplayOptions = STANDARD,
+) -> Turn:
+    """Begin a session, in the language remembered for the number when the menu has it.
+
+    `given` fills variables that the document declares as given; `entries` were dialled along with the code and are
+    applied as `fast_forward` does.
+    """
+    navigator = Navigator(document, channel)
+    state = replace(navigator.begin(facts, language, given), ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
+    return _go_on(navigator, navigator.arrive(state, document.start))
+
+
+def enter(document: Document, state: State, entry: str, channel: DisplayOptions = STANDARD) -> Turn:
+    """Answer what a person typed at the screen where `state` stands.
+
+    Only a state that came with a screen is ever stored and entered again: after a crash between a deed and its
+    `resume`, the same entry at the state before names the same deed.
+    """
+    navigator = Navigator(document, channel)
+    node = document.nodes[state.node]
+    secret = isinstance(node, HandoverNode) or (isinstance(node, InputNode) and node.secret)
+    return replace(
+        _entered(navigator, state, entry), entry_shown=MASK if secret else drop_controls(entry)[:160], is_secret=secret
+    )
+
+
+def resume(document: Document, state: State, outcome: ActionOutcome, channel: DisplayOptions = STANDARD) -> Turn:
+    """Go on after the deed at which `state` stands was done, with what came of it."""
+    navigator = Navigator(document, channel)
+    turn = _concluded(navigator, state, outcome)
+    if state.ahead is not None and _stops_fast_forward(turn.action) and state.back:
+        turn = navigator.go_back(state)
+        return replace(turn, state=replace(turn.state, ahead=None))
+    return _go_on(navigator, turn)
+
+
+def fast_forward(document: Document, state: State, entries: Sequence[str], channel: DisplayOptions = STANDARD) -> Turn:
+    """Apply entries through menus, inputs, lists and languages only.
+
+    Stops before a confirmation, a secret, a payment or an http call that is not GET, and at the first entry that does
+    not fit; what is left of the entries is dropped.
+    """
+    navigator = Navigator(document, channel)
+    return _go_on(navigator, navigator.show(replace(state, ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)))
+
+
+def _go_on(navigator: Navigator, turn: Turn) -> Turn:
+    """Apply the entries that a fast-forward has still before it, as far as it may go."""
+    while turn.screen is not None and turn.state.ahead and _may_pass(navigator.document, turn.state):
+        entry, *rest = turn.state.ahead
+        following = _entered(navigator, replace(turn.state, ahead=tuple(rest)), entry)
+        if _stops_fast_forward(following.action):
+            break
+        chosen = following.language_chosen or turn.language_chosen
+        turn = replace(following, language_chosen=chosen)
+        if turn.state.attempts:
+            break
+    if turn.screen is not None and turn.state.ahead is not None:
+        turn = replace(turn, state=replace(turn.state, ahead=None))
+    return turn
+
+
+def _may_pass(document: Document, state: State) -> bool:
+    node = document.nodes[state.node]
+    return isinstance(node, MenuNode | ListNode | LanguageNode) or (isinstance(node, InputNode) and not node.secret)
+
+
+def _stops_fast_forward(action: MenuAction | None) -> bool:
+    return isinstance(action, PayAction) or (isinstance(action, HttpAction) and action.method != "GET")
+
+
+def _entered(navigator: Navigator, state: State, entry: str) -> Turn:
+    document = navigator.document
+    node = document.nodes[state.node]
+    if state.interlude is not None:
+        return leave_interlude(navigator, state, entry.strip())
+    if isinstance(node, HandoverNode):
+        entries = (*(state.handover_entries or ()), drop_controls(entry))[-MAX_HANDOVER_ENTRIES:]
+        return Turn(replace(state, handover_entries=entries), action=handover_action(node, entries))
+    typed = entry.strip()
+    return _navigated(navigator, state, typed) or _answered(navigator, state, typed)
+
+
+def _navigated(navigator: Navigator, state: State, typed: str) -> Turn | None:
+    """Follow a navigation key, or give None when the entry is none here."""
+    keys, node = navigator.document.navigation, navigator.document.nodes[state.node]
+    if isinstance(node, EndNode):
+        return navigator.show(state)
+    if typed == keys.back:
+        return navigator.go_back(state)
+    if typed == keys.home:
+        return navigator.arrive(_unconfirmed(replace(state, back=())), navigator.document.start)
+    if typed in (keys.more, keys.prev) and not isinstance(node, InputNode | ConfirmNode):
+        page = state.page + (1 if typed == keys.more else -1)
+        if 0 <= page < len(navigator.pages(state, node)):
+            return navigator.show(replace(state, page=page))
+    return None
+
+
+def _answered(navigator: Navigator, state: State, typed: str) -> Turn:
+    node = navigator.document.nodes[state.node]
+    match node:
+        case MenuNode():
+            shown = LiveValues(state.scope()).options(node)
+            option = next((each for each in shown if each.key == typed), None)
+            if option is not None:
+                return navigator.leave(navigator.assign(state, option.set), option.goto)
+        case ConfirmNode() if typed in ("1", "2"):
+            return navigator.leave(state, node.yes) if typed == "1" else navigator.leave(_unconfirmed(state), node.no)
+        case LanguageNode():
+            language = next((each for key, each, _ in node.options if key == typed), None)
+            if language is not None:
+                return replace(navigator.leave(replace(state, language=language), node.goto), language_chosen=language)
+        case ListNode():
+            items = items_of(node, state.scope())
+            if typed in (str(number) for number in range(1, len(items) + 1)):
+                return _chosen(navigator, state, node, items[int(typed) - 1])
+        case TextNode():
+            last = state.page == len(navigator.pages(state, node)) - 1
+            return navigator.leave(state, node.goto) if last else navigator.show(state)
+        case InputNode():
+            return _typed(navigator, state, node, typed)
+    assert isinstance(node, CheckedNode)
+    return _refused(navigator, state, node, None)
+
+
+def _chosen(navigator: Navigator, state: State, node: ListNode, item: Any) -> Turn:
+    if node.var is not None:
+        value = node.value.value({**state.scope(), "item": item}) if node.value is not None else item
+        state = navigator.keep(state, node.var, value)
+    return navigator.leave(state, node.goto)
+
+
+def _typed(navigator: Navigator, state: State, node: InputNode, typed: str) -> Turn:
+    try:
+        value = read_entry(node, navigator.document.variables[node.var], typed, state.scope())
+    except EntryError as refused:
+        return _refused(navigator, state, node, refused.rule)
+    if node.secret:
+        return navigator.leave(replace(state, secrets={node.var: value}), node.goto)
+    return navigator.leave(navigator.keep(state, node.var, value), node.goto)
+
+
+def _refused(navigator: Navigator, state: State, node: CheckedNode, rule: Rule | None) -> Turn:
+    """Show the node again from its first page, below a notice; after too many refusals go where the node says."""
+    attempts = state.attempts + 1
+    if node.invalid.goto is not None and attempts >= node.invalid.max:
+        return navigator.leave(_unconfirmed(state), node.invalid.goto)
+    variable = navigator.document.variables[node.var] if isinstance(node, InputNode) else None
+    sentence = notice(node, rule, LiveValues(state.scope()), state.language, variable)
+    return navigator.show(replace(state, attempts=attempts, page=0), sentence)
+
+
+def _unconfirmed(state: State) -> State:
+    return replace(state, confirmation=None)
+
+
+def _concluded(navigator: Navigator, state: State, outcome: ActionOutcome) -> Turn:
+    node = navigator.document.nodes[state.node]
+    match node, outcome:
+        case PayNode(), Paid(accepted=True):
+            return navigator.arrive(replace(state, back=()), node.accepted)
+        case PayNode(), Paid():
+            return navigator.arrive(state, node.rejected)
+        case PayNode(), _:
+            # Nobody knows whether the payment was recorded, so nobody may say that it failed.
+            return navigator.say(state, phrase("payment_processing", state.language), ends=True)
+        case HandoverNode(), HandedOver(text=text, ends=ends):
+            return navigator.say(state, _tidied(text), ends=ends)
+        case BalanceNode(), BalanceFound(available_cents=cents):
+            return _kept(navigator, state, node, {node.var: cents // 100})
+        case LookupNameNode(), NameFound(name=name):
+            return _kept(navigator, state, node, {node.var: name})
+        case HttpNode(), Answered(data=data):
+            return _kept(navigator, state, node, {var: _found(data, path) for var, path in node.map})
+        case ((BalanceNode() | LookupNameNode() | HttpNode() | HandoverNode()), _):
+            timed_out = isinstance(outcome, Failed) and outcome.timed_out
+            return navigator.arrive(state, failure_target(node, timed_out=timed_out))
+    return navigator.trouble(state)
+
+
+def _kept(
+    navigator: Navigator, state: State, node: BalanceNode | LookupNameNode | HttpNode, values: Mapping[str, Any]
+) -> Turn:
+    """Keep what a deed brought; when one value does not fit its variable, the whole answer counts as an error."""
+    for name, value in values.items():
+        state = navigator.keep(state, name, value)
+        if name not in state.variables:
+            return navigator.arrive(state, node.on_error)
+    return navigator.arrive(state, node.goto)
+
+
+def _found(data: Any, path: str) -> Any:
+    """Follow a dotted path into an answer; a number picks from a list."""
+    for step in path.split("."):
+        if isinstance(data, Mapping):
+            data = data.get(step)
+        elif isinstance(data, list) and step.isascii() and step.isdigit() and len(step) <= 4 and int(step) < len(data):
+            data = data[int(step)]
+        else:
+            return None
+    return data
+
+
+def _tidied(text: str) -> str:
+    """Bring a foreign screen into order: line breaks stay, other control characters go."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n").split("\n")
+    return "\n".join("".join(character for character in line if character.isprintable()) for line in lines)

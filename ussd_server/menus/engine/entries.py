@@ -1,0 +1,129 @@
+"""What a person typed into an input: brought into the form of its variable, or refused with a sentence."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import Any
+
+from ussd_server.menus.document.expressions import Scope
+from ussd_server.menus.document.nodes import (
+    ConfirmNode,
+    InputNode,
+    LanguageNode,
+    ListNode,
+    MenuNode,
+    Rule,
+    ScreenNode,
+)
+from ussd_server.menus.document.patterns import MAX_ENTRY
+from ussd_server.menus.document.variables import Variable
+from ussd_server.menus.engine.views import Values
+from ussd_server.menus.text.phrases import phrase
+
+CheckedNode = MenuNode | InputNode | ConfirmNode | ListNode | LanguageNode
+
+_OVERLONG = Rule("length")
+_AMOUNT = re.compile(r"[0-9]{1,15}|[0-9]{1,3}(?:,[0-9]{3}){1,4}", re.ASCII)
+_INTEGER = re.compile(r"-?[0-9]{1,15}", re.ASCII)
+_PHONE_NUMBER = re.compile(r"(?:\+?256|0)(7[0-9]{8})", re.ASCII)
+_DATE = re.compile(r"([0-9]{1,2})[/.-]?([0-9]{2})[/.-]?([0-9]{4})", re.ASCII)
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+
+
+class EntryError(ValueError):
+    """An entry that did not pass; `rule` is the one that refused it."""
+
+    def __init__(self, rule: Rule) -> None:
+        super().__init__(rule.rule)
+        self.rule = rule
+
+
+def rules_of(node: InputNode, variable: Variable) -> tuple[Rule, ...]:
+    """Give the rules of an input; the type of its variable is the first one unless the node already states it."""
+    if variable.type in ("text", "list") or any(rule.rule == variable.type for rule in node.validate):
+        return node.validate
+    return (Rule(variable.type, min=1 if variable.type == "amount" else None), *node.validate)
+
+
+def read_entry(node: InputNode, variable: Variable, entry: str, scope: Scope) -> Any:
+    """Give the value to keep, or raise `EntryError`. Amounts are whole shillings; phone numbers become `+256...`."""
+    if not 0 < len(entry) <= MAX_ENTRY or not entry.isprintable():
+        raise EntryError(_OVERLONG)
+    value: Any = entry
+    for rule in rules_of(node, variable):
+        value = _passed(rule, value, node.var, variable, scope)
+    held = variable.hold(value)
+    if held is None:
+        raise EntryError(_OVERLONG)
+    return held
+
+
+def notice(
+    node: CheckedNode, rule: Rule | None, values: Values, language: str, variable: Variable | None = None
+) -> str:
+    """Give the sentence that stands above a node after an entry that `rule` refused."""
+    own = rule.error if rule is not None and rule.error is not None else node.invalid.text
+    if own is not None:
+        return values.text(own, language)
+    if rule is None:
+        return phrase("invalid_choice", language)
+    if rule.rule == "amount" and variable is not None:
+        highest = rule.max if rule.max is not None else 10**variable.max_len - 1
+        return phrase("invalid_amount", language, min=f"{rule.min or 0:,}", max=f"{highest:,}")
+    return phrase({"phone": "invalid_phone", "date": "invalid_date"}.get(rule.rule, "invalid_entry"), language)
+
+
+def notices(node: ScreenNode, values: Values, language: str, variable: Variable | None = None) -> set[str]:
+    """Give every sentence that may ever stand above a node, the empty one included."""
+    if isinstance(node, InputNode) and variable is not None:
+        rules = (*rules_of(node, variable), _OVERLONG)
+        return {"", *(notice(node, rule, values, language, variable) for rule in rules)}
+    if isinstance(node, MenuNode | ConfirmNode | ListNode | LanguageNode):
+        return {"", notice(node, None, values, language)}
+    return {""}
+
+
+def _passed(rule: Rule, value: Any, var: str, variable: Variable, scope: Scope) -> Any:
+    text = str(value)
+    match rule.rule:
+        case "amount":
+            return _within(rule, int(text.replace(",", "")) if _AMOUNT.fullmatch(text) else None)
+        case "integer":
+            return _within(rule, int(text) if _INTEGER.fullmatch(text) else None)
+        case "phone":
+            found = _PHONE_NUMBER.fullmatch(text.replace(" ", ""))
+            value = f"+256{found.group(1)}" if found else None
+        case "date":
+            value = _date(text)
+        case "length":
+            value = value if (rule.min or 0) <= len(text) <= (rule.max or MAX_ENTRY) else None
+        case "regex":
+            value = value if len(text) <= MAX_ENTRY and rule.pattern and rule.pattern.fullmatch(text) else None
+        case "one_of":
+            value = value if text in rule.values else None
+        case "expr":
+            candidate = {**scope, "vars": {**scope["vars"], var: variable.hold(value)}}
+            value = value if rule.expression and rule.expression.is_true(candidate) else None
+    if value is None:
+        raise EntryError(rule)
+    return value
+
+
+def _within(rule: Rule, number: int | None) -> int:
+    low, high = rule.min, rule.max
+    if number is None or (low is not None and number < low) or (high is not None and number > high):
+        raise EntryError(rule)
+    return number
+
+
+def _date(text: str) -> str | None:
+    """Read day, month, year as people here write them, or the ISO form."""
+    found = _DATE.fullmatch(text)
+    try:
+        if found:
+            day, month, year = (int(part) for part in found.groups())
+            return datetime.date(year, month, day).isoformat()
+        return datetime.date.fromisoformat(text).isoformat() if _ISO_DATE.fullmatch(text) else None
+    except ValueError:
+        return None

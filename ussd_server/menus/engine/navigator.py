@@ -1,0 +1,278 @@
+"""Leads a session through the nodes that need no entry, to the next screen or the next deed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.nodes import (
+    ActionNode,
+    Assignments,
+    BalanceNode,
+    ConfirmNode,
+    EndNode,
+    HandoverNode,
+    HttpNode,
+    InputNode,
+    ListNode,
+    LookupNameNode,
+    Node,
+    PayNode,
+    RouterNode,
+    ScreenNode,
+    SetNode,
+)
+from ussd_server.menus.document.templates import Template
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.actions import (
+    BalanceAction,
+    HandoverAction,
+    HttpAction,
+    LookupNameAction,
+    MenuAction,
+    PayAction,
+)
+from ussd_server.menus.engine.state import State, Turn
+from ussd_server.menus.engine.views import LiveValues, Painter, is_constant, items_of
+from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.text.screen import Budget, Screen
+
+MAX_HOPS = 24  # nodes without a screen in one step
+MAX_BACK = 20
+MAX_PAYMENT_SHILLINGS = 999_999
+MAX_HANDOVER_ENTRIES = 50
+
+_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayOptions:
+    """How a phone company carries screens: whether to transliterate, and a budget narrower than the menu's."""
+
+    transliterates: bool = True
+    budget: Budget | None = None
+
+
+STANDARD = DisplayOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Navigator:
+    """Leads sessions of one document on one channel. Every method is pure: a state in, a turn out."""
+
+    document: Document
+    channel: DisplayOptions
+
+    def begin(self, facts: SessionFacts, language: str | None, given: Mapping[str, Any] | None) -> State:
+        """Give the state before the first screen, with the variables that the document declares as given."""
+        spoken = language if language in self.document.languages else self.document.default_language
+        state = State(facts, self.document.start, spoken or self.document.default_language)
+        for name, value in (given or {}).items():
+            if name in self.document.variables and self.document.variables[name].given:
+                state = self.keep(state, name, value)
+        return state
+
+    def arrive(self, state: State, target: str | None) -> Turn:
+        """Go to the node `target` and on from there until there is a screen to show or a deed to do."""
+        while state.hops < MAX_HOPS:
+            node = self.document.nodes.get(target or "")
+            state = replace(state, hops=state.hops + 1)
+            match node:
+                case None:
+                    break
+                case RouterNode():
+                    scope = state.scope()
+                    target = next((goto for when, goto in node.cases if when.is_true(scope)), node.otherwise)
+                case SetNode():
+                    state, target = self.assign(state, node.values), node.goto
+                case ListNode(empty=str(empty)) if not items_of(node, state.scope()):
+                    target = empty
+                case BalanceNode() | LookupNameNode() | HttpNode() | PayNode() | HandoverNode():
+                    action = _deed(node, state)
+                    if action is not None:
+                        return Turn(_asking(state, node), action=action)
+                    target = failure_target(node)
+                case _:
+                    return self.show(self.settle(state, node))
+        return self.trouble(state)
+
+    def leave(self, state: State, target: str | None) -> Turn:
+        """Go from the present screen to `target`, remembering the way back."""
+        back = (*state.back, (state.node, state.page))[-MAX_BACK:]
+        return self.arrive(replace(state, back=back), target)
+
+    def go_back(self, state: State) -> Turn:
+        """Return to the screen before; on the first screen, show it again."""
+        if not state.back:
+            return self.show(state)
+        *back, (name, page) = state.back
+        node = self.document.nodes[name]
+        return self.show(replace(self.settle(replace(state, back=tuple(back)), node), page=page))
+
+    def settle(self, state: State, node: Node) -> State:
+        """Stand at a screen for the first time.
+
+        Nothing lies before the first screen, and a screen that is already on the way back is returned to, so that the
+        way never goes in circles. Each visit to a confirmation gets its own name; any other screen burns it, except a
+        secret entry, which may stand between a yes and its payment.
+        """
+        names = [name for name, _ in state.back]
+        back = () if node.name == self.document.start else state.back
+        visits = state.confirm_visits
+        confirmation = state.confirmation if isinstance(node, InputNode) and node.secret else None
+        if isinstance(node, ConfirmNode):
+            visits += 1
+            confirmation = f"{node.name}#{visits}"
+        return replace(
+            state,
+            node=node.name,
+            page=0,
+            back=back[: names.index(node.name)] if node.name in names else back,
+            attempts=0,
+            hops=0,
+            secrets={},
+            interlude=None,
+            handover_entries=None,
+            confirm_visits=visits,
+            confirmation=confirmation,
+        )
+
+    def show(self, state: State, notice: str = "") -> Turn:
+        """Draw the screen of the present node and page."""
+        node = self.document.nodes[state.node]
+        pages = self.pages(state, node, notice)
+        page = min(state.page, len(pages) - 1)
+        ends = isinstance(node, EndNode)
+        screen = Screen(self.budget(state).cut(pages[page]), state.node, state.language, page, ends)
+        return Turn(state if state.page == page else replace(state, page=page), screen)
+
+    def pages(self, state: State, node: Node, notice: str = "") -> list[str]:
+        """Give all pages of a node that has a screen."""
+        assert isinstance(node, ScreenNode)
+        budget, has_back = self.budget(state), bool(state.back) and not isinstance(node, EndNode)
+        place = (node.name, state.language, self.channel.transliterates, has_back, budget)
+        if not notice and place in self.document.drawn:
+            return self.document.drawn[place]
+        painter = Painter(self.document, state.language, self.channel.transliterates)
+        view = painter.view(node, LiveValues(state.scope()), notice)
+        pages = view.pages(painter.footer(back=has_back), budget)
+        if not notice and is_constant(node):
+            self.document.drawn[place] = pages
+        return pages
+
+    def say(self, state: State, text: str, *, ends: bool) -> Turn:
+        """Show a text that is not a node's own: a sentence of the engine, or what a client's server answered."""
+        painter = Painter(self.document, state.language, self.channel.transliterates)
+        written = self.budget(state).cut(painter.write(text))
+        return Turn(replace(state, hops=0, secrets={}), Screen(written, state.node, state.language, ends=ends))
+
+    def trouble(self, state: State) -> Turn:
+        """End politely: the document led nowhere, or a deed failed and the menu does not say what then."""
+        return self.say(state, phrase("trouble", state.language), ends=True)
+
+    def budget(self, state: State) -> Budget:
+        """Give what a screen may take for this session."""
+        return self.document.budget_for(state.facts.network).narrowed(self.channel.budget)
+
+    def assign(self, state: State, assignments: Assignments) -> State:
+        """Set variables one after another; a value that its variable cannot hold unsets it."""
+        # All variables are copied once, not for each assignment: a menu may have many of both.
+        kept, scope = dict(state.variables), state.scope()
+        for name, expression in assignments:
+            self._hold(kept, name, expression.value(scope))
+            if name not in state.secrets:
+                scope["vars"][name] = kept.get(name)
+        return replace(state, variables=kept)
+
+    def keep(self, state: State, name: str, value: Any) -> State:
+        """Keep one value, or unset the variable when it does not fit its declaration."""
+        kept = dict(state.variables)
+        self._hold(kept, name, value)
+        return replace(state, variables=kept)
+
+    def _hold(self, kept: dict[str, Any], name: str, value: Any) -> None:
+        held = self.document.variables[name].hold(value)
+        kept.pop(name, None)
+        if held is not None:
+            kept[name] = held
+
+
+def failure_target(node: ActionNode, *, timed_out: bool = False) -> str | None:
+    """Say where a node leads when its deed cannot be done or brings nothing."""
+    if isinstance(node, PayNode):
+        return node.rejected
+    if isinstance(node, HttpNode) and timed_out and node.on_timeout is not None:
+        return node.on_timeout
+    return node.on_error
+
+
+def handover_action(node: HandoverNode, entries: tuple[str, ...]) -> HandoverAction:
+    """Give the deed for one step of a handover, with all entries since it began."""
+    return HandoverAction(node.name, node.url, node.protocol, entries[-1] if entries else "", "*".join(entries))
+
+
+def _asking(state: State, node: ActionNode) -> State:
+    """Stand at a deed. What only this deed may use is forgotten: secrets, and for a payment its confirmation."""
+    return replace(
+        state,
+        node=node.name,
+        secrets={},
+        confirmation=None if isinstance(node, PayNode) else state.confirmation,
+        handover_entries=() if isinstance(node, HandoverNode) else None,
+    )
+
+
+def _deed(node: ActionNode, state: State) -> MenuAction | None:
+    """Name the deed of a node, or None when its values do not make sense."""
+    scope = state.scope()
+    match node:
+        case PayNode():
+            return _payment(node, state)
+        case BalanceNode():
+            account = _account(node.of.value(scope))
+            return BalanceAction(node.name, account) if account else None
+        case LookupNameNode():
+            number = _phone_number(node.of.value(scope))
+            return LookupNameAction(node.name, number) if number else None
+        case HttpNode():
+            headers = tuple((name, value.filled(scope)) for name, value in node.headers)
+            url = node.url.filled(scope, lambda value: quote(value, safe=""))
+            return HttpAction(node.name, node.method, url, headers, _body(node.body, scope), node.timeout_ms)
+    return handover_action(node, ())
+
+
+def _payment(node: PayNode, state: State) -> PayAction | None:
+    scope = state.scope()
+    amount = node.amount.value(scope)
+    phone_number = _phone_number(node.phone_number.value(scope))
+    to_phone_number = _phone_number(node.to_phone_number.value(scope)) if node.to_phone_number else None
+    account = _account(node.account.value(scope)) if node.account else "main"
+    whole = isinstance(amount, int) and not isinstance(amount, bool) and 0 < amount <= MAX_PAYMENT_SHILLINGS
+    if not (whole and phone_number and account and state.confirmation):
+        return None
+    if node.to_phone_number and not to_phone_number:
+        return None
+    return PayAction(node.name, node.kind, amount * 100, phone_number, to_phone_number, account, state.confirmation)
+
+
+def _account(value: Any) -> str | None:
+    return "main" if value == "main" else _phone_number(value)
+
+
+def _phone_number(value: Any) -> str | None:
+    return value if isinstance(value, str) and _PHONE_NUMBER.fullmatch(value) else None
+
+
+def _body(body: Any, scope: Mapping[str, Any]) -> Any:
+    match body:
+        case Template():
+            return body.raw(scope)
+        case dict():
+            return {key: _body(value, scope) for key, value in body.items()}
+        case list():
+            return [_body(value, scope) for value in body]
+    return body

@@ -1,0 +1,79 @@
+"""The first screens of a call that follows a dropped one: an offer to continue, or the outcome of a payment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.nodes import InputNode, LanguageNode, ListNode, MenuNode, TextNode
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Navigator
+from ussd_server.menus.engine.state import State, Turn
+from ussd_server.menus.text.phrases import phrase
+
+
+def reopen(document: Document, dropped: State, facts: SessionFacts, channel: DisplayOptions = STANDARD) -> Turn | None:
+    """Continue a dropped session in a new one, as the document's `resume` says; None means start afresh.
+
+    Whether the session was dropped recently enough, and after at least two turns, is for the caller to know.
+    """
+    place = resumption_node(document, dropped)
+    if document.resume == "off" or place is None or place[0] == document.start:
+        return None
+    name, page, back = place
+    state = replace(
+        dropped, facts=facts, node=name, page=page, back=back, attempts=0, confirmation=None, hops=0,
+        handover_entries=None, secrets={}, ahead=None, interlude="resume" if document.resume == "confirm" else None,
+    )  # fmt: skip
+    navigator = Navigator(document, channel)
+    return navigator.show(state) if state.interlude is None else _offer(navigator, state)
+
+
+def resumption_node(document: Document, dropped: State) -> tuple[str, int, tuple[tuple[str, int], ...]] | None:
+    """Give the nearest node, page and way back of a dropped session that is not a confirmation, secret or payment."""
+    places = (*dropped.back, (dropped.node, dropped.page))
+    for position in range(len(places) - 1, -1, -1):
+        name, page = places[position]
+        node = document.nodes.get(name)
+        open_input = isinstance(node, InputNode) and not node.secret
+        if open_input or isinstance(node, MenuNode | ListNode | TextNode | LanguageNode):
+            return name, page, places[:position]
+    return None
+
+
+def announce(
+    document: Document,
+    facts: SessionFacts,
+    language: str | None,
+    outcome: str,
+    amount_cents: int,
+    *,
+    given: Mapping[str, Any] | None = None,
+    channel: DisplayOptions = STANDARD,
+) -> Turn:
+    """Open a session with what became of the payment of the dropped one: `succeeded`, `failed` or `processing`."""
+    navigator = Navigator(document, channel)
+    state = replace(navigator.begin(facts, language, given), interlude="payment")
+    spoken = state.language
+    shillings, cents = divmod(amount_cents, 100)
+    amount = f"{shillings:,}.{cents:02}" if cents else f"{shillings:,}"
+    sentence = phrase(f"payment_{outcome}", spoken, amount=amount)
+    return navigator.say(state, f"{sentence}\n1. {document.navigation.label('continue', spoken)}", ends=False)
+
+
+def leave_interlude(navigator: Navigator, state: State, typed: str) -> Turn:
+    """Answer an entry at a screen of the engine's own."""
+    if state.interlude == "resume" and typed == "1":
+        return navigator.show(replace(state, interlude=None))
+    if state.interlude == "resume" and typed != "2":
+        return _offer(navigator, state)
+    fresh = navigator.begin(state.facts, state.language, state.variables)
+    return navigator.arrive(fresh, navigator.document.start)
+
+
+def _offer(navigator: Navigator, state: State) -> Turn:
+    language = state.language
+    choices = f"1. {navigator.document.navigation.label('yes', language)}\n2. {phrase('start_again', language)}"
+    return navigator.say(state, f"{phrase('resume', language)}\n{choices}", ends=False)

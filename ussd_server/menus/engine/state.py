@@ -1,0 +1,84 @@
+"""Where a session stands, what one step gives, and how a state is stored and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.actions import MenuAction
+from ussd_server.menus.text.screen import Screen
+
+MASK = "****"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a session stands between two steps.
+
+    `confirmation` names the visit to a confirm node that the session is at or has just answered with yes; it is None
+    as soon as that place is left. `secrets` and `ahead` live within one step and are never stored: what was typed into
+    a secret entry, and the entries that a fast-forward has still to apply.
+    """
+
+    facts: SessionFacts
+    node: str
+    language: str
+    page: int = 0
+    back: tuple[tuple[str, int], ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    attempts: int = 0
+    confirm_visits: int = 0
+    confirmation: str | None = None
+    interlude: str | None = None  # "resume" or "payment": a screen of the engine's own before the node
+    handover_entries: tuple[str, ...] | None = None
+    hops: int = 0
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ahead: tuple[str, ...] | None = field(default=None, repr=False)
+
+    def scope(self) -> dict[str, Any]:
+        """Give what expressions and texts may read."""
+        return {"vars": {**self.variables, **self.secrets}, "session": self.facts.as_scope()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the state as plain JSON values, without secrets."""
+        stored = {name: getattr(self, name) for name in _STORED}
+        return {
+            **stored,
+            "facts": self.facts.as_scope(),
+            "back": [list(place) for place in self.back],
+            "variables": dict(self.variables),
+            "handover_entries": None if self.handover_entries is None else list(self.handover_entries),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> State:
+        """Read back what `to_dict` gave."""
+        entries = stored["handover_entries"]
+        return cls(
+            **{name: stored[name] for name in _STORED},
+            facts=SessionFacts(**stored["facts"]),
+            back=tuple((node, page) for node, page in stored["back"]),
+            variables=dict(stored["variables"]),
+            handover_entries=None if entries is None else tuple(entries),
+        )
+
+
+_STORED = ("node", "language", "page", "attempts", "confirm_visits", "confirmation", "interlude", "hops")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one step gives: the new state, and either a screen or a deed to do before `resume` is called.
+
+    `language_chosen` is to be remembered for the phone number. `entry_shown` is what a transcript may keep of the
+    entry; it is masked when `is_secret`.
+    """
+
+    state: State
+    screen: Screen | None = None
+    action: MenuAction | None = None
+    language_chosen: str | None = None
+    entry_shown: str = ""
+    is_secret: bool = False

@@ -1,0 +1,186 @@
+"""What a node shows before it is divided into pages: once with live values, once with every value at its widest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.expressions import Scope
+from ussd_server.menus.document.nodes import (
+    ConfirmNode,
+    LanguageNode,
+    ListNode,
+    LocalizedText,
+    MenuNode,
+    Option,
+    ScreenNode,
+    TextNode,
+)
+from ussd_server.menus.text.gsm7 import transliterate
+from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.text.screen import Budget, Footer, option_pages, single, word_pages
+
+OPTIONS, WORDS, SINGLE = "options", "words", "single"
+
+
+class Values(Protocol):
+    """Where a view takes its values from."""
+
+    def text(self, text: LocalizedText, language: str) -> str:
+        """Give a text with its values."""
+
+    def options(self, node: MenuNode) -> Sequence[Option]:
+        """Give the options that are shown."""
+
+    def labels(self, node: ListNode, language: str) -> Sequence[str]:
+        """Give the label of every item."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveValues:
+    """The values of a running session."""
+
+    scope: Scope
+
+    def text(self, text: LocalizedText, language: str) -> str:
+        """Give a text with its values."""
+        return text.in_language(language).shown(self.scope)
+
+    def options(self, node: MenuNode) -> Sequence[Option]:
+        """Give the options whose condition holds."""
+        return [option for option in node.options if option.when is None or option.when.is_true(self.scope)]
+
+    def labels(self, node: ListNode, language: str) -> Sequence[str]:
+        """Give the label of every item."""
+        template = node.label.in_language(language)
+        return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
+
+
+@dataclass(frozen=True, slots=True)
+class WidestValues:
+    """Every variable at its declared maximum."""
+
+    document: Document
+
+    def text(self, text: LocalizedText, language: str) -> str:
+        """Give a text at its widest."""
+        return text.in_language(language).widest
+
+    def options(self, node: MenuNode) -> Sequence[Option]:
+        """Give all options: a screen with fewer of them is never longer."""
+        return node.options
+
+    def labels(self, node: ListNode, language: str) -> Sequence[str]:
+        """Give the widest label for as many items as there can be."""
+        return [node.label.in_language(language).widest] * most_items(self.document, node)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The text of a node and the lines below it; `layout` says how it may be divided."""
+
+    body: str
+    lines: tuple[str, ...]
+    layout: str
+
+    def pages(self, footer: Footer, budget: Budget) -> list[str]:
+        """Divide the view into screens."""
+        if self.layout == OPTIONS:
+            return option_pages(self.body, self.lines, footer, budget)
+        if self.layout == WORDS:
+            return word_pages(self.body, self.lines[0], footer, budget)
+        return [single(self.body, self.lines, footer)]
+
+
+@dataclass(frozen=True, slots=True)
+class Painter:
+    """Draws the nodes of one document in one language, for a channel that transliterates or does not."""
+
+    document: Document
+    language: str
+    transliterates: bool = True
+
+    def view(self, node: ScreenNode, values: Values, notice: str = "") -> View:
+        """Give what `node` shows; `notice` stands above its text."""
+        text = self._title(node, values)
+        body = f"{notice}\n{text}" if notice and text else notice or text
+        layout = {MenuNode: OPTIONS, ListNode: OPTIONS, LanguageNode: OPTIONS, TextNode: WORDS}.get(type(node), SINGLE)
+        return View(self.write(body), tuple(self.write(line) for line in self._lines(node, values)), layout)
+
+    def footer(self, *, back: bool) -> Footer:
+        """Give the navigation lines in this language."""
+        more, prev, home = (self.write(self._line(name)) for name in ("more", "prev", "back"))
+        return Footer(more, prev, home if back else None)
+
+    def write(self, text: str) -> str:
+        """Give `text` in the alphabet of the channel."""
+        return transliterate(text) if self.transliterates else text
+
+    def _line(self, name: str) -> str:
+        navigation = self.document.navigation
+        return f"{getattr(navigation, name)} {navigation.label(name, self.language)}"
+
+    def _title(self, node: ScreenNode, values: Values) -> str:
+        if node.text is None:
+            return phrase("choose_language", self.language)
+        text = values.text(node.text, self.language)
+        if isinstance(node, ListNode) and not values.labels(node, self.language):
+            return f"{text}\n{phrase('empty_list', self.language)}"
+        return text
+
+    def _lines(self, node: ScreenNode, values: Values) -> Iterator[str]:
+        label = self.document.navigation.label
+        match node:
+            case MenuNode():
+                for option in values.options(node):
+                    yield f"{option.key}. {values.text(option.label, self.language)}"
+            case ListNode():
+                for number, shown in enumerate(values.labels(node, self.language), start=1):
+                    yield f"{number}. {shown}"
+            case LanguageNode():
+                for key, _, name in node.options:
+                    yield f"{key}. {name}"
+            case ConfirmNode():
+                yield f"1. {label('yes', self.language)}"
+                yield f"2. {label('no', self.language)}"
+            case TextNode():
+                yield f"1. {label('continue', self.language)}"
+
+
+def is_constant(node: ScreenNode) -> bool:
+    """Say whether a node shows the same to everybody who reads it in the same language."""
+    if isinstance(node, ListNode) or (node.text is not None and node.text.names):
+        return False
+    return not isinstance(node, MenuNode) or all(
+        option.when is None and not option.label.names for option in node.options
+    )
+
+
+def items_of(node: ListNode, scope: Scope) -> list[Any]:
+    """Give the items of a list node, or none when its variable was never set."""
+    items = node.items.value(scope)
+    return list(items) if isinstance(items, list | tuple) else []
+
+
+def most_items(document: Document, node: ListNode) -> int:
+    """Say how many items a list node can have."""
+    declared = [document.variables[name.name].max_items for name in node.items.names if name.name in document.variables]
+    return declared[0] if declared else len(items_of(node, {}))
+
+
+def keys_of(document: Document, node: ScreenNode) -> list[str]:
+    """Give every key that a node answers to, besides navigation."""
+    match node:
+        case MenuNode():
+            return [option.key for option in node.options]
+        case LanguageNode():
+            return [key for key, _, _ in node.options]
+        case ListNode():
+            return [str(number) for number in range(1, most_items(document, node) + 1)]
+        case ConfirmNode():
+            return ["1", "2"]
+        case TextNode():
+            return ["1"]
+    return []

@@ -1,0 +1,1 @@
+"""Tools around a menu: graph, diagram, simulator and scripts."""

@@ -1,0 +1,185 @@
+"""Scripts beside a menu: conversations written down beforehand, played against the engine and a small world."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.fields import DocumentFields, DocumentReading
+from ussd_server.menus.document.findings import Finding, error
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.tools.simulator import Simulator, World
+
+MAX_SCRIPTS = 50
+MAX_STEPS = 100
+MAX_WAIT_SECONDS = 86_400
+
+_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptStep:
+    """One line of a script: at most one act, then what has to be true of the screen."""
+
+    send: str | None = None
+    retry: bool = False
+    redial: bool = False
+    wait_seconds: int = 0
+    expect: str | None = None
+    end: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A conversation and what has to be true after it."""
+
+    name: str
+    facts: SessionFacts
+    entries: tuple[str, ...]
+    language: str | None
+    world: World
+    steps: tuple[ScriptStep, ...]
+    after: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_scripts(document: Document) -> list[Finding]:
+    """Play every script of the document; a script that cannot be read or does not come out as written is an error."""
+    findings: list[Finding] = []
+    if len(document.scripts) > MAX_SCRIPTS:
+        return [error("script", f"a menu may have at most {MAX_SCRIPTS} scripts")]
+    for number, raw in enumerate(document.scripts, start=1):
+        script, problems = read_script(document, raw, number)
+        findings += problems
+        if script is not None:
+            findings += play(document, script)
+    return findings
+
+
+def read_script(document: Document, raw: Any, number: int) -> tuple[Script | None, list[Finding]]:
+    """Read one script; without one, the findings say why."""
+    reading = DocumentReading(document.languages, document.default_language)
+    fields = DocumentFields(raw, reading, place=f"scripts.{number}")
+    name = fields.string("name", f"script {number}")
+    dial = fields.within(fields.value("dial"), "dial")
+    phone_number = dial.string("phone")
+    if not _PHONE_NUMBER.fullmatch(phone_number):
+        dial.refuse("`dial.phone` has to be a number such as `+256772123456`")
+    facts = SessionFacts(phone_number, dial.string("code"), dial.string("network", "unknown"), f"script-{number}")
+    text = dial.value("text")
+    language = fields.string("language", document.default_language, document.languages)
+    world = _world(fields.within(fields.entries("world"), "world"))
+    steps = tuple(_step(fields.within(step, f"steps.{at}")) for at, step in enumerate(fields.items("steps"), start=1))
+    after = fields.within(fields.entries("after"), "after")
+    wanted = _after(after)
+    if not 0 < len(steps) <= MAX_STEPS:
+        fields.refuse(f"a script has 1 to {MAX_STEPS} steps")
+    for part in (dial, after, fields):
+        part.refuse_others()
+    if reading.problems:
+        return None, [error("script", problem.message) for problem in reading.problems]
+    return Script(name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, wanted), []
+
+
+def play(document: Document, script: Script) -> Iterator[Finding]:
+    """Play a script and give what came out differently; the first difference ends it."""
+    simulator = Simulator(document, script.facts, script.world, script.language)
+    simulator.dial(script.entries)
+    for number, step in enumerate(script.steps, start=1):
+        trouble = _act(simulator, step) or _compare(simulator, step)
+        if trouble is not None:
+            yield error("script", f"script `{script.name}`, step {number}: {trouble}", simulator.state.node)
+            return
+    for trouble in _differences(simulator, script.after):
+        yield error("script", f"script `{script.name}`, after the last step: {trouble}", simulator.state.node)
+
+
+def _after(fields: DocumentFields) -> dict[str, Any]:
+    """Read what has to be true after a script; a transaction is `none`, or some fields of the last one."""
+    transaction = fields.value("transaction")
+    wanted: dict[str, Any] = {} if transaction is None else {"transaction": transaction}
+    if transaction is not None and transaction != "none":
+        wanted["transaction"] = fields.entries("transaction")
+    wanted |= {each: fields.string(each) for each in ("node", "language") if fields.value(each) is not None}
+    return {**wanted, "vars": fields.entries("vars")}
+
+
+def _world(fields: DocumentFields) -> World:
+    world = World(
+        balances=fields.entries("balances"),
+        names=fields.entries("names"),
+        answers=fields.entries("answers"),
+        given=fields.entries("given"),
+        accepts_payments=fields.value("payments") != "rejected",
+    )
+    fields.refuse_others()
+    return world
+
+
+def _step(fields: DocumentFields) -> ScriptStep:
+    send = fields.value("send")
+    if send is not None and not isinstance(send, str):
+        fields.refuse(f"`{fields.place}.send` has to be a text; write it in quotes")
+    expect = fields.value("expect")
+    end = fields.value("end")
+    step = ScriptStep(
+        None if send is None else str(send),
+        fields.boolean("retry"),
+        fields.boolean("redial"),
+        fields.integer("wait", 0, 0, MAX_WAIT_SECONDS) or 0,
+        None if expect is None else str(expect),
+        end if isinstance(end, bool) else None,
+    )
+    acts = [step.send is not None, step.retry, step.redial, step.wait_seconds > 0]
+    if sum(acts) > 1:
+        fields.refuse(f"`{fields.place}` has more than one of send, retry, wait and redial; write one step for each")
+    fields.refuse_others()
+    return step
+
+
+def _act(simulator: Simulator, step: ScriptStep) -> str | None:
+    """Do what a step says; give what went wrong, if anything."""
+    if step.redial:
+        simulator.redial()
+    elif step.wait_seconds:
+        simulator.wait(step.wait_seconds)
+    elif step.send is not None:
+        if simulator.is_over:
+            return "the session has already ended"
+        simulator.send(step.send)
+    elif step.retry:
+        before = simulator.screen.text
+        simulator.repeat()
+        if simulator.screen.text != before:
+            return f"the repeated step showed something else:\n{simulator.screen.text}"
+    return None
+
+
+def _compare(simulator: Simulator, step: ScriptStep) -> str | None:
+    screen = simulator.screen
+    if step.expect is not None and step.expect not in screen.text:
+        return f"expected `{step.expect}`, and the screen is:\n{screen.text}"
+    if step.end is not None and step.end != screen.ends:
+        return "the session should have ended here" if step.end else "the session should not have ended here"
+    return None
+
+
+def _differences(simulator: Simulator, after: Mapping[str, Any]) -> Iterator[str]:
+    if "transaction" in after:
+        payments = list(simulator.payments.values())
+        have = payments[-1] if payments else None
+        wanted = after["transaction"]
+        if wanted == "none":
+            if have is not None:
+                yield f"expected no transaction, and there is {have}"
+        elif have is None or any(have.get(name) != value for name, value in wanted.items()):
+            yield f"expected the transaction {wanted}, and it is {have}"
+    if "node" in after and after["node"] != simulator.state.node:
+        yield f"expected to be at `{after['node']}`, and the session is at `{simulator.state.node}`"
+    if "language" in after and after["language"] != simulator.state.language:
+        yield f"expected the language `{after['language']}`, and it is `{simulator.state.language}`"
+    for name, value in after["vars"].items():
+        if simulator.state.variables.get(name) != value:
+            yield f"expected `vars.{name}` to be {value!r}, and it is {simulator.state.variables.get(name)!r}"

@@ -1,0 +1,57 @@
+"""One log line and one count for each call, however it ends."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from ussd_server.logs import log_call, logger
+
+_log = logger(__name__)
+_calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
+_seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
+# The library looks its children up under a lock, after turning every label into text.
+_counter, _histogram = cache(_calls.labels), cache(_seconds.labels)
+_unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
+_drop_offs = Counter(
+    "ussd_sessions_dropped", "Conversations that phones broke off.", ["code", "menu", "node", "end_reason"]
+)
+_replica_away = Gauge("ussd_replica_away", "Processes that read lists from the primary.", multiprocess_mode="livesum")
+_redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", multiprocess_mode="livesum")
+
+
+def end_request(
+    *, endpoint: str, status: int, code: str, client_id: str | None, request_id: str, took_ms: float
+) -> None:
+    """Log and count how a call ended: `endpoint` is the route's name, never the path, which may carry a credential."""
+    _counter(endpoint, status, code).inc()
+    _histogram(endpoint).observe(took_ms / 1000)
+    log_call(
+        endpoint=endpoint, status=status, code=code, client_id=client_id, request_id=request_id,
+        took_ms=round(took_ms, 1),
+    )  # fmt: skip
+
+
+def count_unshared_limit() -> None:
+    """Count a decision on a limit that this process took by its own share."""
+    _unshared_limits.inc()
+
+
+def count_drop_off(code: str, menu: str, node: str, end_reason: str) -> None:
+    """Count a conversation that broke off at a node."""
+    _drop_offs.labels(code, menu, node, end_reason).inc()
+
+
+def note_redis(away: bool) -> None:
+    """Remember whether this process is without Redis."""
+    _redis_away.set(away)
+
+
+def note_replica(away: bool) -> None:
+    """Log and remember whether this process is without the replica that it is meant to read lists from."""
+    _replica_away.set(away)
+    if away:
+        _log.warning("the replica is away or too far behind: lists are read from the primary")
+    else:
+        _log.warning("the replica is back: lists are read from it again")

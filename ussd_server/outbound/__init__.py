@@ -1,0 +1,1 @@
+"""HTTP to strangers: transport, address guard and signatures."""

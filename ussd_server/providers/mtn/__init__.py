@@ -1,0 +1,1 @@
+"""MTN Mobile Money."""

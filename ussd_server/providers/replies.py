@@ -1,0 +1,107 @@
+"""Reading what a company answered without believing that it is what its documentation says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from ussd_server.messages.providers import FailureCode, Outcome, PaymentOrder, ProviderAnswer
+from ussd_server.outbound.transport import HttpExchange, SendState
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
+_NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_ .-]+")
+_NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
+# A number beyond this is no amount, and 1e999999999 written out would fill the memory.
+_MOST_EXPONENT = 20
+_WORD_MAX_CHARACTERS = 80
+_NAME_MAX_CHARACTERS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderReply:
+    """One answer of a company: `status` is 0 when there was none, `document` is empty when it was not a JSON object."""
+
+    reach: SendState
+    status: int = 0
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+    def get(self, *path: str) -> Any:
+        """What stands at a path of keys, None where the path ends early."""
+        found: Any = self.document
+        for key in path:
+            found = found.get(key) if isinstance(found, Mapping) else None
+        return found
+
+
+NOT_SENT = ProviderReply(SendState.NOT_SENT)
+
+
+def read(exchange: HttpExchange) -> ProviderReply:
+    """A reply made from an exchange; a body that did not arrive whole is not read."""
+    return ProviderReply(exchange.reach, exchange.status or 0, parse(exchange.body) if exchange.complete else {})
+
+
+def parse(body: bytes) -> Mapping[str, Any]:
+    """A JSON object, or an empty one for everything else that a body may be."""
+    try:
+        document = json.loads(body.decode("utf-8"), parse_float=Decimal, parse_constant=str)
+    except (ValueError, ArithmeticError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def cents(amount: Any) -> int | None:
+    """The cents of an amount given as a number or as text, None when it is neither or has parts of a cent."""
+    if isinstance(amount, bool) or not isinstance(amount, int | str | Decimal):
+        return None
+    if isinstance(amount, Decimal):
+        exponent = amount.as_tuple().exponent
+        if not isinstance(exponent, int) or abs(exponent) > _MOST_EXPONENT:
+            return None
+        amount = format(amount, "f")
+    text = str(amount)
+    if not _MONEY.fullmatch(text):
+        return None
+    scaled = Decimal(text) * 100
+    return int(scaled) if scaled == int(scaled) else None
+
+
+def word(*candidates: Any) -> str:
+    """The first text or number among the candidates, made harmless, at most 80 characters."""
+    for candidate in candidates:
+        if isinstance(candidate, str | int) and not isinstance(candidate, bool) and candidate != "":
+            return _NOT_IN_A_WORD.sub(" ", str(candidate)[:500]).strip()[:_WORD_MAX_CHARACTERS]
+    return ""
+
+
+def note(text: str, max_characters: int) -> str:
+    """A text for the subscriber without the characters that companies refuse."""
+    return " ".join(_NOT_IN_A_NOTE.sub(" ", text).split())[:max_characters].strip()
+
+
+def full_name(*parts: Any) -> str | None:
+    """The name of a person from its parts, at most 120 characters; None when there is nothing in them."""
+    return " ".join(part.strip() for part in parts if isinstance(part, str))[:_NAME_MAX_CHARACTERS].strip() or None
+
+
+def uuid_in(value: Any) -> str | None:
+    """A UUID in lower case, None for everything else."""
+    return value.lower() if isinstance(value, str) and _UUID.fullmatch(value.lower()) else None
+
+
+def failed(code: FailureCode, company_word: str = "") -> ProviderAnswer:
+    """A definite failure."""
+    return ProviderAnswer(Outcome.FAILED, code, word=company_word)
+
+
+def amount_refusal(payment: PaymentOrder, least_shillings: int, most_shillings: int) -> ProviderAnswer | None:
+    """The answer to a payment that a company of whole shillings cannot move, None when it can."""
+    shillings, rest_cents = divmod(payment.amount_cents, 100)
+    if rest_cents or not least_shillings <= shillings <= most_shillings:
+        return failed(FailureCode.AMOUNT_OUT_OF_BOUNDS)
+    return None

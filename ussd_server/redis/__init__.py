@@ -1,0 +1,1 @@
+"""Redis: the client, its circuit, wake-up signals, provider outages and generations."""

@@ -1,1 +1,0 @@
-"""The call: who calls, how a call can end, and how often one may call."""

@@ -1,0 +1,1 @@
+"""Master keys, encryption, tokens and passwords."""

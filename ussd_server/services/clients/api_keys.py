@@ -1,0 +1,301 @@
+"""API keys: listed, created, rotated and deleted by their clients; imported, disabled and enabled by the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from peewee import IntegrityError
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.base import (
+    for_update,
+    is_id,
+    iso_milliseconds,
+    new_id,
+    unit_of_work,
+    written_moment,
+)
+from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.limits.limiter import Limiter
+from ussd_server.messages.api_keys import (
+    ApiKeyView,
+    BulkDeletion,
+    CreateApiKey,
+    DeleteApiKey,
+    DeleteApiKeys,
+    DeletionResult,
+    FailedDeletion,
+    ImportApiKey,
+    ImportedApiKey,
+    RotateApiKey,
+    RotatedApiKeyView,
+    joined_scopes,
+)
+from ussd_server.models.clients import Client
+from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.security.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.services.ussd.sessions import invalidate_sessions
+from ussd_server.services.webhooks.events import write_event
+from ussd_server.status import Code, ServiceError
+
+MOST_KEYS_OF_A_CLIENT = 50
+
+_MAY_NOT = "Insufficient permissions"
+_MAY_NOT_DELETE = "Insufficient permissions to delete this API key"
+_NOT_FOUND = "API Key not found"
+
+_OF_CLIENT = CompiledQuery(
+    lambda: (
+        ApiKey.select(
+            ApiKey.id, ApiKey.apikey, ApiKey.secret_sealed, ApiKey.scopes, ApiKey.is_active,
+            *map(written_moment, (ApiKey.created_at, ApiKey.updated_at, ApiKey.expires_at, ApiKey.last_used_at)),
+        )
+        .where(ApiKey.client_id == param(ApiKey.client_id))
+        .order_by(ApiKey.id)
+    )
+)  # fmt: skip
+
+
+class ApiKeyService:
+    """Keeps the keys of clients. What a client does to its keys begins by locking its row, so that no two can cross."""
+
+    def __init__(self, vault: Vault, records: KeyCache, limiter: Limiter, clock: Clock) -> None:
+        self._vault = vault
+        self._records = records
+        self._limiter = limiter
+        self._clock = clock
+
+    def list(self, context: RequestContext) -> tuple[ApiKeyView, ...]:
+        """All keys of the client with their secrets, oldest first."""
+        context.require("api_keys:list", _MAY_NOT)
+        write_audit_event("api_key.listed", context, self._clock.now(), client_id=context.client_id)
+        keys = self._views(_OF_CLIENT.tuples(client_id=context.client_id), context.client_id)
+        last_hits = self._limiter.last_hits("api-key", [key.id for key in keys])
+        for key, last_hit in zip(keys, last_hits, strict=True):
+            if last_hit is not None:
+                # The row is true to the minute.
+                key.last_used_at = max(key.last_used_at or "", iso_milliseconds(last_hit))
+        return keys
+
+    def create(self, request: CreateApiKey, context: RequestContext) -> ApiKeyView:
+        """Make a key with a fresh secret. INVALID_REQUEST for bad scopes, a past expiry, or a client with 50 keys."""
+        context.require("api_keys:create", _MAY_NOT)
+        now = self._clock.now()
+        scopes = _scopes(request.scopes, "Invalid request body")
+        if request.expires_at is not None and request.expires_at <= now:
+            raise ServiceError(Code.INVALID_REQUEST, "Invalid request body")
+        with unit_of_work():
+            row = self._insert(context.client_id, new_apikey(), new_apisecret(), scopes, request.expires_at, now)
+            write_audit_event("api_key.created", context, now, client_id=row.client_id, object_id=row.id)
+        return self._view(row)
+
+    def rotate(self, request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:
+        """Give a key another secret; the present one stays good for the grace period, the one before it ends now.
+
+        INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
+        """
+        context.require("api_keys:rotate", _MAY_NOT)
+        _require_well_formed([request.api_key_id])
+        now = self._clock.now()
+        grace_ends_at = now + timedelta(seconds=request.grace_period_seconds)
+        with self._records.changing(context.client_id):
+            _lock_client(context.client_id)
+            row = ApiKey.get_or_none(ApiKey.id == request.api_key_id, ApiKey.client_id == context.client_id)
+            if row is None:
+                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+            previous_secret = (
+                self._vault.open(row.secret_sealed, row.client_id, row.id) if request.grace_period_seconds else None
+            )
+            ApiKey.update(
+                **self._vault.keep(new_apisecret(), previous_secret, row.client_id, row.id),
+                previous_secret_expires_at=grace_ends_at if previous_secret else None,
+                updated_at=now,
+            ).where(ApiKey.id == row.id).execute()
+            write_audit_event("api_key.rotated", context, now, client_id=row.client_id, object_id=row.id)
+            row = ApiKey.get_by_id(row.id)
+        return RotatedApiKeyView(**vars(self._view(row)), previous_secret_expires_at=iso_milliseconds(grace_ends_at))
+
+    def delete(self, request: DeleteApiKey, context: RequestContext) -> DeletionResult:
+        """Remove a key for ever; its open USSD sessions end, its transactions stay.
+
+        INVALID_REQUEST for a malformed id, NOT_FOUND for a key that is not the client's.
+        """
+        context.require("api_keys:delete", _MAY_NOT_DELETE)
+        outcome = self._delete([request.api_key_id], True, context)
+        return outcome.deleted[0]
+
+    def delete_many(self, request: DeleteApiKeys, context: RequestContext) -> BulkDeletion:
+        """Remove up to 100 keys, each once however often it is named; those that are not the client's are reported.
+
+        INVALID_REQUEST when one id is malformed; with `atomic`, NOT_FOUND when one is not the client's. Both change
+        nothing.
+        """
+        context.require("api_keys:delete", _MAY_NOT_DELETE)
+        return self._delete([*dict.fromkeys(request.api_key_ids)], request.atomic, context)
+
+    def set_active(self, id_or_apikey: str, is_active: bool, context: RequestContext) -> ApiKeyView:
+        """Enable a key, or disable it: it is refused from now on. NOT_FOUND for an unknown one."""
+        context.require_operator()
+        now = self._clock.now()
+        column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
+        chosen = ApiKey.select().where(column == id_or_apikey)
+        with self._records.changing(_client_of(chosen)):
+            row = for_update(chosen).first()
+            if row is None:
+                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+            row.is_active, row.updated_at = is_active, now
+            row.save(only=[ApiKey.is_active, ApiKey.updated_at])
+            action = "api_key.enabled" if is_active else "api_key.disabled"
+            write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+        return self._view(row)
+
+    def import_key(self, request: ImportApiKey, context: RequestContext) -> ImportedApiKey:
+        """Take over a key and its secret; again with the same secret, only scopes and expiry are brought up to date.
+
+        INVALID_REQUEST for a malformed key, secret or scope, for a key that was deleted, that belongs to another client
+        or has another secret here, and for a client with 50 keys. NOT_FOUND for an unknown client.
+        """
+        context.require_operator()
+        if not may_be_apikey(request.apikey):
+            raise ServiceError(
+                Code.INVALID_REQUEST, "apikey: Must be 8 to 64 letters and digits; one made here has a checksum."
+            )
+        if not may_be_apisecret(request.apisecret):
+            raise ServiceError(
+                Code.INVALID_REQUEST, "apisecret: Must be 16 to 128 printable ASCII characters without spaces."
+            )
+        scopes = _scopes(request.scopes, "scopes: Must be resource:action, as the API document lists them.")
+        now = self._clock.now()
+        if present := ApiKey.get_or_none(ApiKey.apikey == request.apikey):
+            return self._reimport(present, request, scopes, context, now)
+        try:
+            with unit_of_work():
+                row = self._insert(
+                    request.client_id, request.apikey, request.apisecret, scopes, request.expires_at, now
+                )
+                # Looked for after the insert, which has waited for a deletion of the same key to end.
+                if DeletedApiKey.select().where(DeletedApiKey.apikey == request.apikey).exists():
+                    raise ServiceError(Code.INVALID_REQUEST, "apikey: Was deleted and can never be used again.")
+                write_audit_event("api_key.imported", context, now, client_id=row.client_id, object_id=row.id)
+        except IntegrityError:
+            raise ServiceError(Code.INVALID_REQUEST, "apikey: Is being imported by somebody else.") from None
+        return ImportedApiKey(row.id, row.apikey, "created")
+
+    def _insert(
+        self, client_id: str, apikey: str, secret: str, scopes: str | None, expires_at: datetime | None, now: datetime
+    ) -> ApiKey:
+        _lock_client(client_id)
+        if ApiKey.select().where(ApiKey.client_id == client_id).count() >= MOST_KEYS_OF_A_CLIENT:
+            raise ServiceError(Code.INVALID_REQUEST, "API Key limit reached")
+        key_id = new_id(now)
+        return ApiKey.create(
+            id=key_id,
+            client_id=client_id,
+            apikey=apikey,
+            **self._vault.keep(secret, None, client_id, key_id),
+            scopes=scopes,
+            is_active=True,
+            created_at=now,
+            updated_at=now,
+            expires_at=expires_at,
+        )
+
+    def _reimport(
+        self, row: ApiKey, request: ImportApiKey, scopes: str | None, context: RequestContext, now: datetime
+    ) -> ImportedApiKey:
+        if row.client_id != request.client_id:
+            raise ServiceError(Code.INVALID_REQUEST, "apikey: Belongs to another client.")
+        if not self._vault.matches(request.apisecret, row.id, row.secret_digest, row.digest_key_id):
+            raise ServiceError(Code.INVALID_REQUEST, "apisecret: Is not the one this key has; rotate the key instead.")
+        if (row.scopes, row.expires_at) == (scopes, request.expires_at):
+            return ImportedApiKey(row.id, row.apikey, "unchanged")
+        with self._records.changing(row.client_id):
+            ApiKey.update(scopes=scopes, expires_at=request.expires_at, updated_at=now).where(
+                ApiKey.id == row.id
+            ).execute()
+            write_audit_event("api_key.updated", context, now, client_id=row.client_id, object_id=row.id)
+        return ImportedApiKey(row.id, row.apikey, "updated")
+
+    def _delete(self, key_ids: Sequence[str], all_or_none: bool, context: RequestContext) -> BulkDeletion:
+        _require_well_formed(key_ids)
+        now = self._clock.now()
+        with self._records.changing(context.client_id):
+            _lock_client(context.client_id)
+            rows = {
+                row.id: row
+                for row in ApiKey.select(ApiKey.id, ApiKey.client_id, ApiKey.apikey)
+                .where(ApiKey.id.in_(key_ids), ApiKey.client_id == context.client_id)
+                .order_by(ApiKey.id)
+            }
+            if all_or_none and len(rows) < len(key_ids):
+                raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+            for row in rows.values():
+                _remove(row, context, now)
+        return BulkDeletion(
+            deleted=tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows),
+            failed=tuple(
+                FailedDeletion(key_id, Code.NOT_FOUND.http_status, _NOT_FOUND)
+                for key_id in key_ids
+                if key_id not in rows
+            ),
+        )
+
+    def _view(self, row: ApiKey) -> ApiKeyView:
+        moments = (row.created_at, row.updated_at, row.expires_at, row.last_used_at)
+        written = (moment and iso_milliseconds(moment) for moment in moments)
+        (view,) = self._views(
+            [(row.id, row.apikey, row.secret_sealed, row.scopes, row.is_active, *written)], row.client_id
+        )
+        return view
+
+    def _views(self, rows: Sequence[Any], client_id: str) -> tuple[ApiKeyView, ...]:
+        """Keys of a client from tuples as `_OF_CLIENT` finds them."""
+        secrets = self._vault.open_all([(row[0], row[2]) for row in rows], client_id)
+        return tuple(
+            ApiKeyView(key_id, client_id, apikey, secret, scopes, int(is_active), created, updated, expires, used)
+            for (key_id, apikey, _, scopes, is_active, created, updated, expires, used), secret in zip(
+                rows, secrets, strict=True
+            )
+        )
+
+
+def _client_of(chosen: Any) -> str:
+    """The client of the one key that a query chooses. NOT_FOUND for none."""
+    row: ApiKey | None = chosen.first()
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+    client_id: str = row.client_id
+    return client_id
+
+
+def _lock_client(client_id: str) -> None:
+    """Hold the client's row until the unit of work ends. NOT_FOUND for a client that does not exist."""
+    if for_update(Client.select(Client.id).where(Client.id == client_id)).first() is None:
+        raise ServiceError(Code.NOT_FOUND, "Client not found")
+
+
+def _remove(row: ApiKey, context: RequestContext, now: datetime) -> None:
+    """Remove a key's row and write down everything that follows from it."""
+    ApiKey.delete().where(ApiKey.id == row.id).execute()
+    DeletedApiKey.create(apikey=row.apikey, id=row.id, client_id=row.client_id, deleted_at=now)
+    invalidate_sessions(row.id, now)
+    shown = {"id": row.id, "apikey": row.apikey, "deleted_at": iso_milliseconds(now)}
+    write_event(row.client_id, "api_key.deleted", row.id, shown, now)
+    write_audit_event("api_key.deleted", context, now, client_id=row.client_id, object_id=row.id)
+
+
+def _require_well_formed(key_ids: Iterable[str]) -> None:
+    if not all(is_id(key_id) for key_id in key_ids):
+        raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
+
+
+def _scopes(scopes: tuple[str, ...] | None, refusal: str) -> str | None:
+    try:
+        return None if scopes is None else joined_scopes(scopes)
+    except ValueError:
+        raise ServiceError(Code.INVALID_REQUEST, refusal) from None

@@ -1,0 +1,210 @@
+"""Clients and their people, as the operator keeps them, and the name by which a client asks for support."""
+
+from __future__ import annotations
+
+import re
+
+from peewee import IntegrityError
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.base import database, is_id, is_postgres, new_id, unit_of_work
+from ussd_server.messages.clients import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
+from ussd_server.models.clients import Client, User
+from ussd_server.security import passwords
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.clients.auth import PERMISSIONS
+from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.services.clients.logins import end_logins_of_client, end_logins_of_user
+from ussd_server.status import Code, ServiceError
+
+_LONGEST_NAME = 100
+_LONGEST_EMAIL = 254
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+
+
+class ClientService:
+    """Makes, disables and enables clients and their people. Whatever ends here ends at once."""
+
+    def __init__(self, tokens: Tokens, records: KeyCache, clock: Clock) -> None:
+        self._tokens = tokens
+        self._records = records
+        self._clock = clock
+
+    def service_identifier(self, context: RequestContext) -> ServiceIdentifier:
+        """The signed text that names the calling client from now on."""
+        context.require("service_identifier:read", "Insufficient permissions")
+        now = self._clock.now()
+        return ServiceIdentifier(self._tokens.service_identifier(context.client_id, now), context.client_id, now)
+
+    def create(self, request: CreateClient, context: RequestContext) -> ClientView:
+        """Make a client. INVALID_REQUEST for a name or an id that cannot be, or that another client has."""
+        context.require_operator()
+        if (
+            not 1 <= len(request.name) <= _LONGEST_NAME
+            or not request.name.isprintable()
+            or request.name != request.name.strip()
+        ):
+            raise ServiceError(Code.INVALID_REQUEST, "name: Must be 1 to 100 printable characters.")
+        if request.client_id is not None and not is_id(request.client_id):
+            raise ServiceError(Code.INVALID_REQUEST, "client_id: Must be a lower-case UUID.")
+        # A name that looks like an id could be taken for one.
+        if is_id(request.name):
+            raise ServiceError(Code.INVALID_REQUEST, "name: Must not be a UUID.")
+        now = self._clock.now()
+        with unit_of_work():
+            if is_postgres():
+                # Two commands at once must not both find a name free.
+                database.execute_sql("LOCK TABLE clients IN SHARE ROW EXCLUSIVE MODE")
+            if Client.select().where((Client.name == request.name) | (Client.id == request.client_id)).exists():
+                raise ServiceError(Code.INVALID_REQUEST, "There is a client of this name or id already")
+            row = Client.create(
+                id=request.client_id or new_id(now), name=request.name, is_active=True, created_at=now, updated_at=now
+            )
+            write_audit_event("client.created", context, now, client_id=row.id, object_id=row.id)
+        return _client_view(row)
+
+    def list(self, context: RequestContext) -> tuple[ClientView, ...]:
+        """Every client, oldest first."""
+        context.require_operator()
+        return tuple(_client_view(row) for row in Client.select().order_by(Client.created_at, Client.id))
+
+    def find(self, name_or_id: str, context: RequestContext) -> ClientView:
+        """The client of this name or id. NOT_FOUND when there is none."""
+        context.require_operator()
+        return _client_view(_find_client(name_or_id))
+
+    def set_active(self, name_or_id: str, is_active: bool, context: RequestContext) -> ClientView:
+        """Enable a client, or disable it, which ends its logins and stops its keys. NOT_FOUND for an unknown one."""
+        context.require_operator()
+        now = self._clock.now()
+        row = _find_client(name_or_id)
+        with self._records.changing(row.id):
+            row.is_active, row.updated_at = is_active, now
+            row.save(only=[Client.is_active, Client.updated_at])
+            if not is_active:
+                end_logins_of_client(row.id, "client_disabled", now)
+            action = "client.enabled" if is_active else "client.disabled"
+            write_audit_event(action, context, now, client_id=row.id, object_id=row.id)
+        return _client_view(row)
+
+    def create_user(self, request: CreateUser, context: RequestContext) -> UserView:
+        """Make a person.
+
+        INVALID_REQUEST for an e-mail address, role or password that cannot be, NOT_FOUND for an unknown client.
+        """
+        context.require_operator()
+        email = request.email.lower()
+        if len(email) > _LONGEST_EMAIL or not email.isprintable() or not _EMAIL.fullmatch(email):
+            raise ServiceError(Code.INVALID_REQUEST, "email: Must be an e-mail address.")
+        if request.role not in PERMISSIONS:
+            raise ServiceError(Code.INVALID_REQUEST, f"role: Must be one of {', '.join(PERMISSIONS)}.")
+        password_hash = _hash(request.password)
+        now = self._clock.now()
+        try:
+            with unit_of_work():
+                client = _find_client(request.client_id)
+                row = User.create(
+                    id=new_id(now), client_id=client.id, email=email, password_hash=password_hash,
+                    role=request.role, is_active=True, created_at=now, updated_at=now,
+                )  # fmt: skip
+                write_audit_event("user.created", context, now, client_id=client.id, object_id=row.id)
+        except IntegrityError:
+            raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None
+        return _user_view(row)
+
+    def list_users(self, client: str | None, context: RequestContext) -> tuple[UserView, ...]:
+        """Every person, or those of one client (name or id), oldest first. NOT_FOUND for an unknown client."""
+        context.require_operator()
+        rows = User.select().order_by(User.id)
+        if client is not None:
+            rows = rows.where(User.client_id == _find_client(client).id)
+        return tuple(_user_view(row) for row in rows)
+
+    def find_user(self, email: str, context: RequestContext) -> UserView:
+        """The person with this e-mail address. NOT_FOUND when there is none."""
+        context.require_operator()
+        return _user_view(_find_user(email))
+
+    def has_password(self, email: str, password: str, context: RequestContext) -> bool:
+        """Whether this is the person's password. NOT_FOUND for an unknown person."""
+        context.require_operator()
+        return passwords.matches(password, _find_user(email).password_hash)
+
+    def set_user_active(self, email: str, is_active: bool, context: RequestContext) -> UserView:
+        """Enable a person, or disable them, which ends all their logins. NOT_FOUND for an unknown one."""
+        context.require_operator()
+        now = self._clock.now()
+        with unit_of_work():
+            row = _find_user(email)
+            row.is_active, row.updated_at = is_active, now
+            row.save(only=[User.is_active, User.updated_at])
+            if not is_active:
+                end_logins_of_user(row.id, "user_disabled", now)
+            action = "user.enabled" if is_active else "user.disabled"
+            write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+        return _user_view(row)
+
+    def change_password(self, email: str, password: str, context: RequestContext) -> UserView:
+        """Give a person another password, which ends all their logins.
+
+        NOT_FOUND for an unknown person, INVALID_REQUEST for a password of fewer than 12 or more than 256 characters.
+        """
+        context.require_operator()
+        password_hash = _hash(password)
+        now = self._clock.now()
+        with unit_of_work():
+            row = _find_user(email)
+            row.password_hash, row.updated_at = password_hash, now
+            row.save(only=[User.password_hash, User.updated_at])
+            end_logins_of_user(row.id, "password_changed", now)
+            write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)
+        return _user_view(row)
+
+
+def _hash(password: str) -> str:
+    # What cannot be typed into a JSON string of the login could never be used.
+    if not passwords.SHORTEST <= len(password) <= passwords.LONGEST or not password.isprintable():
+        raise ServiceError(
+            Code.INVALID_REQUEST,
+            f"password: Must be {passwords.SHORTEST} to {passwords.LONGEST} printable characters.",
+        )
+    return passwords.hash_password(password)
+
+
+def _find_client(name_or_id: str) -> Client:
+    column = Client.id if is_id(name_or_id) else Client.name
+    row: Client | None = Client.select().where(column == name_or_id).first()
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Client not found")
+    return row
+
+
+def _find_user(email: str) -> User:
+    row: User | None = User.select().where(User.email == email.lower()).first()
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "User not found")
+    return row
+
+
+def _client_view(row: Client) -> ClientView:
+    return ClientView(
+        client_id=row.id,
+        name=row.name,
+        is_active=row.is_active,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _user_view(row: User) -> UserView:
+    return UserView(
+        user_id=row.id,
+        client_id=row.client_id,
+        email=row.email,
+        role=row.role,
+        is_active=row.is_active,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )

@@ -1,0 +1,82 @@
+"""When keys were last used: written down in bulk, so that no call waits for it."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from datetime import datetime, timedelta
+
+from ussd_server.database.base import DATABASE_TROUBLE, release_connection, unit_of_work
+from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.logs import logger, trace_of
+from ussd_server.models.keys import ApiKey
+
+log = logger(__name__)
+
+_WRITE_SECONDS = 60
+# Rows stay locked until the unit of work ends, and a rotation waits for them.
+_AT_ONCE = 200
+
+_NOTE = CompiledQuery(
+    lambda: ApiKey.update(last_used_at=param(ApiKey.last_used_at)).where(
+        ApiKey.id == param(ApiKey.id),
+        ApiKey.last_used_at.is_null() | (ApiKey.last_used_at <= param(ApiKey.last_used_at, "a_minute_before")),
+    )
+)
+
+
+class LastUses:
+    """Keeps `last_used_at` true to the minute, with at most one write a minute for each key."""
+
+    def __init__(self, write_seconds: float = _WRITE_SECONDS) -> None:
+        """What was noted is written every `write_seconds`, and when the process ends."""
+        self._write_seconds = write_seconds
+        self._latest: dict[str, datetime] = {}
+        self._closed = threading.Event()
+        self._writer: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def note(self, key_id: str, moment: datetime) -> None:
+        """Remember that a key was used."""
+        self._latest[key_id] = moment
+        if self._writer is None:
+            self._start_writer()
+
+    def write(self) -> None:
+        """Write down what was noted. What cannot be written now is kept for the next time."""
+        noted, self._latest = self._latest, {}
+        if not noted:
+            return
+        try:
+            # In one order: processes that note the same keys at the same time must not wait for one another.
+            due = sorted(noted)
+            for start in range(0, len(due), _AT_ONCE):
+                with unit_of_work():
+                    for key_id in due[start : start + _AT_ONCE]:
+                        moment = noted[key_id]
+                        _NOTE.run(id=key_id, last_used_at=moment, a_minute_before=moment - timedelta(minutes=1))
+        except DATABASE_TROUBLE:
+            log.info("the last uses of keys could not be written")
+            self._latest = noted | self._latest
+        finally:
+            release_connection()
+
+    def close(self) -> None:
+        """Write down the rest, and end."""
+        atexit.unregister(self.close)
+        self._closed.set()
+        self.write()
+
+    def _start_writer(self) -> None:
+        with self._starting:
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write_again_and_again, name="last-uses", daemon=True)
+                self._writer.start()
+                atexit.register(self.close)
+
+    def _write_again_and_again(self) -> None:
+        while not self._closed.wait(self._write_seconds):
+            try:
+                self.write()
+            except Exception as error:
+                log.error("last uses of keys were lost by a mistake of ours", error=trace_of(error))

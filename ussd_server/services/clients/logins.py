@@ -1,0 +1,187 @@
+"""Logins: signing in, going on, and signing out."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from peewee import Expression
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.base import for_update, new_id, unit_of_work
+from ussd_server.limits.decisions import RateLimitDecision
+from ussd_server.limits.limiter import Limiter
+from ussd_server.limits.networks import network_of
+from ussd_server.messages.clients import LogIn, LoginView, LogOut, RefreshLogin
+from ussd_server.models.clients import Client, Login, User
+from ussd_server.security import passwords
+from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims, Tokens
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.clients.auth import PERMISSIONS
+from ussd_server.status import Code, ServiceError
+
+
+class LoginService:
+    """Begins logins, continues them with single-use refresh tokens, and ends them."""
+
+    def __init__(self, tokens: Tokens, limiter: Limiter, clock: Clock) -> None:
+        self._tokens = tokens
+        self._limiter = limiter
+        self._clock = clock
+
+    def begin(self, request: LogIn, context: RequestContext) -> LoginView:
+        """Sign a person in.
+
+        INVALID_CREDENTIALS (401) in the same words and after the same work for every cause. RATE_LIMIT_EXCEEDED (429)
+        after too many failures from this address, for this e-mail address or altogether; other addresses are not held
+        up. What a guess came to is told only while there is room for one more failure, so that guesses made at once get
+        no further than guesses made one by one; right passwords use up nothing.
+        """
+        email = request.email.lower()
+        guesses = _Guesses(self._limiter, network_of(context.address), email)
+        guesses.refuse_when_used_up()
+        user = User.select().where(User.email == email).first()
+        is_right = passwords.matches(request.password, user and user.password_hash)
+        if is_right:
+            guesses.refuse_when_used_up()
+        login = self._open(user, context) if is_right else None
+        if login is None:
+            guesses.count_failure()
+            write_audit_event(
+                "login.failed", context, self._clock.now(), client_id=user and user.client_id, user_id=user and user.id
+            )
+            raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid credentials")
+        guesses.forgive()
+        return self._view(login, user.role)
+
+    def refresh(self, request: RefreshLogin, context: RequestContext) -> LoginView:
+        """Go on with a login; the token is used up and a new one given.
+
+        INVALID_CREDENTIALS (401) "Invalid refresh token" for every cause. A token that was used before ends its login:
+        one of the two who hold it must have stolen it.
+        """
+        claims = self._tokens.read_refresh(request.refresh_token)
+        login = None if claims is None else self._continue(claims, context)
+        if login is None:
+            raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid refresh token")
+        return self._view(login, User.get_by_id(login.user_id).role)
+
+    def end(self, request: LogOut, context: RequestContext) -> None:
+        """End this login, or every login of the person who calls."""
+        now = self._clock.now()
+        with unit_of_work():
+            if request.everywhere:
+                assert context.caller.user_id is not None
+                end_logins_of_user(context.caller.user_id, "logged_out", now)
+            else:
+                _end(Login.id == context.caller.login_id, "logged_out", now)
+            write_audit_event(
+                "login.all_ended" if request.everywhere else "login.ended",
+                context, now, client_id=context.client_id, object_id=context.caller.login_id,
+            )  # fmt: skip
+
+    def _open(self, user: User, context: RequestContext) -> Login | None:
+        """Write the login down, unless the person was disabled or got another password since they were read."""
+        now = self._clock.now()
+        with unit_of_work():
+            unchanged = for_update(
+                User.select().where(User.id == user.id, User.password_hash == user.password_hash, User.is_active)
+            )
+            if not unchanged.first() or not _is_active(user.client_id):
+                return None
+            login = Login.create(
+                id=new_id(now),
+                user_id=user.id,
+                client_id=user.client_id,
+                address=context.address,
+                refresh_number=0,
+                created_at=now,
+                expires_at=now + timedelta(seconds=REFRESH_SECONDS),
+            )
+            write_audit_event(
+                "login.succeeded", context, now, client_id=user.client_id, user_id=user.id, object_id=login.id
+            )
+        return login
+
+    def _continue(self, claims: RefreshClaims, context: RequestContext) -> Login | None:
+        """The login of a refresh token, moved on by one; None when it cannot go on, and ended when it must not."""
+        now = self._clock.now()
+        with unit_of_work():
+            login = for_update(Login.select().where(Login.id == claims.login_id)).first()
+            if login is None or login.ended_at is not None or login.expires_at <= now:
+                return None
+            user = User.get_by_id(login.user_id)
+            trouble = None
+            if login.refresh_number != claims.number:
+                trouble = "refresh_token_reused"
+            elif not user.is_active or not _is_active(login.client_id):
+                trouble = "disabled"
+            if trouble:
+                _end(Login.id == login.id, trouble, now)
+                write_audit_event(
+                    f"login.{trouble}", context, now,
+                    client_id=login.client_id, user_id=login.user_id, object_id=login.id,
+                )  # fmt: skip
+                return None
+            login.refresh_number += 1
+            login.expires_at = now + timedelta(seconds=REFRESH_SECONDS)
+            login.save(only=[Login.refresh_number, Login.expires_at])
+        return login  # type: ignore[no-any-return]
+
+    def _view(self, login: Login, role: str) -> LoginView:
+        claims = AccessClaims(user_id=login.user_id, client_id=login.client_id, login_id=login.id)
+        return LoginView(
+            access_token=self._tokens.issue_access(claims, self._clock.now()),
+            token_type="Bearer",  # noqa: S106 - the name of a scheme
+            expires_in=ACCESS_SECONDS,
+            refresh_token=self._tokens.issue_refresh(RefreshClaims(login.id, login.refresh_number)),
+            refresh_expires_in=REFRESH_SECONDS,
+            client_id=login.client_id,
+            permissions=tuple(sorted(PERMISSIONS[role])),
+        )
+
+
+class _Guesses:
+    """Failed logins of one address: for one e-mail address, and altogether."""
+
+    def __init__(self, limiter: Limiter, network: str, email: str) -> None:
+        self._limiter = limiter
+        self._counts = (("login-address", network), ("login-pair", f"{network} {email}"))
+
+    def refuse_when_used_up(self) -> None:
+        for policy, identity in self._counts:
+            self._refuse_unless_accepted(self._limiter.peek(policy, identity))
+
+    def count_failure(self) -> None:
+        for policy, identity in self._counts:
+            self._refuse_unless_accepted(self._limiter.hit(policy, identity))
+
+    def forgive(self) -> None:
+        """Forget the failures under this e-mail address: its owner is here."""
+        self._limiter.clear(*self._counts[1])
+
+    def _refuse_unless_accepted(self, decision: RateLimitDecision) -> None:
+        if not decision.accepted:
+            raise ServiceError(
+                Code.RATE_LIMIT_EXCEEDED,
+                "Too many login attempts",
+                retry_after_seconds=decision.retry_after_seconds,
+            )
+
+
+def end_logins_of_user(user_id: str, reason: str, now: datetime) -> None:
+    """End every login of a person at once."""
+    _end(Login.user_id == user_id, reason, now)
+
+
+def end_logins_of_client(client_id: str, reason: str, now: datetime) -> None:
+    """End every login of a client's people at once."""
+    _end(Login.client_id == client_id, reason, now)
+
+
+def _end(whose: Expression, reason: str, now: datetime) -> None:
+    Login.update(ended_at=now, end_reason=reason).where(whose, Login.ended_at.is_null()).execute()
+
+
+def _is_active(client_id: str) -> bool:
+    return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())

@@ -1,0 +1,1 @@
+"""Health, metrics, heartbeats, retention, the book check and the master keys."""

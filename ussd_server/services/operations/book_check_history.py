@@ -1,0 +1,169 @@
+"""The rules of status histories and events: each transaction is compared with every step and event about it.
+
+A hand may have written anything, so nothing here trusts a value to be of its type.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import orjson
+
+from ussd_server.database.base import is_postgres
+from ussd_server.messages.providers import FAILURES
+from ussd_server.messages.transactions import UNFINISHED
+from ussd_server.messages.webhooks import EVENT_TYPES
+
+MISSING = "is not there, and its status history or its events are"
+BROKEN_HISTORY = "has a status history with a gap, an impossible step or another end than its status"
+UNTOLD = "does not have one event for each step of its status history"
+CONTRADICTED = "has an event that contradicts its status history"
+FORGED = "has an event that shows something else than the transaction"
+
+HISTORY_RULES = (MISSING, BROKEN_HISTORY, UNTOLD, CONTRADICTED, FORGED)
+
+_NEEDS_REVIEW = "transaction.needs_review"
+# Every other type stays out: what was made of an event by another type is missed where it belongs.
+_OTHER_TYPES = ", ".join(f"'{name}'" for name in EVENT_TYPES if not name.startswith("transaction."))
+
+_FOLLOWERS: dict[str, set[str]] = {
+    "created": {"submitted", "pending", "ambiguous", "succeeded", "failed"},
+    "submitted": {"pending", "ambiguous", "succeeded", "failed"},
+    "pending": {"ambiguous", "succeeded", "failed"},
+    "ambiguous": {"pending", "succeeded", "failed"},
+    "failed": {"succeeded"},
+    "succeeded": {"reversed"},
+}
+# What an event shows of its transaction and never changes, beside amounts and metadata, as text on both databases.
+_FIXED = (
+    "reference", "type", "phone_number", "to_phone_number", "currency", "account", "provider", "provider_reference",
+    "session_id", "description", "created_at",
+)  # fmt: skip
+_MOVING = (
+    "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
+    "amount_cents", "fee_cents", "metadata",
+)  # fmt: skip
+_MOMENTS = ("created_at", "completed_at", "review_opened_at")
+_NUMBERS = ("sequence", "late", "amount_cents", "fee_cents")
+
+
+class _Step(NamedTuple):
+    owner: str
+    client_id: str
+    created_at: str
+    sequence: int
+    status: str
+
+
+class _Told(NamedTuple):
+    owner: str
+    client_id: str
+    created_at: str
+    type: str
+    payload: str
+
+
+def history_faults(low: str, high: str, run: Callable[..., list[tuple[Any, ...]]]) -> Iterator[tuple[str, str]]:
+    """The id and the broken rule of every transaction within (low, high] that its history or its events contradict.
+
+    `run` runs a query with named bounds. All of the range is in memory at once: some 6 kB for each transaction.
+    """
+    bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
+    columns = ("id", *_FIXED, *_MOVING)
+    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run(_ROWS.format(_written(columns)), **bounds)}
+    steps, events = defaultdict(list), defaultdict(list)
+    for step in map(_Step._make, run(_STEPS.format(_written(("transaction_id", *_Step._fields[1:]))), **bounds)):
+        steps[step.owner].append(step)
+    told = run(_EVENTS.format(_written(("object_id", *_Told._fields[1:])), _OTHER_TYPES), **bounds)
+    for event in map(_Told._make, told):
+        events[event.owner].append(event)
+    for owner in sorted(rows.keys() | steps.keys() | events.keys()):
+        if owner in rows:
+            yield from ((owner, rule) for rule in _broken(rows[owner], steps[owner], events[owner]))
+        else:
+            yield owner, MISSING
+
+
+_ROWS = "SELECT {} FROM transactions WHERE id > :low AND id <= :high"
+_STEPS = """SELECT {} FROM transaction_events
+    WHERE transaction_id > :low AND transaction_id <= :high ORDER BY transaction_id, sequence"""
+_EVENTS = """SELECT {} FROM events
+    WHERE object_id > :low_text AND object_id <= :high_text AND type NOT IN ({})
+    ORDER BY object_id, sequence, id"""
+
+
+def _written(columns: Sequence[str]) -> str:
+    """The columns for a SELECT: moments as events write them, numbers as they are, all else as text."""
+    if not is_postgres():
+        return ", ".join(columns)
+    written = """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
+    return ", ".join(
+        name if name in _NUMBERS else written.format(name) if name in _MOMENTS else f"CAST({name} AS text)"
+        for name in columns
+    )
+
+
+def _broken(row: dict[str, Any], steps: Sequence[_Step], events: Sequence[_Told]) -> Iterator[str]:
+    statuses = [step.status for step in steps]
+    if (
+        [step.sequence for step in steps] != [*range(1, len(steps) + 1)]
+        or statuses[:1] != ["created"]
+        or statuses[-1] != row["status"]
+        or any(after not in _FOLLOWERS.get(before, ()) for before, after in pairwise(statuses))
+    ):
+        yield BROKEN_HISTORY
+    changes = [event for event in events if event.type != _NEEDS_REVIEW]
+    if len(changes) != len(steps):
+        yield UNTOLD
+    elif any(
+        (event.type, event.created_at) != (f"transaction.{step.status}", step.created_at)
+        or {event.client_id, step.client_id} != {row["client_id"]}
+        for step, event in zip(steps, changes, strict=True)
+    ):
+        yield CONTRADICTED
+    if _is_forged(row, events):
+        yield FORGED
+
+
+def _is_forged(row: dict[str, Any], events: Sequence[_Told]) -> bool:
+    """Whether an event shows a value that the transaction cannot have had then."""
+    try:
+        metadata = row["metadata"] and orjson.loads(row["metadata"])
+        shown = [orjson.loads(event.payload) for event in events]
+    except ValueError:
+        return True
+    amounts = {"amount": row["amount_cents"] / 100, "fee": row["fee_cents"] / 100}
+    fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in _FIXED}
+    status = completed_at = code = None
+    had_failed = is_late = False
+    for event, payload in zip(events, shown, strict=True):
+        if event.type != _NEEDS_REVIEW:
+            status = event.type.removeprefix("transaction.")
+            completed_at = event.created_at if status in ("succeeded", "failed") else completed_at
+            is_late = is_late or (had_failed and status == "succeeded")
+            had_failed = had_failed or status == "failed"
+        if not isinstance(payload, dict) or not payload.items() >= fixed.items():
+            return True
+        failure = payload.get("failure")
+        code = failure.get("code") if isinstance(failure, dict) else None
+        if (
+            payload.get("status") != status
+            or payload.get("completed_at") != completed_at
+            or payload.get("late") != is_late
+            or (failure is not None) != (status == "failed")
+            or (failure is not None and code not in FAILURES)
+        ):
+            return True
+    if not events:
+        return False
+    number = payload.get("provider_transaction_id")
+    # A company may say its number for a payment later than what became of it; it does not say two.
+    is_settled = status not in UNFINISHED and row["review_opened_at"] is None
+    return (
+        (row["completed_at"], row["failure_code"], row["late"]) != (completed_at, code, is_late)
+        or (number is not None and row["provider_transaction_id"] is None)
+        or (number is not None and is_settled and number != row["provider_transaction_id"])
+    )

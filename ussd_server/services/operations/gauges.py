@@ -1,0 +1,158 @@
+"""Gauges: how much work is waiting and for how long, read from the rows themselves when somebody asks.
+
+Every query goes along an index and reads a bounded number of rows, so that asking stays cheap when much is waiting;
+what is counted stops at MOST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from peewee import fn
+
+from ussd_server.clock import Clock
+from ussd_server.database.base import DATABASE_TROUBLE, close_connections, new_id_floor
+from ussd_server.messages.health import Measure
+from ussd_server.messages.transactions import UNFINISHED
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import UssdSession
+from ussd_server.models.webhooks import Delivery
+from ussd_server.services.operations.heartbeat import Heartbeat
+
+MOST = 10_000
+_RECENTLY = timedelta(minutes=15)
+_MOST_PLACES = 200
+_AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
+
+
+class Gauges:
+    """Reads all gauges."""
+
+    def __init__(self, heartbeat: Heartbeat, clock: Clock) -> None:
+        self._pulse = heartbeat
+        self._clock = clock
+
+    def read(self) -> list[Measure]:
+        """Every gauge as it is now; while the database is away only that."""
+        try:
+            return [_database_up(True), *self._of_rows(self._clock.now())]
+        except DATABASE_TROUBLE:
+            close_connections()
+            return [_database_up(False)]
+
+    def _of_rows(self, now: datetime) -> list[Measure]:
+        return [
+            *_unfinished(now),
+            *_recent(now),
+            *_review(now),
+            *_outbox(now),
+            *_conversations(now),
+            *self._pulse.measures(),
+        ]
+
+
+def _database_up(is_up: bool) -> Measure:
+    return Measure("ussd_database_up", "1 while the database answers.", float(is_up))
+
+
+def _unfinished(now: datetime) -> Iterator[Measure]:
+    """Transactions that are not final, by state and age, how old the oldest is, and how late the worker is."""
+    waiting = (
+        Transaction.select(Transaction.status, Transaction.created_at, Transaction.due_at)
+        .where(Transaction.due_at.is_null(False), Transaction.status.in_(UNFINISHED))
+        .order_by(Transaction.due_at)
+        .limit(MOST)
+    )
+    rows = [(row.status, (now - row.created_at).total_seconds(), row.due_at) for row in waiting]
+    counted = Counter((status, _age(seconds)) for status, seconds, _ in rows)
+    for (status, age), count in sorted(counted.items()):
+        yield Measure(
+            "ussd_transactions_unfinished", "Transactions that are not final, by state and age.",
+            count, {"status": status, "younger_than": age},
+        )  # fmt: skip
+    oldest = max((seconds for _, seconds, _ in rows), default=0.0)
+    yield Measure("ussd_transactions_oldest_unfinished_seconds", "The age of the oldest of them.", oldest)
+    first_due = Transaction.select(fn.MIN(Transaction.due_at)).where(Transaction.due_at.is_null(False)).scalar()
+    yield Measure("ussd_transactions_overdue_seconds", "How late the worker is with them.", _since(first_due, now))
+
+
+def _recent(now: datetime) -> Iterator[Measure]:
+    """What became of the transactions of the last quarter of an hour."""
+    recent = (
+        Transaction.select(Transaction.provider, Transaction.type, Transaction.status)
+        .where(Transaction.id >= new_id_floor(now - _RECENTLY))
+        .limit(MOST)
+    )
+    counted = Counter((row.provider or "", row.type, row.status) for row in recent)
+    for (company, kind, status), count in sorted(counted.items()):
+        yield Measure(
+            "ussd_transactions_recent", "Transactions of the last 15 minutes, by company, type and state.",
+            count, {"company": company, "type": kind, "status": status},
+        )  # fmt: skip
+
+
+def _review(now: datetime) -> Iterator[Measure]:
+    """Transactions that wait for a person."""
+    waits = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
+    yield Measure(
+        "ussd_transactions_in_review", "Transactions that wait for a person.", _count(Transaction.select(), waits)
+    )
+    longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(waits).scalar()
+    yield Measure("ussd_transactions_longest_review_seconds", "How long the first of them waits.", _since(longest, now))
+
+
+def _outbox(now: datetime) -> Iterator[Measure]:
+    """Events that are not yet turned into deliveries, and deliveries that are due."""
+    yield Measure(
+        "ussd_events_pending", "Events without their deliveries yet.", _count(Event.select(), Event.is_pending)
+    )
+    first = Event.select(Event.created_at).where(Event.is_pending).order_by(Event.id).first()
+    lag = _since(first and first.created_at, now)
+    yield Measure("ussd_events_lag_seconds", "How old the first of them is.", lag)
+    due = Delivery.due_at.is_null(False) & Delivery.lease_token.is_null()
+    yield Measure("ussd_deliveries_queued", "Queues of deliveries that are not empty.", _count(Delivery.select(), due))
+    first_due = Delivery.select(fn.MIN(Delivery.due_at)).where(due).scalar()
+    yield Measure("ussd_deliveries_overdue_seconds", "How late the worker is with them.", _since(first_due, now))
+
+
+def _conversations(now: datetime) -> Iterator[Measure]:
+    """Conversations of the last quarter of an hour by the node where they are or ended: where people drop off."""
+    yield Measure(
+        "ussd_sessions_active", "Conversations under way.", _count(UssdSession.select(), UssdSession.status == "active")
+    )
+    recent = (
+        UssdSession.select(
+            UssdSession.service_code, UssdSession.node, UssdSession.status, UssdSession.end_reason, UssdSession.turn
+        )
+        .where(UssdSession.id >= new_id_floor(now - _RECENTLY))
+        .order_by(UssdSession.id.desc())
+        .limit(MOST)
+    )
+    sessions = Counter[tuple[str, ...]]()
+    steps = 0
+    for row in recent:
+        sessions[row.service_code, row.node, row.status, row.end_reason or ""] += 1
+        steps += row.turn + 1
+    yield Measure("ussd_steps_recent", "Steps of the conversations begun in the last 15 minutes.", steps)
+    for (code, node, status, reason), count in sessions.most_common(_MOST_PLACES):
+        yield Measure(
+            "ussd_sessions_recent", "Conversations begun in the last 15 minutes, by where they are or ended.",
+            count, {"code": code, "node": node, "status": status, "end_reason": reason},
+        )  # fmt: skip
+
+
+def _count(rows: Any, which: Any) -> int:
+    counted: int = rows.where(which).limit(MOST).count()
+    return counted
+
+
+def _age(seconds: float) -> str:
+    return next((name for limit, name in _AGES if seconds < limit), "ever")
+
+
+def _since(moment: datetime | None, now: datetime) -> float:
+    return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())

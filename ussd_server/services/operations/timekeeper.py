@@ -1,0 +1,131 @@
+"""Timekeeping: one rule by which the clocks of all processes follow the database's time, and each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from threading import Event, Thread
+
+from peewee import PeeweeException
+
+from ussd_server.clock import Clock
+from ussd_server.database.base import close_connections, release_connection
+from ussd_server.logs import logger
+from ussd_server.models.service_clock import (
+    SLEW_SHARE,
+    ClockReading,
+    Decision,
+    note_seen,
+    put_ahead,
+    read_service_clock,
+)
+
+log = logger(__name__)
+
+SYNC_SECONDS = 1.0
+# More than this, in seconds, no clock drifts between two looks: one was set.
+_JUMP_SECONDS = 0.05
+_LARGEST_SLEW_SECONDS = 0.5
+# Written seldom, because it costs a commit, and only by a process that has been in agreement for some looks.
+_SEEN_EVERY = timedelta(seconds=5)
+_LOOKS_IN_AGREEMENT = 5
+# Others confirm the database's time when one of them has seen a moment so close to it. A smaller difference than the
+# second one would look confirmed by what was seen before it came.
+_CONFIRMED_WITHIN = timedelta(seconds=10)
+_CONFIRMED_FROM_SECONDS = 20
+_SET_BACK = timedelta(seconds=1)
+_OTHERS_NOTICE_SECONDS = 1.5 * SYNC_SECONDS
+
+
+class Timekeeper:
+    """Keeps a process's clock at the service's time: the database's time, plus what all processes share in a row.
+
+    When the database's clock is set, the first process that notices writes the difference to that row, so the
+    service's time goes on as if nothing had happened, in every process and in those that start later. The difference
+    is then made up at 1 %.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """From now on the `clock` is set by the database when its time is asked for the first time."""
+        self._clock = clock
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._decision: Decision | None = None
+        self._looked_at = 0.0
+        self._in_agreement = 0
+        self._is_away = False
+        clock.set_first = self.look
+
+    def start(self) -> None:
+        """Follow the database's time on a thread of this process until it ends; the first look is made at once."""
+        self._try_to_look()
+        Thread(target=self.follow, args=(Event(),), name="timekeeper", daemon=True).start()
+
+    def follow(self, stop: Event) -> None:
+        """Look at the database's time every second until `stop` is set, also when the database is away."""
+        while not stop.wait(SYNC_SECONDS):
+            self._try_to_look()
+
+    def look(self) -> None:
+        """Compare the clock with the database's time and correct it. Raises one of `DATABASE_TROUBLE`."""
+        began_at = self._monotonic()
+        reading = read_service_clock()
+        ended_at = self._monotonic()
+        # The database took its time at some moment between the two: nothing more is known.
+        uncertain = (ended_at - began_at) / 2
+        there = reading.service_at + timedelta(seconds=uncertain)
+        is_new_decision, self._decision = reading.decision != self._decision, reading.decision
+        since_last, self._looked_at = ended_at - self._looked_at, ended_at
+        if not self._clock.is_set:
+            self._clock.anchor(self._first_time(reading, timedelta(seconds=uncertain)))
+            return
+        if reading.decided_at is None:
+            return
+        gap = (there - self._clock.exact()).total_seconds()
+        if abs(gap) <= min(_JUMP_SECONDS + SLEW_SHARE * since_last, _LARGEST_SLEW_SECONDS) + uncertain:
+            self._clock.slew(max(gap - uncertain, 0.0) if gap > 0 else min(gap + uncertain, 0.0))
+            self._in_agreement += 1
+            is_due = reading.last_seen_at is None or there - reading.last_seen_at > _SEEN_EVERY
+            if is_due and self._in_agreement >= _LOOKS_IN_AGREEMENT:
+                note_seen(there)
+            return
+        self._in_agreement = 0
+        is_confirmed = (
+            abs(gap) > _CONFIRMED_FROM_SECONDS
+            and reading.last_seen_at is not None
+            and abs(there - reading.last_seen_at) < _CONFIRMED_WITHIN
+        )
+        if is_new_decision or is_confirmed:
+            log.warning("the clock was set to the time of the other processes", gap_seconds=round(gap, 3))
+            self._clock.anchor(there)
+        elif decision := put_ahead(reading, reading.ahead - timedelta(seconds=gap)):
+            log.warning("the database's clock was set: the service's time goes on", gap_seconds=round(gap, 3))
+            self._decision = decision
+
+    def _first_time(self, reading: ClockReading, uncertain: timedelta) -> datetime:
+        """The time at which this process starts; not before what others have seen, should the clock be set back."""
+        there = reading.service_at + uncertain
+        if reading.last_seen_at is None or reading.last_seen_at - there <= _SET_BACK:
+            return there
+        self._sleep(_OTHERS_NOTICE_SECONDS)
+        reading = read_service_clock()
+        return max(reading.service_at + uncertain, reading.last_seen_at or there)
+
+    def _try_to_look(self) -> None:
+        try:
+            self.look()
+        except PeeweeException as trouble:
+            close_connections()
+            if not self._is_away:
+                self._is_away = True
+                log.warning("the clock cannot be compared with the database's", error=type(trouble).__name__)
+        else:
+            self._is_away = False
+        finally:
+            release_connection()

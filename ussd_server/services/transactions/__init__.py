@@ -1,0 +1,1 @@
+"""Payments: creation, settlement, refunds, review, the ledger and fees."""

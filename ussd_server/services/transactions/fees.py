@@ -1,0 +1,97 @@
+"""Fees: what a client pays for a transaction."""
+
+from __future__ import annotations
+
+from peewee import IntegrityError
+
+from ussd_server.context import RequestContext
+from ussd_server.database.base import unit_of_work
+from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.messages.fees import FeeTerms
+from ussd_server.messages.transactions import TransactionType
+from ussd_server.models import transactions as tables
+from ussd_server.status import Code, ServiceError
+
+_MOST_CENTS = 99_999_999
+_WHOLE_BASIS_POINTS = 10_000
+# Some megabytes.
+_MOST_READ = 20_000
+
+_AGREED = CompiledQuery(
+    lambda: tables.Fee.select().where(
+        tables.Fee.client_id == param(tables.Fee.client_id), tables.Fee.type == param(tables.Fee.type)
+    )
+)
+
+
+def fee_cents(agreed: FeeTerms, amount_cents: int) -> int:
+    """The fee of an amount: the fixed part plus the share.
+
+    A share is rounded to whole cents, halves up. A fee is never more than the amount, so that what comes in always pays
+    for its own fee.
+    """
+    share_cents = (amount_cents * agreed.share_basis_points + _WHOLE_BASIS_POINTS // 2) // _WHOLE_BASIS_POINTS
+    return min(agreed.fixed_cents + share_cents, amount_cents)
+
+
+def agreed_fee(client_id: str, kind: TransactionType) -> FeeTerms:
+    """What is agreed with a client for a type of transaction; zeros where nothing was."""
+    row = _AGREED.first(tables.Fee, client_id=client_id, type=kind)
+    return (
+        FeeTerms(client_id, kind, row.fixed_cents, row.share_basis_points) if row else FeeTerms(client_id, kind, 0, 0)
+    )
+
+
+class FeeBook:
+    """Fees as this process read them last.
+
+    Whoever records a transaction has the database compare its fee with what is agreed, and forgets one that is not.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, TransactionType], FeeTerms] = {}
+
+    def find(self, client_id: str, kind: TransactionType) -> FeeTerms:
+        """What was agreed with a client for a type of transaction when it was read."""
+        fee = self._read.get((client_id, kind))
+        if fee is None:
+            if len(self._read) >= _MOST_READ:
+                self._read.clear()
+            fee = self._read[client_id, kind] = agreed_fee(client_id, kind)
+        return fee
+
+    def forget(self, fee: FeeTerms) -> None:
+        """Read this one again when it is needed next."""
+        self._read.pop((fee.client_id, fee.type), None)
+
+
+def set_fee(fee: FeeTerms, context: RequestContext) -> FeeTerms:
+    """Agree a fee for transactions recorded from now on; zeros end it. NOT_FOUND for an unknown client.
+
+    INVALID_REQUEST for a deposit, which is free, and for parts out of their bounds.
+    """
+    context.require_operator()
+    if fee.type is TransactionType.DEPOSIT:
+        raise ServiceError(Code.INVALID_REQUEST, "type: A deposit is free.")
+    if not 0 <= fee.fixed_cents <= _MOST_CENTS:
+        raise ServiceError(Code.INVALID_REQUEST, "fixed: Must be 0 or more and less than 1000000 shillings.")
+    if not 0 <= fee.share_basis_points <= _WHOLE_BASIS_POINTS:
+        raise ServiceError(Code.INVALID_REQUEST, "share_basis_points: Must be 0 to 10000.")
+    parts = {"fixed_cents": fee.fixed_cents, "share_basis_points": fee.share_basis_points}
+    try:
+        with unit_of_work():
+            tables.Fee.insert(client_id=fee.client_id, type=fee.type, **parts).on_conflict(
+                conflict_target=[tables.Fee.client_id, tables.Fee.type], update=parts
+            ).execute()
+    except IntegrityError:
+        raise ServiceError(Code.NOT_FOUND, "Client not found") from None
+    return fee
+
+
+def list_fees(context: RequestContext) -> tuple[FeeTerms, ...]:
+    """Every fee that was agreed, by client and type."""
+    context.require_operator()
+    rows = tables.Fee.select().order_by(tables.Fee.client_id, tables.Fee.type)
+    return tuple(
+        FeeTerms(row.client_id, TransactionType(row.type), row.fixed_cents, row.share_basis_points) for row in rows
+    )

@@ -1,0 +1,123 @@
+"""The ledger: writes entries of transfers; the database moves the balances, and refuses what may not be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from peewee import Query
+
+from ussd_server.database.base import for_update, iso_milliseconds, new_id
+from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.models.ledger import Account, Transfer
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.transactions.batch import Postings, write_postings
+
+PROVIDER_ACCOUNT = "provider:{}"
+FEES_ACCOUNT = "fees"
+DEPOSITS_ACCOUNT = "deposits"
+SHORTFALL_ACCOUNT = "shortfall"
+
+AMOUNT, FEE = "amount", "fee"
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One transfer to be written: from one account of a client to another, by the accounts' names."""
+
+    kind: str
+    purpose: str
+    debit: str
+    credit: str
+    amount_cents: int
+    hold_id: str | None = None
+
+
+def account_kind(name: str) -> str:
+    """The kind of the account of that name: a client's subscribers are named by their phone numbers."""
+    if name.startswith("+"):
+        return "subscriber"
+    return name.partition(":")[0]
+
+
+def _open_holds() -> Query:
+    ended, debited, credited = Transfer.alias(), Account.alias(), Account.alias()
+    return (
+        Transfer.select(Transfer, debited.name.alias("debit"), credited.name.alias("credit"))
+        .join(debited, on=(debited.id == Transfer.debit_account_id))
+        .switch(Transfer)
+        .join(credited, on=(credited.id == Transfer.credit_account_id))
+        .where(
+            Transfer.transaction_id == param(Transfer.transaction_id),
+            Transfer.kind == "hold",
+            Transfer.id.not_in(
+                ended.select(ended.hold_id).where(
+                    ended.transaction_id == param(Transfer.transaction_id), ended.hold_id.is_null(False)
+                )
+            ),
+        )
+        .order_by(Transfer.id)
+    )
+
+
+_OPEN_HOLDS = CompiledQuery(_open_holds)
+
+
+def lock_accounts(client_id: str, names: Collection[str]) -> dict[str, int]:
+    """Keep a client's accounts as they are until the unit of work ends; gives what each has beyond its reservations.
+
+    In cents, by name, without those that were never used.
+    """
+    named = Account.select().where(Account.client_id == client_id, Account.name.in_(names))
+    rows = for_update(named.order_by(Account.id))
+    return {account.name: account.balance_cents - account.reserved_cents for account in rows}
+
+
+def legs_of(row: Transaction, kind: str, debited: str, credited: str, *, fee_from: str) -> list[Leg]:
+    """The legs of a payment, `move` or `hold`: its amount between two accounts, and its fee."""
+    legs = [Leg(kind, AMOUNT, debited, credited, row.amount_cents)]
+    if row.fee_cents:
+        legs.append(Leg(kind, FEE, fee_from, FEES_ACCOUNT, row.fee_cents))
+    return legs
+
+
+def postings_of(client_id: str, transaction_id: str, legs: Collection[Leg], now: datetime) -> Postings:
+    """The legs of one transaction as the database takes them."""
+    created_at = iso_milliseconds(now)
+    names = dict.fromkeys(name for leg in legs for name in (leg.debit, leg.credit))
+    return Postings(
+        accounts=[
+            {"id": new_id(now), "client_id": client_id, "name": name, "kind": account_kind(name),
+             "created_at": created_at}
+            for name in names
+        ],
+        legs=[
+            {"id": new_id(now), "client_id": client_id, "transaction_id": transaction_id, "kind": leg.kind,
+             "purpose": leg.purpose, "debit": leg.debit, "credit": leg.credit, "amount_cents": leg.amount_cents,
+             "hold_id": leg.hold_id, "created_at": created_at}
+            for leg in legs
+        ],
+    )  # fmt: skip
+
+
+def write_entry(client_id: str, transaction_id: str, legs: Collection[Leg], now: datetime) -> None:
+    """Write the transfers of one transaction, all or none; accounts never used before are opened.
+
+    Call inside a unit of work. Raises OverdraftError when a debited account has too little available; the unit of work
+    must then end.
+    """
+    write_postings(postings_of(client_id, transaction_id, legs, now))
+
+
+def holds_of(transaction_id: str) -> list[Leg]:
+    """The open holds of a transaction, each as the leg that it was written by; `hold_id` is its id."""
+    return [
+        Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)
+        for hold in _OPEN_HOLDS.rows(Transfer, transaction_id=transaction_id)
+    ]
+
+
+def end_holds(holds: Collection[Leg], kind: str) -> list[Leg]:
+    """The legs that end holds: `post` moves what they reserved, `void` releases it."""
+    return [replace(hold, kind=kind) for hold in holds]

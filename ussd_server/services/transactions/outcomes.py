@@ -1,0 +1,112 @@
+"""Outcomes: what becomes of a transaction and its money when its company, or a person, has said how it ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ussd_server.database.compiled_queries import lock_row
+from ussd_server.messages.providers import FailureCode
+from ussd_server.messages.transactions import Source, TransactionStatus, TransactionType
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.transactions.history import append_change, write_transaction_event
+from ussd_server.services.transactions.ledger import (
+    PROVIDER_ACCOUNT,
+    SHORTFALL_ACCOUNT,
+    Leg,
+    end_holds,
+    holds_of,
+    legs_of,
+    lock_accounts,
+    write_entry,
+)
+
+REVIEW_LATE = "the company reported success after it had reported failure"
+REVIEW_AMOUNT = "the company moved UGX {} and not what was asked"
+REVIEW_SILENT = "nobody could confirm the outcome in time"
+REVIEW_RETRACTED = "the provider reported the payment as under way after it had reported failure"
+REVIEW_CONTRADICTION = "the company reported failure after it had reported success"
+
+
+def succeed(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
+    """Call a transaction succeeded and move its money. Call inside a unit of work, with the row locked."""
+    row.late = row.status == TransactionStatus.FAILED
+    # Locked before any account is, as whoever records a refund of it does.
+    original = lock_row(Transaction, row.refund_of) if row.type == TransactionType.REFUND else None
+    if row.type == TransactionType.COLLECTION:
+        legs = _legs_of_collection(row)
+    else:
+        legs = end_holds(holds_of(row.id), "post") or _legs_without_hold(row)
+    write_entry(row.client_id, row.id, legs, now)
+    row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, None, now, None
+    close_review(row, REVIEW_SILENT, now)
+    row.save()
+    append_change(row, source, now, detail)
+    if row.late and source is not Source.OPERATOR:
+        open_review(row, REVIEW_LATE, now)
+        row.save()
+    if original is not None:
+        _reverse_when_given_back(original, source, now)
+
+
+def fail(
+    row: Transaction,
+    why: FailureCode,
+    source: Source,
+    now: datetime,
+    detail: str | None = None,
+    look_again_at: datetime | None = None,
+) -> None:
+    """Call a transaction failed and release its money. Call inside a unit of work, with the row locked.
+
+    `look_again_at` is when its company is asked once more whether that was its last word.
+    """
+    holds = holds_of(row.id)
+    if holds:
+        write_entry(row.client_id, row.id, end_holds(holds, "void"), now)
+    row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, look_again_at
+    close_review(row, REVIEW_SILENT, now)
+    row.save()
+    append_change(row, source, now, detail)
+
+
+def open_review(row: Transaction, reason: str, now: datetime) -> None:
+    """Put a transaction on the list of those that a person must look at. Call inside a unit of work."""
+    is_open = row.review_opened_at is not None and row.review_closed_at is None
+    if not is_open or row.review_reason != reason:
+        row.review_reason, row.review_opened_at, row.review_closed_at = reason, now, None
+        write_transaction_event(row, "transaction.needs_review", now)
+
+
+def close_review(row: Transaction, reason: str, now: datetime) -> None:
+    """Close the review for `reason`, if it is open: an outcome that came after all spares a person the decision."""
+    if row.review_reason == reason and row.review_closed_at is None:
+        row.review_closed_at = now
+
+
+def _legs_of_collection(row: Transaction) -> list[Leg]:
+    """What a collection moves: the amount into the client's account, and its fee out of that."""
+    company = PROVIDER_ACCOUNT.format(row.provider)
+    return legs_of(row, "move", company, row.account, fee_from=row.account)
+
+
+def _legs_without_hold(row: Transaction) -> list[Leg]:
+    """What left although its reservation had been released: from the account if it can pay, else as a shortfall."""
+    company = PROVIDER_ACCOUNT.format(row.provider)
+    legs = legs_of(row, "move", row.account, company, fee_from=row.account)
+    available_cents = lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})
+    if available_cents.get(row.account, 0) < row.amount_cents + row.fee_cents:
+        legs = legs_of(row, "move", SHORTFALL_ACCOUNT, company, fee_from=SHORTFALL_ACCOUNT)
+    return legs
+
+
+def _reverse_when_given_back(original: Transaction, source: Source, now: datetime) -> None:
+    """Call a collection reversed once its succeeded refunds have given all of it back."""
+    refunds = Transaction.select(Transaction.amount_cents).where(
+        Transaction.refund_of == original.id, Transaction.status == TransactionStatus.SUCCEEDED
+    )
+    if original.status == TransactionStatus.SUCCEEDED and (
+        sum(refund.amount_cents for refund in refunds) >= original.amount_cents
+    ):
+        original.status, original.updated_at = TransactionStatus.REVERSED, now
+        original.save(only=[Transaction.status, Transaction.updated_at])
+        append_change(original, source, now)

@@ -1,0 +1,107 @@
+"""Review: the transactions that a person must look at, and the word of two people that settles them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.base import for_update, is_id, unit_of_work
+from ussd_server.messages.providers import FailureCode
+from ussd_server.messages.review import EndReview, ReviewItem
+from ussd_server.messages.transactions import Source, TransactionStatus
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.transactions.history import view_of
+from ussd_server.services.transactions.outcomes import fail, succeed
+from ussd_server.services.transactions.providers import Providers
+from ussd_server.status import Code, ServiceError
+
+_LONGEST_TEXT = 200
+_LONGEST_NAME = 100
+
+
+class ReviewService:
+    """Lists and ends reviews. Only operators come here."""
+
+    def __init__(self, providers: Providers, clock: Clock) -> None:
+        self._providers = providers
+        self._clock = clock
+
+    def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
+        """Every open review, the one that has waited longest first."""
+        context.require_operator()
+        is_open = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
+        rows = Transaction.select().where(is_open).order_by(Transaction.review_opened_at, Transaction.id)
+        return tuple(_item(row) for row in rows)
+
+    def show(self, transaction_id: str, context: RequestContext) -> ReviewItem:
+        """Any transaction of any client with its story. TRANSACTION_NOT_FOUND when there is none."""
+        context.require_operator()
+        return _item(_find(transaction_id, locked=False), with_history=True)
+
+    def end(self, request: EndReview, context: RequestContext) -> ReviewItem:
+        """Settle or close an open review: state, money, event and audit trail in one unit of work.
+
+        A transaction without an outcome must be settled; one that failed can be settled as succeeded; one that
+        succeeded can only be closed. INVALID_REQUEST for anything else, for a transaction that is not on the list, and
+        unless two different people stand by a reason. TRANSACTION_NOT_FOUND when there is none.
+        """
+        context.require_operator()
+        _refuse_unless_two_stand_by(request)
+        with unit_of_work():
+            row = _find(request.transaction_id, locked=True)
+            if row.review_opened_at is None or row.review_closed_at is not None:
+                raise ServiceError(Code.INVALID_REQUEST, "The transaction is not on the review list")
+            now = self._clock.now()
+            if request.has_succeeded is not None:
+                self._settle(row, request.has_succeeded, request.reason, now)
+            elif row.completed_at is None:
+                raise ServiceError(Code.INVALID_REQUEST, "Nobody knows the outcome yet; settle it as one or the other")
+            row.review_closed_at = row.updated_at = now
+            row.review_note = f"{request.reason} ({request.by}, {request.second})"
+            row.save()
+            action = "transaction.reviewed" if request.has_succeeded is None else "transaction.settled"
+            write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+        return _item(row, with_history=True)
+
+    def _settle(self, row: Transaction, has_succeeded: bool, reason: str, now: datetime) -> None:
+        row.leased_until = row.lease_token = None
+        if row.status in (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED):
+            raise ServiceError(Code.INVALID_REQUEST, "The transaction has succeeded; its review can only be closed")
+        if has_succeeded:
+            succeed(row, Source.OPERATOR, now, reason)
+            return
+        if row.status == TransactionStatus.FAILED:
+            raise ServiceError(Code.INVALID_REQUEST, "The transaction has failed; its review can only be closed")
+        fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, reason)
+        if (provider := self._providers.get(row.provider or "")) is not None:
+            # People err as companies do: the company is asked once more.
+            row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
+
+
+def _refuse_unless_two_stand_by(request: EndReview) -> None:
+    names = [" ".join(name.split()) for name in (request.by, request.second)]
+    if not all(0 < len(name) <= _LONGEST_NAME for name in names) or names[0].casefold() == names[1].casefold():
+        raise ServiceError(Code.INVALID_REQUEST, "Two different people must stand by it, with their names")
+    if not 0 < len(request.reason.strip()) <= _LONGEST_TEXT:
+        raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
+
+
+def _find(transaction_id: str, *, locked: bool) -> Transaction:
+    rows = Transaction.select().where(Transaction.id == transaction_id)
+    row: Transaction | None = (for_update(rows) if locked else rows).first() if is_id(transaction_id) else None
+    if row is None:
+        raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
+    return row
+
+
+def _item(row: Transaction, *, with_history: bool = False) -> ReviewItem:
+    return ReviewItem(
+        transaction=view_of(row, with_history=with_history),
+        client_id=row.client_id,
+        reason=row.review_reason,
+        note=row.review_note,
+        opened_at=row.review_opened_at,
+        closed_at=row.review_closed_at,
+    )

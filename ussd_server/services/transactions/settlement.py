@@ -1,0 +1,278 @@
+"""Settlement: asks companies to move money, hears what became of it, and concludes. Every step may be repeated.
+
+A transaction is claimed with a lease, asked about outside every database transaction, and concluded in one. After any
+crash the lease is freed, because the worker is silent, or runs out, and the next worker goes on from what the row says:
+`asked_at` null means that certainly nothing was sent, anything else that the company may have it and is enquired first.
+`asked_at` is set under the row's lock, and only by the one who then asks: a worker that was overtaken, because it slept
+longer than its lease, enquires.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from ussd_server.clock import Clock
+from ussd_server.database.base import is_postgres, unit_of_work
+from ussd_server.database.compiled_queries import find_row, lock_row
+from ussd_server.logs import logger, now_about, trace_of
+from ussd_server.messages.providers import (
+    Direction,
+    FailureCode,
+    Outcome,
+    PaymentOrder,
+    PollingSchedule,
+    Provider,
+    ProviderAnswer,
+)
+from ussd_server.messages.transactions import UNFINISHED, Source, TransactionStatus, TransactionType
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.transactions.history import append_change
+from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
+from ussd_server.services.transactions.provider_answers import (
+    SLOWLY_SECONDS,
+    UNREACHABLE_SECONDS,
+    WAITS_FOR_A_COMPANY_SECONDS,
+    take_answer,
+)
+from ussd_server.services.transactions.providers import Providers
+
+log = logger(__name__)
+
+LEASE_SECONDS = 60
+# How long a company that takes no more calls is left alone; those who wait for it keep their place in the line.
+_CATCHES_BREATH_SECONDS = 0.25
+_NO_COMPANY_FOR_SECONDS = 7200
+# What another worker, or a callback, arranged for the next step of a payment.
+_ARRANGEMENT = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
+_DIRECTIONS = {
+    TransactionType.COLLECTION: Direction.COLLECTION,
+    TransactionType.DISBURSEMENT: Direction.DISBURSEMENT,
+    TransactionType.REFUND: Direction.REFUND,
+}
+
+
+class Settlement:
+    """Moves transactions from recorded to final."""
+
+    def __init__(
+        self,
+        providers: Providers,
+        clock: Clock,
+        within_pace: Callable[[str], bool],
+        timeout_seconds: float = 20.0,
+        count_call: Callable[[str, str, Outcome], None] = lambda *_: None,
+        at_kill_point: Callable[[str], None] = lambda _: None,
+        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
+    ) -> None:
+        """`within_pace` tells whether one more call to a company fits its rate, and counts it if it does.
+
+        A company has `timeout_seconds` to answer, less than half of LEASE_SECONDS. `count_call` is told of every call
+        to a company: its name, `ask` or `enquire`, and what the answer proved. `at_kill_point` is told every point at
+        which fault tests may end the process. `new_lease_token` makes tokens that name the worker
+        (`services/pulse.py`).
+        """
+        self._providers = providers
+        self._clock = clock
+        self._within_pace = within_pace
+        self._timeout_seconds = timeout_seconds
+        self._count_call = count_call
+        self._at_kill_point = at_kill_point
+        self._new_lease_token = new_lease_token
+        self._breathless_until: dict[str, datetime] = {}
+
+    def claim(self, limit: int) -> list[str]:
+        """Lease up to `limit` transactions that are due, oldest first, to this caller; give their ids."""
+        now = self._clock.now()
+        due = (Transaction.due_at <= now) & (Transaction.leased_until.is_null() | (Transaction.leased_until < now))
+        if breathless := [name for name, until in self._breathless_until.items() if now < until]:
+            due &= Transaction.provider.not_in(breathless)
+        if not Transaction.select(Transaction.id).where(due).limit(1).exists():
+            return []
+        chosen: Any = Transaction.select(Transaction.id).where(due).order_by(Transaction.due_at).limit(limit)
+        if is_postgres():
+            chosen = chosen.for_update("FOR NO KEY UPDATE SKIP LOCKED")
+        with unit_of_work():
+            ids = [row.id for row in chosen]
+            Transaction.update(
+                leased_until=now + timedelta(seconds=LEASE_SECONDS), lease_token=self._new_lease_token()
+            ).where(Transaction.id.in_(ids)).execute()
+        return ids
+
+    def advance(self, transaction_id: str) -> None:
+        """Take one claimed transaction one step on: ask its company, or enquire, and conclude from the answer."""
+        row = find_row(Transaction, transaction_id)
+        now_about(request_id=row.request_id, transaction_id=row.id)
+        if row.due_at is None:
+            return
+        provider = self._providers.get(row.provider or "")
+        if provider is None:
+            self._go_on_without_company(transaction_id)
+            return
+        if not self._within_pace(provider.name):
+            self._breathless_until[provider.name] = self._clock.now() + timedelta(seconds=_CATCHES_BREATH_SECONDS)
+            self._give_back(row)
+            return
+        self._at_kill_point("claimed")
+        payment = self._about_to_ask(row)
+        called_at = self._clock.now()
+        if payment is not None:
+            source = Source.SUBMIT
+            self._at_kill_point("ask.recorded")
+            answer = self._heard(provider, "ask", provider.ask, payment)
+            self._at_kill_point("ask.answered")
+        else:
+            source = Source(row.due_source)
+            answer = self._heard(provider, "enquire", provider.enquire, _payment(row))
+            self._at_kill_point("enquiry.answered")
+        self.conclude(transaction_id, provider.pace, answer, source, called_at, row.lease_token)
+        self._at_kill_point("concluded")
+
+    def _heard(
+        self,
+        provider: Provider,
+        kind: str,
+        speak: Callable[[PaymentOrder, float], ProviderAnswer],
+        payment: PaymentOrder,
+    ) -> ProviderAnswer:
+        """What a company says to one call, which is counted and logged."""
+        began_at = time.monotonic()
+        try:
+            answer = speak(payment, self._timeout_seconds)
+        except Exception as mistake:
+            # Were it raised, the payment would be tried again after every lease and never reach review.
+            log.error("a provider's adapter raised an exception", company=provider.name, error=trace_of(mistake))
+            answer = ProviderAnswer(Outcome.UNKNOWN)
+        took_ms = round((time.monotonic() - began_at) * 1000)
+        log.info("a company was called", company=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
+        self._count_call(provider.name, kind, answer.outcome)
+        return answer
+
+    def bring_forward(self, provider_reference: str) -> bool:
+        """Let the next enquiry about a payment happen now, because its company called. True when that hurries it.
+
+        Writes nothing for a payment that is unknown, succeeded, or due already.
+        """
+        now = self._clock.now()
+        waits = (
+            (Transaction.provider_reference == provider_reference)
+            & Transaction.status.in_([*UNFINISHED, TransactionStatus.FAILED])
+            & Transaction.asked_at.is_null(False)
+            & (Transaction.due_at.is_null() | (Transaction.due_at > now) | Transaction.leased_until.is_null(False))
+        )
+        if not Transaction.select(Transaction.id).where(waits).exists():
+            return False
+        # An enquiry under way may have been answered before the call: its lease ends, and another one is made.
+        hurry = Transaction.update(due_at=now, due_source=Source.CALLBACK, leased_until=None, lease_token=None)
+        hurried: int = hurry.where(waits).execute()
+        return hurried > 0
+
+    def conclude(
+        self,
+        transaction_id: str,
+        pace: PollingSchedule,
+        answer: ProviderAnswer,
+        source: Source,
+        called_at: datetime,
+        lease_token: str | None = None,
+    ) -> None:
+        """Write down what an answer proves: state, money and event in one unit of work. The same answer twice is once.
+
+        `called_at` is when the call to the provider began: a slow worker may conclude long after it, and an answer
+        proves nothing about requests that were sent later.
+        `lease_token` is the one under which the company was asked. Where it is gone, a callback came meanwhile, or
+        another worker took over: unless the answer is final, whatever they arranged for the next look stays.
+        """
+        with unit_of_work():
+            row = lock_row(Transaction, transaction_id)
+            now = self._clock.now()
+            arranged = {name: getattr(row, name) for name in _ARRANGEMENT}
+            row.leased_until = row.lease_token = None
+            row.due_source = Source.POLL
+            row.checks += 1
+            row.updated_at = now
+            is_overtaken = arranged["lease_token"] != lease_token
+            completed_at = row.completed_at
+            if answer.provider_transaction_id:
+                row.provider_transaction_id = answer.provider_transaction_id
+            if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
+                if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
+                    # This request did not leave, but an earlier one, or that of whoever overtook this one, may have.
+                    answer = ProviderAnswer(Outcome.UNKNOWN)
+                take_answer(row, pace, answer, source, called_at, now)
+            else:
+                row.due_at = None
+                if answer.outcome is Outcome.FAILED:
+                    open_review(row, REVIEW_CONTRADICTION, now)
+            if is_overtaken and row.completed_at == completed_at:
+                for name, value in arranged.items():
+                    setattr(row, name, value)
+            row.save()
+
+    def _about_to_ask(self, row: Transaction) -> PaymentOrder | None:
+        """Commit that a request is about to leave, so that whatever happens next is known to be possible.
+
+        None when one may have left already, and while a person decides: then only an enquiry can say more.
+        """
+        with unit_of_work():
+            now = self._clock.now()
+            row = lock_row(Transaction, row.id)
+            if row.asked_at is not None or row.status not in UNFINISHED or row.review_opened_at is not None:
+                return None
+            row.asked_at = row.updated_at = now
+            row.ask_attempts += 1
+            if row.status == TransactionStatus.CREATED:
+                row.status = TransactionStatus.SUBMITTED
+                append_change(row, Source.SUBMIT, now)
+            row.save(only=[Transaction.asked_at, Transaction.ask_attempts, Transaction.status, Transaction.updated_at])
+        return _payment(row)
+
+    def _go_on_without_company(self, transaction_id: str) -> None:
+        """A payment whose company was switched off fails if nothing was sent; otherwise it waits for the company."""
+        with unit_of_work():
+            row = lock_row(Transaction, transaction_id)
+            now = self._clock.now()
+            row.leased_until = row.lease_token = None
+            waited = now - row.created_at
+            was_never_sent = row.asked_at is None and row.status in (
+                TransactionStatus.CREATED,
+                TransactionStatus.SUBMITTED,
+            )
+            if row.status not in UNFINISHED:
+                waits = now - row.completed_at < timedelta(seconds=_NO_COMPANY_FOR_SECONDS)
+                row.due_at = now + timedelta(seconds=SLOWLY_SECONDS) if waits else None
+            elif was_never_sent and waited > timedelta(seconds=UNREACHABLE_SECONDS):
+                fail(row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now)
+            else:
+                row.due_at = now + timedelta(seconds=WAITS_FOR_A_COMPANY_SECONDS)
+                if waited > timedelta(seconds=_NO_COMPANY_FOR_SECONDS):
+                    open_review(row, REVIEW_SILENT, now)
+                    row.due_at = now + timedelta(seconds=SLOWLY_SECONDS)
+            row.save()
+
+    def _give_back(self, row: Transaction) -> None:
+        """End the lease and nothing else: the transaction is as due as it was."""
+        Transaction.update(leased_until=None, lease_token=None).where(
+            Transaction.id == row.id, Transaction.lease_token == row.lease_token
+        ).execute()
+
+
+def _payment(row: Transaction) -> PaymentOrder:
+    assert row.provider_reference is not None, "only what has a company is asked about"
+    assert row.phone_number is not None
+    original = find_row(Transaction, row.refund_of) if row.refund_of else None
+    return PaymentOrder(
+        transaction_id=row.id,
+        provider_reference=row.provider_reference,
+        direction=_DIRECTIONS[TransactionType(row.type)],
+        phone_number=row.phone_number,
+        amount_cents=row.amount_cents,
+        currency=row.currency,
+        note=row.description or "",
+        asked_at=row.asked_at,
+        original_provider_reference=original.provider_reference if original else None,
+        original_provider_transaction_id=original.provider_transaction_id if original else None,
+    )

@@ -1,0 +1,1 @@
+"""USSD: gateways, channels, sessions, conversations, menus and transcripts."""

@@ -1,0 +1,149 @@
+"""USSD sessions for client programs: begun, answered, looked at and ended over the API."""
+
+from __future__ import annotations
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.base import is_id
+from ussd_server.messages.ussd import (
+    BeginSession,
+    EndReason,
+    EnterText,
+    ListSessions,
+    NameSession,
+    SessionPage,
+    SessionStatus,
+    SessionView,
+)
+from ussd_server.models.ussd import UssdSession
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.ussd.conversations import Conversations, Dialled
+from ussd_server.services.ussd.sessions import Arrived, Patience, Sessions
+from ussd_server.services.ussd.transcripts import view_of
+from ussd_server.status import Code, ServiceError
+
+
+class UssdService:
+    """Lets a client program be the phone: what a session shows, the program shows to its own user."""
+
+    def __init__(self, sessions: Sessions, conversations: Conversations, tokens: Tokens, clock: Clock) -> None:
+        self._sessions = sessions
+        self._conversations = conversations
+        self._tokens = tokens
+        self._clock = clock
+
+    def begin(self, request: BeginSession, context: RequestContext) -> SessionView:
+        """Dial a code; gives the session with its first screen.
+
+        INVALID_REQUEST when the code is not one of the client's, or no menu of the client answers it yet.
+        """
+        context.require("ussd:write")
+        opening = self._conversations.find_opening(request.service_code, context.client_id, request.phone_number)
+        if opening is None:
+            raise ServiceError(Code.INVALID_REQUEST, "service_code: Not one of this client's codes with a menu.")
+        dialled = Dialled(
+            phone_number=request.phone_number,
+            service_code=request.service_code,
+            network=request.network,
+            entries=tuple(request.text.split("*")) if request.text.strip("*") else (),
+            key_id=context.caller.key_id,
+        )
+        row = self._conversations.open(dialled, opening, self._sessions.arrived(request.text), context.request_id)
+        if row is None:
+            # Its key was deleted while the first screen was being made.
+            raise _not_found()
+        return view_of(row)
+
+    def enter(self, request: EnterText, context: RequestContext) -> SessionView:
+        """Answer the screen of a session; gives the next one.
+
+        The number of the last answered turn repeats that answer, without a second effect; so does the same text while
+        its step is still being worked on. SESSION_NOT_FOUND for a session that is missing, over or another client's,
+        INVALID_TURN for a number that is neither the last nor the next, SERVICE_UNAVAILABLE when another step of the
+        session takes too long.
+        """
+        context.require("ussd:write")
+        arrived = self._sessions.arrived(request.text)
+        patience = Patience()
+        row = self._find(request.session_id, context)
+        if row.channel_id is not None:
+            # The phone itself answers it; a second hand would only confuse its conversation.
+            raise _not_found()
+        known_turn = row.turn
+        while True:
+            if not self._sessions.is_worked_on(row):
+                if self._is_repeat(row, known_turn, request):
+                    return view_of(row)
+                answered = self._go_on(row, request, arrived, context)
+                if answered is not None:
+                    return view_of(answered)
+            if not patience.pause():
+                raise ServiceError(Code.SERVICE_UNAVAILABLE, "The session is busy", retry_after_seconds=1)
+            row = self._find(request.session_id, context)
+
+    def get(self, request: NameSession, context: RequestContext) -> SessionView:
+        """A session with its transcript, also one that is over. SESSION_NOT_FOUND for a missing or another client's."""
+        context.require("ussd:read")
+        return view_of(self._find(request.session_id, context), with_transcript=True)
+
+    def list(self, request: ListSessions, context: RequestContext) -> SessionPage:
+        """A page of the client's sessions, newest first."""
+        context.require("ussd:read")
+        rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
+        for column, value in (
+            (UssdSession.status, request.status),
+            (UssdSession.phone_number, request.phone_number),
+            (UssdSession.service_code, request.service_code),
+        ):
+            if value is not None:
+                rows = rows.where(column == value)
+        rows = of_period(rows, UssdSession, request.from_at, request.to_at)
+        found, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens)
+        return SessionPage(tuple(map(view_of, found)), next_cursor)
+
+    def end(self, request: NameSession, context: RequestContext) -> SessionView:
+        """End a session that is under way. SESSION_NOT_FOUND for any other."""
+        context.require("ussd:write")
+        row = self._find(request.session_id, context)
+        if self._sessions.is_over(row) or not self._sessions.end(row, SessionStatus.ENDED_BY_CLIENT, EndReason.DELETED):
+            raise _not_found()
+        return view_of(row)
+
+    def end_expired(self, limit: int = 100) -> int:
+        """End up to `limit` sessions whose time is up; give how many ended. For the worker."""
+        return self._sessions.end_expired(limit)
+
+    def _is_repeat(self, row: UssdSession, known_turn: int, request: EnterText) -> bool:
+        """Whether an entry was answered before. Refuses what the session cannot take."""
+        over = self._sessions.is_over(row)
+        if request.turn == row.turn and (not over or row.status == SessionStatus.COMPLETED):
+            return True
+        moved_on = request.turn is None and row.turn != known_turn
+        if moved_on and self._sessions.answered(row)[-1].equals(request.text, self._sessions.digest(row)):
+            return True
+        if over:
+            raise _not_found()
+        if request.turn not in (None, row.turn + 1):
+            raise ServiceError(
+                Code.INVALID_TURN, f"turn: The last answered turn is {row.turn}; the next is {row.turn + 1}."
+            )
+        return False
+
+    def _go_on(
+        self, row: UssdSession, request: EnterText, arrived: Arrived, context: RequestContext
+    ) -> UssdSession | None:
+        action_context = self._conversations.action_context(row, context.request_id)
+        return self._conversations.go_on(row, request.text, arrived, action_context)
+
+    def _find(self, session_id: str, context: RequestContext) -> UssdSession:
+        row = is_id(session_id) and UssdSession.get_or_none(
+            UssdSession.id == session_id, UssdSession.client_id == context.client_id
+        )
+        if not row:
+            raise _not_found()
+        return row
+
+
+def _not_found() -> ServiceError:
+    return ServiceError(Code.SESSION_NOT_FOUND, "Session not found")

@@ -1,0 +1,274 @@
+"""Menus: drafts, the check before publishing, versions that never change, and the codes that lead to them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from peewee import fn
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.base import for_update, new_id, unit_of_work
+from ussd_server.menus.checks.check import check
+from ussd_server.menus.document.bounds import WorkBudget
+from ussd_server.menus.document.document import Document, parse, read
+from ussd_server.menus.document.findings import Finding, error
+from ussd_server.menus.document.nodes import HandoverNode, HttpNode
+from ussd_server.menus.tools.diagram import draw
+from ussd_server.menus.tools.graph import graph
+from ussd_server.messages.channels import BindCode, CodeView
+from ussd_server.messages.menus import (
+    CheckMenu,
+    CheckReport,
+    GetGraph,
+    GraphView,
+    MenuSummary,
+    MenuView,
+    NameMenu,
+    RollBack,
+    SaveDraft,
+    VersionView,
+)
+from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
+from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
+from ussd_server.security.key_ring import Keyring
+from ussd_server.services.ussd.actions import call_secrets
+from ussd_server.services.ussd.channels import service_code, view_of_code
+from ussd_server.status import Code, ServiceError
+
+MAX_MENUS = 200
+_MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class MenuService:
+    """Keeps the menus of every client."""
+
+    def __init__(self, guard: AddressGuard, keyring: Keyring, clock: Clock, session_life_seconds: int) -> None:
+        self._guard = guard
+        self._keyring = keyring
+        self._clock = clock
+        self._session_life_seconds = session_life_seconds
+
+    def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
+        """Keep a draft, also one that could not be published, and say what is wrong with it.
+
+        The document may leave out its `id`. INVALID_REQUEST when it names another menu, when the id is not 1 to 64
+        letters, digits and `_.-`, or beyond 200 menus a client.
+        """
+        context.require("menus:write")
+        if not _MENU_ID.fullmatch(request.menu_id):
+            raise ServiceError(Code.INVALID_REQUEST, "menu_id: Must be 1 to 64 letters, digits, dots, dashes or _.")
+        document = _named(request.document, request.menu_id)
+        now = self._clock.now()
+        saved = {"draft": document, "draft_saved_at": now}
+        with unit_of_work():
+            if not Menu.update(saved).where(_is(request.menu_id, context)).execute():
+                if Menu.select().where(Menu.client_id == context.client_id).count() >= MAX_MENUS:
+                    raise ServiceError(Code.INVALID_REQUEST, f"A client may have at most {MAX_MENUS} menus")
+                Menu.insert(id=new_id(now), client_id=context.client_id, name=request.menu_id, **saved).on_conflict(
+                    conflict_target=(Menu.client_id, Menu.name), update=saved
+                ).execute()
+        return self._report(request.menu_id, document)
+
+    def check(self, request: CheckMenu, context: RequestContext) -> CheckReport:
+        """Say what is wrong with a menu's draft, or with the given document. NOT_FOUND for a menu without a draft."""
+        context.require("menus:read")
+        if request.document is None:
+            return self._report(request.menu_id, _find(request.menu_id, context).draft)
+        return self._report(request.menu_id, _named(request.document, request.menu_id))
+
+    def publish(self, request: NameMenu, context: RequestContext) -> VersionView:
+        """Put the draft in force as a new version; a draft that is in force already stays the version it is.
+
+        MENU_INVALID, naming the first error, while the check finds one or a script fails. Sessions that are under way
+        keep the version they began with.
+        """
+        context.require("menus:write")
+        menu = _find(request.menu_id, context)
+        report = self._report(request.menu_id, menu.draft)
+        if not report.passes:
+            raise ServiceError(Code.MENU_INVALID, _sentence(report.errors[0]))
+        with unit_of_work():
+            menu_id, in_force = _lock(menu.id)
+            current = _version(menu_id, in_force) if in_force else None
+            if current is not None and current.document == menu.draft:
+                return _version_view(request.menu_id, current, in_force)
+            newest = MenuVersion.select(fn.MAX(MenuVersion.version)).where(MenuVersion.menu_id == menu_id).scalar()
+            row = MenuVersion(
+                menu_id=menu_id,
+                version=(newest or 0) + 1,
+                client_id=context.client_id,
+                document=menu.draft,
+                published_at=self._clock.now(),
+            )
+            row.save(force_insert=True)
+            Menu.update(published_version=row.version).where(Menu.id == menu_id).execute()
+        return _version_view(request.menu_id, row, row.version)
+
+    def roll_back(self, request: RollBack, context: RequestContext) -> VersionView:
+        """Put an earlier version in force again; the draft stays. NOT_FOUND for a version that was never published."""
+        context.require("menus:write")
+        menu = _find(request.menu_id, context)
+        row = _version(menu.id, request.version)
+        if row is None:
+            raise ServiceError(Code.NOT_FOUND, "Menu version not found")
+        Menu.update(published_version=row.version).where(Menu.id == menu.id).execute()
+        return _version_view(request.menu_id, row, row.version)
+
+    def list(self, context: RequestContext) -> tuple[MenuSummary, ...]:
+        """Every menu of the client, by name."""
+        context.require("menus:read")
+        codes = _codes_by_menu(context.client_id)
+        rows = Menu.select().where(Menu.client_id == context.client_id).order_by(Menu.name)
+        return tuple(
+            MenuSummary(row.name, _title(row.draft), row.published_version, row.draft_saved_at, codes.get(row.id, ()))
+            for row in rows
+        )
+
+    def get(self, request: NameMenu, context: RequestContext) -> MenuView:
+        """One menu with its documents. NOT_FOUND for one that the client does not have."""
+        context.require("menus:read")
+        menu = _find(request.menu_id, context)
+        current = _version(menu.id, menu.published_version) if menu.published_version else None
+        return MenuView(
+            menu_id=menu.name,
+            title=_title(menu.draft),
+            published_version=menu.published_version,
+            draft_saved_at=menu.draft_saved_at,
+            codes=_codes_by_menu(context.client_id).get(menu.id, ()),
+            draft=menu.draft,
+            published=None if current is None else current.document,
+        )
+
+    def versions(self, request: NameMenu, context: RequestContext) -> tuple[VersionView, ...]:
+        """Every published version of a menu, newest first."""
+        context.require("menus:read")
+        menu = _find(request.menu_id, context)
+        rows = MenuVersion.select().where(MenuVersion.menu_id == menu.id).order_by(MenuVersion.version.desc())
+        return tuple(_version_view(menu.name, row, menu.published_version) for row in rows)
+
+    def graph(self, request: GetGraph, context: RequestContext) -> GraphView:
+        """How the nodes of a menu hang together. NOT_FOUND for a menu or a version that the client does not have."""
+        context.require("menus:read")
+        menu = _find(request.menu_id, context)
+        version = request.version or menu.published_version
+        row = _version(menu.id, version) if version else None
+        if request.version and row is None:
+            raise ServiceError(Code.NOT_FOUND, "Menu version not found")
+        document, _ = read(menu.draft if row is None else row.document)
+        drawn = graph(document)
+        return GraphView(menu.name, version, tuple(drawn["nodes"]), tuple(drawn["edges"]), draw(document))
+
+    def bind_code(self, request: BindCode, context: RequestContext) -> CodeView:
+        """Let a menu answer a code. NOT_FOUND for a code or a menu that the client does not have."""
+        context.require("menus:write")
+        menu = _find(request.menu_id, context)
+        code = service_code(request.service_code)
+        mine = (ServiceCode.code == code) & (ServiceCode.client_id == context.client_id)
+        if not ServiceCode.update(menu_id=menu.id).where(mine).execute():
+            raise ServiceError(Code.NOT_FOUND, "Service code not found")
+        return view_of_code(ServiceCode.get(mine))
+
+    def codes(self, context: RequestContext) -> tuple[CodeView, ...]:
+        """The codes that the operator gave to the client."""
+        context.require("menus:read")
+        rows = ServiceCode.select().where(ServiceCode.client_id == context.client_id).order_by(ServiceCode.code)
+        return tuple(view_of_code(row) for row in rows)
+
+    def call_secrets(self, context: RequestContext) -> Sequence[bytes]:
+        """The secrets with which calls of menus to the client's own server are signed, newest first."""
+        context.require_operator()
+        return call_secrets(self._keyring, context.client_id)
+
+    def _report(self, menu_id: str, raw: dict[str, Any]) -> CheckReport:
+        report = check(
+            raw,
+            allow_plain_http=self._guard.takes_plain_http,
+            session_life_seconds=self._session_life_seconds,
+            also=lambda document: _refused_addresses(document, self._guard),
+            work=WorkBudget(pause=_let_others_go_on),
+        )
+        found = report.to_dict()
+        return CheckReport(menu_id, report.passes, tuple(found["errors"]), tuple(found["warnings"]))
+
+
+@lru_cache(maxsize=512)
+def published_document(menu_id: str, version: int) -> Document:
+    """A published version, read once in each process: versions never change. `menu_id` is the row's own id."""
+    row = _version(menu_id, version)
+    assert row is not None
+    return parse(row.document)
+
+
+def _let_others_go_on() -> None:
+    """Give the interpreter to other calls of the process."""
+    time.sleep(0)
+
+
+def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Finding]:
+    """The addresses in a document that the guard would refuse at every call anyway."""
+    for name, node in document.nodes.items():
+        if isinstance(node, HandoverNode):
+            url = node.url
+        elif isinstance(node, HttpNode):
+            # The host is written out; what variables add behind it cannot lead anywhere else.
+            url = "".join(part if isinstance(part, str) else "0" for part in node.url.parts)
+        else:
+            continue
+        try:
+            guard.check_url(url)
+        except AddressRefusedError as refusal:
+            yield error("address", str(refusal), name)
+
+
+def _named(document: dict[str, Any], menu_id: str) -> dict[str, Any]:
+    if document.get("id", menu_id) != menu_id:
+        raise ServiceError(Code.INVALID_REQUEST, "id: Must be the menu id of the path.")
+    return {"id": menu_id, **document}
+
+
+def _is(menu_id: str, context: RequestContext) -> Any:
+    return (Menu.client_id == context.client_id) & (Menu.name == menu_id)
+
+
+def _find(menu_id: str, context: RequestContext) -> Menu:
+    menu = Menu.get_or_none(_is(menu_id, context)) if _MENU_ID.fullmatch(menu_id) else None
+    if menu is None:
+        raise ServiceError(Code.NOT_FOUND, "Menu not found")
+    return menu
+
+
+def _lock(menu_id: str) -> tuple[str, int | None]:
+    """Keep others from publishing the same menu until the unit of work ends; give the version in force."""
+    row = for_update(Menu.select(Menu.id, Menu.published_version).where(Menu.id == menu_id)).get()
+    return row.id, row.published_version
+
+
+def _version(menu_id: str, version: int) -> MenuVersion | None:
+    return MenuVersion.get_or_none(MenuVersion.menu_id == menu_id, MenuVersion.version == version)
+
+
+def _version_view(menu_id: str, row: MenuVersion, in_force: int | None) -> VersionView:
+    return VersionView(menu_id, row.version, row.published_at, row.version == in_force)
+
+
+def _codes_by_menu(client_id: str) -> dict[str, tuple[str, ...]]:
+    codes: dict[str, tuple[str, ...]] = {}
+    for row in ServiceCode.select().where(ServiceCode.client_id == client_id).order_by(ServiceCode.code):
+        codes[row.menu_id] = (*codes.get(row.menu_id, ()), row.code)
+    return codes
+
+
+def _title(document: dict[str, Any]) -> str:
+    title = document.get("title")
+    return title if isinstance(title, str) else ""
+
+
+def _sentence(finding: dict[str, Any]) -> str:
+    """The first error as one sentence that names its place."""
+    place = finding["node"] or "document"
+    return f"{place}: {finding['message']}"

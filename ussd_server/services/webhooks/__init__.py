@@ -1,0 +1,1 @@
+"""Events, webhook subscriptions and deliveries."""

@@ -1,0 +1,248 @@
+"""Deliveries: sends events to webhooks, signed, in the order of each object, until they are taken or given up.
+
+A delivery is claimed with a lease, sent outside every database transaction, and concluded in one. After any crash the
+lease runs out and somebody sends it again: a receiver may see an event twice, but never misses one.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from peewee import fn
+
+from ussd_server.clock import Clock
+from ussd_server.database.base import (
+    advisory_lock,
+    for_update,
+    iso_milliseconds,
+    release_connection,
+    skip_locked,
+    unit_of_work,
+)
+from ussd_server.logs import logger, now_about
+from ussd_server.messages.webhooks import DeliveryStatus
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.outbound.signature import Signature
+from ussd_server.outbound.transport import HttpExchange, SendState, Transport
+from ussd_server.security.credentials import Vault
+from ussd_server.services.webhooks.subscriptions import switch_off
+
+log = logger(__name__)
+
+_CLAIM_LANE = 7_256_256_167
+_ANSWER_BYTES = 1024
+_PATIENCE = timedelta(days=5)
+
+_SILENT_FOR_LONG = "Nothing was taken there for five days"
+_GONE = "The receiver answered 410 Gone"
+_GONE_STATUS = 410
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySchedule:
+    """How long a receiver may take, and how long we wait after each failure before we try again (wire contract 3.6)."""
+
+    delays: tuple[float, ...] = (5, 30, 2 * 60, 10 * 60, 3600, 6 * 3600, 24 * 3600)
+    timeout_seconds: float = 10.0
+    lease_seconds: float = 30.0
+
+
+class DeliveryService:
+    """Sends what is due. Any number of processes may share the work."""
+
+    def __init__(
+        self,
+        vault: Vault,
+        transport: Transport,
+        clock: Clock,
+        slots: int,
+        pace: RetrySchedule | None = None,
+        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
+    ) -> None:
+        """`slots` is how many deliveries this process sends at the same time.
+
+        `new_lease_token` makes tokens that name the worker (`services/pulse.py`).
+        """
+        self._vault = vault
+        self._transport = transport
+        self._clock = clock
+        self._slots = slots
+        self._pace = pace or RetrySchedule()
+        self._new_lease_token = new_lease_token
+
+    def claim(self, limit: int) -> list[str]:
+        """Lease up to `limit` deliveries that are due, the heads of their queues, to this caller; give their ids.
+
+        A webhook gets a quarter of the slots at most, and a single one until its last answer was a good one. All that
+        are not proven share half of the slots. So a receiver that hangs holds up nobody else.
+        """
+        now = self._clock.now()
+        due = (Delivery.webhook_id == Webhook.id) & (Delivery.due_at <= now)
+        waiting = Webhook.select(Webhook.id, Webhook.is_proven).where(
+            Webhook.is_active, fn.EXISTS(Delivery.select(Delivery.id).where(due))
+        )
+        ready = list(waiting)
+        if not ready:
+            return []
+        random.shuffle(ready)
+        with unit_of_work():
+            advisory_lock(_CLAIM_LANE)
+            chosen: list[str] = []
+            under_way, unproven_under_way = self._count_under_way(now)
+            for webhook in ready:
+                room = max(1, self._slots // 4) if webhook.is_proven else 1
+                room = min(room - under_way[webhook.id], limit - len(chosen))
+                if not webhook.is_proven:
+                    room = min(room, max(1, self._slots // 2) - unproven_under_way)
+                if room > 0:
+                    heads = _due_heads(webhook, now, room)
+                    unproven_under_way += 0 if webhook.is_proven else len(heads)
+                    chosen += heads
+            if chosen:
+                Delivery.update(
+                    due_at=now + timedelta(seconds=self._pace.lease_seconds), lease_token=self._new_lease_token()
+                ).where(Delivery.id.in_(chosen)).execute()
+        return chosen
+
+    def send(self, delivery_id: str) -> None:
+        """Send one claimed delivery and write down what became of it."""
+        delivery = Delivery.get_by_id(delivery_id)
+        webhook = Webhook.get_or_none(Webhook.id == delivery.webhook_id)
+        if webhook is None or delivery.lease_token is None:
+            # Deleted or switched off since it was claimed.
+            return
+        event = Event.get_by_id(delivery.event_id)
+        now_about(delivery_id=delivery.id, webhook_id=webhook.id, event_id=event.id, **_origin_of(event))
+        body = _body(event)
+        headers = {"Content-Type": "application/json", **self._signature(webhook, delivery.event_id).headers(body)}
+        release_connection()
+        exchange = self._transport.exchange(
+            "POST",
+            delivery.url,
+            timeout_seconds=self._pace.timeout_seconds,
+            headers=headers,
+            body=body,
+            max_body_bytes=_ANSWER_BYTES,
+        )
+        log.info(
+            "a webhook was called",
+            status=exchange.status, trouble=exchange.trouble, took_ms=round(exchange.elapsed_seconds * 1000),
+        )  # fmt: skip
+        self._conclude(delivery, exchange)
+
+    def _count_under_way(self, now: datetime) -> tuple[Counter[str], int]:
+        """How many deliveries each webhook has under way, and how many all unproven ones have together."""
+        webhooks: list[Webhook] = list(
+            Webhook.select(Webhook.id, Webhook.is_proven)
+            .join(Delivery, on=(Webhook.id == Delivery.webhook_id))
+            .where(Delivery.lease_token.is_null(False), Delivery.due_at > now)
+        )
+        return Counter(webhook.id for webhook in webhooks), sum(not webhook.is_proven for webhook in webhooks)
+
+    def _signature(self, webhook: Webhook, event_id: str) -> Signature:
+        """What an event is signed with: every secret of the webhook that is good now."""
+        now = self._clock.now()
+        secrets_now = [self._vault.open(webhook.secret_sealed, webhook.client_id, webhook.id)]
+        if webhook.previous_secret_sealed is not None and webhook.previous_secret_expires_at > now:
+            secrets_now.append(self._vault.open(webhook.previous_secret_sealed, webhook.client_id, webhook.id))
+        return Signature(event_id, now, secrets_now)
+
+    def _conclude(self, sent: Delivery, exchange: HttpExchange) -> None:
+        """Keep the answer, and say in one unit of work what follows for the delivery, its queue and its webhook."""
+        now = self._clock.now()
+        with unit_of_work():
+            webhook = for_update(Webhook.select().where(Webhook.id == sent.webhook_id)).first()
+            row = Delivery.get_or_none(Delivery.id == sent.id, Delivery.lease_token == sent.lease_token)
+            if webhook is None or row is None:
+                # Deleted or switched off meanwhile, or so late that somebody else has taken it over.
+                return
+            _keep_answer(row, exchange, now)
+            is_taken = exchange.status is not None and 200 <= exchange.status < 300
+            is_gone = exchange.status == _GONE_STATUS
+            if is_taken:
+                row.status = DeliveryStatus.DELIVERED
+            elif is_gone or row.attempts > len(self._pace.delays):
+                row.status = DeliveryStatus.DEAD
+            row.lease_token = None
+            row.due_at = self._next_attempt_at(row.attempts, now) if row.status == DeliveryStatus.WAITING else None
+            row.completed_at = now if row.status != DeliveryStatus.WAITING else None
+            row.save()
+            if row.status != DeliveryStatus.WAITING:
+                _call_next(row, now)
+            _note_standing(webhook, is_taken, now)
+            if row.status == DeliveryStatus.DEAD and webhook.url is not None:
+                log.warning("a delivery was given up")
+                if is_gone:
+                    switch_off(webhook, _GONE, now)
+                elif now - webhook.failing_since >= _PATIENCE:
+                    switch_off(webhook, _SILENT_FOR_LONG, now)
+
+    def _next_attempt_at(self, attempts: int, now: datetime) -> datetime:
+        # Up to a tenth earlier or later, so that what failed in one moment is not tried again in one moment.
+        return now + timedelta(seconds=self._pace.delays[attempts - 1] * random.uniform(0.9, 1.1))  # noqa: S311
+
+
+def _origin_of(event: Event) -> dict[str, str | None]:
+    """The transaction that an event is about, and the id of the call that recorded it; nothing for other events."""
+    if not event.type.startswith("transaction."):
+        return {}
+    recorded_by = Transaction.select(Transaction.request_id).where(Transaction.id == event.object_id)
+    return {"transaction_id": event.object_id, "request_id": recorded_by.scalar()}
+
+
+def _due_heads(webhook: Webhook, now: datetime, limit: int) -> list[str]:
+    """The deliveries of a webhook that have been due for longest."""
+    rows = Delivery.select(Delivery.id).where(Delivery.webhook_id == webhook.id, Delivery.due_at <= now)
+    return [row.id for row in skip_locked(rows.order_by(Delivery.due_at).limit(limit))]
+
+
+def _body(event: Event) -> bytes:
+    """An event as the Standard Webhooks specification wants it; the same bytes at every attempt."""
+    document = {"type": event.type, "timestamp": iso_milliseconds(event.created_at), "data": event.payload}
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _keep_answer(row: Delivery, exchange: HttpExchange, now: datetime) -> None:
+    row.attempts += 1
+    row.attempted_at = now
+    row.answer_status = exchange.status
+    # PostgreSQL keeps no NUL in text.
+    row.answer = exchange.body.decode("utf-8", "replace").replace("\0", "\ufffd") or None
+    # An answer that was longer than we keep, or that broke off behind its status, is an answer all the same.
+    row.trouble = None if exchange.reach is SendState.ANSWERED else exchange.trouble
+    row.took_ms = round(exchange.elapsed_seconds * 1000)
+
+
+def _call_next(done: Delivery, now: datetime) -> None:
+    """Make the next delivery of the same object due. Call with the webhook locked."""
+    following = (
+        Delivery.select(Delivery.id)
+        .where(
+            Delivery.webhook_id == done.webhook_id,
+            Delivery.object_id == done.object_id,
+            Delivery.status == DeliveryStatus.WAITING,
+        )
+        .order_by(Delivery.sequence, Delivery.id)
+        .first()
+    )
+    if following is not None:
+        Delivery.update(due_at=now).where(Delivery.id == following.id).execute()
+
+
+def _note_standing(webhook: Webhook, is_taken: bool, now: datetime) -> None:
+    """Remember how a webhook did; written only when that is news."""
+    if is_taken and not webhook.is_proven:
+        webhook.is_proven, webhook.failing_since = True, None
+    elif not is_taken and (webhook.is_proven or webhook.failing_since is None):
+        webhook.is_proven, webhook.failing_since = False, webhook.failing_since or now
+    else:
+        return
+    webhook.save(only=[Webhook.is_proven, Webhook.failing_since])

@@ -1,0 +1,145 @@
+"""Events: what clients may look up and have told again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.base import for_update, is_id, new_id, unit_of_work
+from ussd_server.messages.webhooks import (
+    EVENT_TYPES,
+    DeliveryStatus,
+    DeliveryView,
+    EventPage,
+    EventView,
+    ListEvents,
+    NameEvent,
+    RedeliverEvents,
+    Redelivery,
+)
+from ussd_server.models.events import Event, insert_event, last_event_id
+from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.status import Code, ServiceError
+
+MOST_EVENTS_AT_ONCE = 1000
+
+
+class EventService:
+    """Shows a client its events and tells them again on request."""
+
+    def __init__(self, tokens: Tokens, clock: Clock) -> None:
+        self._tokens = tokens
+        self._clock = clock
+
+    def list(self, request: ListEvents, context: RequestContext) -> EventPage:
+        """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
+        context.require("webhooks:read")
+        rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
+        found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens)
+        return EventPage(tuple(map(event_view, found)), next_cursor)
+
+    def get(self, request: NameEvent, context: RequestContext) -> EventView:
+        """One event with its deliveries, oldest first. NOT_FOUND also for somebody else's."""
+        context.require("webhooks:read")
+        event = _find(request.event_id, context.client_id)
+        callbacks_id = (
+            Webhook.select(Webhook.id).where(Webhook.client_id == context.client_id, Webhook.url.is_null()).scalar()
+        )
+        deliveries = Delivery.select().where(Delivery.event_id == event.id).order_by(Delivery.id)
+        return event_view(event, tuple(_delivery_view(row, callbacks_id) for row in deliveries))
+
+    def redeliver(self, request: NameEvent, context: RequestContext) -> Redelivery:
+        """Tell one event again to every webhook that is switched on for it. NOT_FOUND also for somebody else's."""
+        context.require("webhooks:write")
+        event = _find(request.event_id, context.client_id)
+        return self._tell_again(Event.select().where(Event.id == event.id), context.client_id)
+
+    def redeliver_range(self, request: RedeliverEvents, context: RequestContext) -> Redelivery:
+        """Tell the events of a period again, in their order. INVALID_REQUEST for more than 1000 at a time."""
+        context.require("webhooks:write")
+        rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
+        return self._tell_again(rows.order_by(Event.id).limit(MOST_EVENTS_AT_ONCE + 1), context.client_id)
+
+    def _tell_again(self, rows: Any, client_id: str) -> Redelivery:
+        now = self._clock.now()
+        with unit_of_work():
+            # Webhooks are locked before their events and deliveries, here as everywhere, so that nobody deadlocks.
+            list(for_update(Webhook.select(Webhook.id).where(Webhook.client_id == client_id).order_by(Webhook.id)))
+            chosen = list(for_update(rows))
+            if len(chosen) > MOST_EVENTS_AT_ONCE:
+                raise ServiceError(Code.INVALID_REQUEST, "More than 1000 events; choose a shorter period")
+            ids = [event.id for event in chosen]
+            Event.update(is_pending=True).where(Event.id.in_(ids)).execute()
+            # Whoever asks wants to hear now: queues that pause before another attempt go on at once.
+            objects = Event.select(Event.object_id).where(Event.id.in_(ids))
+            Delivery.update(due_at=now).where(
+                Delivery.object_id.in_(objects), Delivery.due_at > now, Delivery.lease_token.is_null()
+            ).execute()
+        return Redelivery(len(ids))
+
+
+def write_event(client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime) -> str:
+    """Write the next event of an object and give its id.
+
+    Call inside the unit of work that makes the change, with the object's row locked.
+    """
+    # A process whose clock is ahead may have written the event before. Pages go by the ids.
+    event = new_event(client_id, event_type, object_id, data, now, after=last_event_id(object_id))
+    insert_event(event)
+    event_id: str = event["id"]
+    return event_id
+
+
+def new_event(
+    client_id: str, event_type: str, object_id: str, data: dict[str, Any], now: datetime, after: str | None = None
+) -> dict[str, Any]:
+    """The next event of an object, as `insert_event` takes it; `after` is the id of the one before, if any."""
+    return {
+        "id": new_id(now, after), "client_id": client_id, "type": event_type, "object_id": object_id,
+        "payload": data, "created_at": now, "is_pending": True,
+    }  # fmt: skip
+
+
+def event_view(row: Event, deliveries: tuple[DeliveryView, ...] = ()) -> EventView:
+    """An event as its client sees it."""
+    return EventView(row.id, row.type, row.object_id, row.sequence, row.created_at, row.payload, deliveries)
+
+
+def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to_at: datetime | None) -> Any:
+    """The client's events of a type and a period. INVALID_REQUEST for a type that there is not."""
+    rows = Event.select().where(Event.client_id == client_id)
+    if event_type is not None:
+        if event_type not in EVENT_TYPES:
+            raise ServiceError(Code.INVALID_REQUEST, "type: There is no such event type.")
+        rows = rows.where(Event.type == event_type)
+    return of_period(rows, Event, from_at, to_at)
+
+
+def _find(event_id: str, client_id: str) -> Event:
+    row = Event.get_or_none(Event.id == event_id, Event.client_id == client_id) if is_id(event_id) else None
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Event not found")
+    return row
+
+
+def _delivery_view(row: Delivery, callbacks_id: str | None) -> DeliveryView:
+    is_under_way = row.lease_token is not None
+    return DeliveryView(
+        id=row.id,
+        webhook_id=None if row.webhook_id == callbacks_id else row.webhook_id,
+        url=row.url,
+        status=DeliveryStatus(row.status),
+        attempts=row.attempts,
+        answer_status=row.answer_status,
+        answer=row.answer,
+        trouble=row.trouble,
+        took_ms=row.took_ms,
+        attempted_at=row.attempted_at,
+        next_attempt_at=None if is_under_way else row.due_at,
+        created_at=row.created_at,
+        completed_at=row.completed_at,
+    )

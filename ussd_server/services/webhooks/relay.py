@@ -1,0 +1,102 @@
+"""Fan-out: makes the deliveries of new events, each event once, without gaps and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from ussd_server.clock import Clock
+from ussd_server.database.base import advisory_lock, for_update, new_id, unit_of_work
+from ussd_server.messages.webhooks import WEBHOOK_TEST, DeliveryStatus
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.security.credentials import Vault
+from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
+
+_LANE = 7_256_256_166
+_OBJECTS_AT_ONCE = 500
+_ROWS_AT_ONCE = 500
+
+
+class Relay:
+    """Turns events into deliveries. One process at a time does it: two could bring an object's events out of order."""
+
+    def __init__(self, vault: Vault, clock: Clock) -> None:
+        self._vault = vault
+        self._clock = clock
+
+    def run(self) -> int:
+        """Make the deliveries of some pending events, the oldest first; give how many events there were."""
+        if not Event.select(Event.id).where(Event.is_pending).exists():
+            return 0
+        with unit_of_work():
+            advisory_lock(_LANE)
+            oldest = Event.select(Event.object_id).where(Event.is_pending).order_by(Event.id).limit(_OBJECTS_AT_ONCE)
+            # All that is pending of an object goes together: ids of one moment do not tell the order, sequences do.
+            events = list(
+                Event.select()
+                .where(Event.is_pending, Event.object_id.in_([event.object_id for event in oldest]))
+                .order_by(Event.object_id, Event.sequence)
+            )
+            self._queue(events, self._clock.now())
+            Event.update(is_pending=False).where(Event.id.in_([event.id for event in events])).execute()
+        return len(events)
+
+    def _queue(self, events: Sequence[Event], now: datetime) -> None:
+        callback_urls = _callback_urls(events)
+        for client_id in {event.client_id for event in events if event.object_id in callback_urls}:
+            locked_callbacks_row(self._vault, client_id, now)
+        webhooks = _locked_webhooks({event.client_id for event in events})
+        queues, on_the_way = _unfinished(webhooks, events)
+        rows = []
+        for event in events:
+            for webhook in webhooks:
+                url = webhook.url or callback_urls.get(event.object_id)
+                if url is None or not _wants(webhook, event) or (webhook.id, event.id) in on_the_way:
+                    continue
+                queue = (webhook.id, event.object_id)
+                rows.append(
+                    {
+                        "id": new_id(now), "client_id": event.client_id, "event_id": event.id, "webhook_id": webhook.id,
+                        "object_id": event.object_id, "sequence": event.sequence, "url": url,
+                        "status": DeliveryStatus.WAITING, "attempts": 0, "created_at": now,
+                        "due_at": None if queue in queues else now,
+                    }
+                )  # fmt: skip
+                queues.add(queue)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            Delivery.insert_many(rows[start : start + _ROWS_AT_ONCE]).execute()
+
+
+def _callback_urls(events: Iterable[Event]) -> dict[str, str]:
+    """The `callback_url` of those transactions that have one."""
+    transactions = {event.object_id for event in events if event.type.startswith("transaction.")}
+    rows = Transaction.select(Transaction.id, Transaction.callback_url).where(Transaction.id.in_(transactions))
+    return {row.id: row.callback_url for row in rows if row.callback_url is not None}
+
+
+def _locked_webhooks(client_ids: set[str]) -> list[Webhook]:
+    """The webhooks of some clients that are switched on; until we are done nobody concludes for them or ends them."""
+    return list(
+        for_update(Webhook.select().where(Webhook.client_id.in_(client_ids), Webhook.is_active).order_by(Webhook.id))
+    )
+
+
+def _unfinished(
+    webhooks: Iterable[Webhook], events: Iterable[Event]
+) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Which queues have a head already, as (webhook, object), and what is on its way already, as (webhook, event)."""
+    waiting = Delivery.select(Delivery.webhook_id, Delivery.object_id, Delivery.event_id).where(
+        Delivery.status == DeliveryStatus.WAITING,
+        Delivery.webhook_id.in_([webhook.id for webhook in webhooks]),
+        Delivery.object_id.in_({event.object_id for event in events}),
+    )
+    rows = list(waiting)
+    return {(row.webhook_id, row.object_id) for row in rows}, {(row.webhook_id, row.event_id) for row in rows}
+
+
+def _wants(webhook: Webhook, event: Event) -> bool:
+    if event.type == WEBHOOK_TEST:
+        return bool(event.payload["webhook_id"] == webhook.id)
+    return webhook.client_id == event.client_id and (webhook.types is None or event.type in webhook.types)

@@ -1,0 +1,226 @@
+"""Webhooks: where a client wants to be called, for what, and with which secret the calls are signed."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from datetime import datetime, timedelta
+from typing import Any
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.base import for_update, is_id, iso_milliseconds, new_id, unit_of_work
+from ussd_server.messages.webhooks import (
+    EVENT_TYPES,
+    WEBHOOK_DISABLED,
+    WEBHOOK_TEST,
+    CreateWebhook,
+    DeliveryStatus,
+    EventView,
+    NameWebhook,
+    NewWebhookView,
+    RotateCallbacks,
+    RotatedSecretView,
+    RotateWebhook,
+    WebhookDeletion,
+    WebhookPage,
+    WebhookView,
+)
+from ussd_server.models.clients import Client
+from ussd_server.models.events import Event
+from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
+from ussd_server.security.credentials import Vault
+from ussd_server.services.webhooks.events import event_view, write_event
+from ussd_server.status import Code, ServiceError
+
+MOST_WEBHOOKS_OF_A_CLIENT = 20
+
+# The Standard Webhooks specification asks for 24 to 64 random bytes behind this prefix.
+_SECRET_PREFIX = "whsec_"  # noqa: S105 - how every secret begins
+_SECRET_BYTES = 32
+
+
+class WebhookService:
+    """Keeps the webhooks of clients."""
+
+    def __init__(self, guard: AddressGuard, vault: Vault, clock: Clock) -> None:
+        self._guard = guard
+        self._vault = vault
+        self._clock = clock
+
+    def list(self, context: RequestContext) -> WebhookPage:
+        """All webhooks of the client, oldest first."""
+        context.require("webhooks:read")
+        rows = _webhooks_of(context.client_id).order_by(Webhook.id)
+        return WebhookPage(tuple(WebhookView(**_record(row)) for row in rows))
+
+    def get(self, request: NameWebhook, context: RequestContext) -> WebhookView:
+        """One webhook. NOT_FOUND for one that is not the client's."""
+        context.require("webhooks:read")
+        return WebhookView(**_record(_found(_webhooks_of(context.client_id), request.webhook_id)))
+
+    def create(self, request: CreateWebhook, context: RequestContext) -> NewWebhookView:
+        """Add a webhook; the answer alone shows its secret.
+
+        INVALID_REQUEST for an address that may not be called, an unknown type, or a client with 20 webhooks.
+        """
+        context.require("webhooks:write")
+        types = None if request.types is None else [*dict.fromkeys(request.types)]
+        for unknown in set(types or ()) - EVENT_TYPES.keys():
+            raise ServiceError(Code.INVALID_REQUEST, f"types: There is no event type {unknown}.")
+        require_callable(self._guard, "url", request.url)
+        now, secret = self._clock.now(), new_webhook_secret()
+        row = new_webhook(self._vault, context.client_id, request.url, types, secret, now)
+        with unit_of_work():
+            for_update(Client.select(Client.id).where(Client.id == context.client_id)).get()
+            if _webhooks_of(context.client_id).count() >= MOST_WEBHOOKS_OF_A_CLIENT:
+                raise ServiceError(Code.INVALID_REQUEST, "Webhook limit reached")
+            row.save(force_insert=True)
+        return NewWebhookView(**_record(row), secret=secret)
+
+    def delete(self, request: NameWebhook, context: RequestContext) -> WebhookDeletion:
+        """Remove a webhook; what still waited for it is not sent. NOT_FOUND for one that is not the client's."""
+        context.require("webhooks:write")
+        now = self._clock.now()
+        with unit_of_work():
+            row = _locked(request.webhook_id, context.client_id)
+            row.delete_instance()
+            _cancel_deliveries(row, now)
+        return WebhookDeletion(row.id, now)
+
+    def rotate(self, request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
+        """Give a webhook another secret; for the grace period its calls carry the signatures of both.
+
+        A secret that an earlier rotation had left signing ends now. NOT_FOUND for a webhook that is not the client's.
+        """
+        context.require("webhooks:write")
+        with unit_of_work():
+            return self._rotate(_locked(request.webhook_id, context.client_id), request.grace_period_seconds)
+
+    def rotate_callbacks(self, request: RotateCallbacks, context: RequestContext) -> RotatedSecretView:
+        """Give the client another secret, or its first, for the callbacks of single transactions."""
+        context.require("webhooks:write")
+        with unit_of_work():
+            return self._rotate(
+                locked_callbacks_row(self._vault, context.client_id, self._clock.now()), request.grace_period_seconds
+            )
+
+    def enable(self, request: NameWebhook, context: RequestContext) -> WebhookView:
+        """Switch a webhook on again. What happened meanwhile is sent only when asked for, by redelivery."""
+        context.require("webhooks:write")
+        with unit_of_work():
+            row = _locked(request.webhook_id, context.client_id)
+            if not row.is_active:
+                row.is_active, row.disabled_at, row.disabled_reason, row.failing_since = True, None, None, None
+                row.updated_at = self._clock.now()
+                row.save()
+        return WebhookView(**_record(row))
+
+    def test(self, request: NameWebhook, context: RequestContext) -> EventView:
+        """Send a test event to one webhook. INVALID_REQUEST while it is switched off."""
+        context.require("webhooks:write")
+        now = self._clock.now()
+        with unit_of_work():
+            row = _locked(request.webhook_id, context.client_id)
+            if not row.is_active:
+                raise ServiceError(Code.INVALID_REQUEST, "The webhook is switched off; enable it first")
+            # An object of its own, so that it never waits for an earlier test.
+            event_id = write_event(row.client_id, WEBHOOK_TEST, new_id(now), {"webhook_id": row.id}, now)
+            return event_view(Event.get_by_id(event_id))
+
+    def _rotate(self, row: Webhook, grace_period_seconds: int) -> RotatedSecretView:
+        now, secret = self._clock.now(), new_webhook_secret()
+        row.previous_secret_sealed = row.previous_secret_expires_at = None
+        if grace_period_seconds:
+            row.previous_secret_sealed = row.secret_sealed
+            row.previous_secret_expires_at = now + timedelta(seconds=grace_period_seconds)
+        row.secret_sealed = self._vault.seal(secret, row.client_id, row.id)
+        row.updated_at = now
+        row.save()
+        return RotatedSecretView(secret, row.previous_secret_expires_at)
+
+
+def require_callable(guard: AddressGuard, field: str, url: str) -> None:
+    """INVALID_REQUEST with the guard's sentence unless an address may be called."""
+    try:
+        guard.check_url(url)
+    except AddressRefusedError as refusal:
+        raise ServiceError(Code.INVALID_REQUEST, f"{field}: {refusal}.") from None
+
+
+def new_webhook_secret() -> str:
+    """A fresh secret of 256 random bits in the form of the Standard Webhooks specification."""
+    return _SECRET_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def new_webhook(
+    vault: Vault, client_id: str, url: str | None, types: list[str] | None, secret: str, now: datetime
+) -> Webhook:
+    """A row that is not saved yet."""
+    row_id = new_id(now)
+    return Webhook(
+        id=row_id, client_id=client_id, url=url, types=types, secret_sealed=vault.seal(secret, client_id, row_id),
+        is_active=True, is_proven=False, created_at=now, updated_at=now,
+    )  # fmt: skip
+
+
+def locked_callbacks_row(vault: Vault, client_id: str, now: datetime) -> Webhook:
+    """The row that stands for the client's callbacks, made at its first use. Call inside a unit of work."""
+    of_client = Webhook.select().where(Webhook.client_id == client_id, Webhook.url.is_null())
+    if not of_client.exists():
+        fresh = new_webhook(vault, client_id, None, None, new_webhook_secret(), now)
+        Webhook.insert(fresh.__data__).on_conflict_ignore().execute()
+    (row,) = for_update(of_client)
+    assert isinstance(row, Webhook)
+    return row
+
+
+def switch_off(row: Webhook, reason: str, now: datetime) -> None:
+    """Stop calling a webhook and tell the client's others. Call inside a unit of work, with the row locked."""
+    row.is_active, row.disabled_at, row.disabled_reason, row.updated_at = False, now, reason, now
+    row.save()
+    _cancel_deliveries(row, now)
+    write_event(
+        row.client_id,
+        WEBHOOK_DISABLED,
+        row.id,
+        {"webhook_id": row.id, "url": row.url, "reason": reason, "disabled_at": iso_milliseconds(now)},
+        now,
+    )
+
+
+def _cancel_deliveries(row: Webhook, now: datetime) -> None:
+    Delivery.update(status=DeliveryStatus.CANCELLED, due_at=None, lease_token=None, completed_at=now).where(
+        Delivery.webhook_id == row.id, Delivery.status == DeliveryStatus.WAITING
+    ).execute()
+
+
+def _webhooks_of(client_id: str) -> Any:
+    return Webhook.select().where(Webhook.client_id == client_id, Webhook.url.is_null(False))
+
+
+def _locked(webhook_id: str, client_id: str) -> Webhook:
+    return _found(for_update(_webhooks_of(client_id)), webhook_id)
+
+
+def _found(rows: Any, webhook_id: str) -> Webhook:
+    row = rows.where(Webhook.id == webhook_id).first() if is_id(webhook_id) else None
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Webhook not found")
+    assert isinstance(row, Webhook)
+    return row
+
+
+def _record(row: Webhook) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "url": row.url,
+        "types": None if row.types is None else tuple(row.types),
+        "is_active": row.is_active,
+        "failing_since": row.failing_since,
+        "disabled_at": row.disabled_at,
+        "disabled_reason": row.disabled_reason,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+    }
