@@ -18,7 +18,7 @@ _MOST_WIRE_BYTES = 96 * 1024
 _LINGER_SECONDS, _LINGER_READS, _LINGER_BYTES = 2.0, 16, 8192
 
 
-class Connection(socket):  # type: ignore[misc]
+class ClientConnection(socket):  # type: ignore[misc]
     """A socket whose requests wait for their turn, and whose requests and answers each have a total time."""
 
     def __init__(self, accepted: socket) -> None:

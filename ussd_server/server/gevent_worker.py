@@ -19,7 +19,7 @@ from gevent.server import StreamServer
 from gunicorn.workers.ggevent import GeventWorker
 
 from ussd_server.logs import logger, trace_of
-from ussd_server.server.connection import Connection
+from ussd_server.server.connection import ClientConnection
 from ussd_server.server.connection_shares import SHARES
 from ussd_server.server.refusals import JsonRefusals
 
@@ -31,7 +31,7 @@ _LEAVE_SECONDS = 0.002
 log = logger(__name__)
 
 
-class WebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
+class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
     """Answers each connection in a greenlet. A stop closes the listener first and waits for no idle connection."""
 
     def run(self) -> None:
@@ -44,7 +44,7 @@ class WebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
         self._left_since = 0.0
         SHARES.tell(self.age, 0)
         pool = Pool(self.worker_connections)
@@ -70,7 +70,7 @@ class WebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Answer the requests of a connection."""
-        connection = Connection(client)
+        connection = ClientConnection(client)
         self._connections.add(connection)
         if self.alive:
             SHARES.tell(self.age, len(self._connections))

@@ -37,7 +37,9 @@ workers = _settings.workers
 # Each worker opens its own connections after it was forked; a preloaded application would share them.
 preload_app = False
 threads = _settings.threads
-worker_class = f"ussd_server.server.{'gevent' if _settings.is_cooperative else 'thread'}_worker.WebWorker"
+worker_class = "ussd_server.server." + (
+    "gevent_worker.GeventWebWorker" if _settings.is_cooperative else "thread_worker.ThreadWebWorker"
+)
 # Each request may open one more file, to somebody else's server.
 worker_connections = max(threads + 16, min(_MOST_CONNECTIONS, (_files - _OTHER_FILES) // 2))
 backlog = 2048

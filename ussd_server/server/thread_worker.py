@@ -7,7 +7,7 @@ from gunicorn.workers.gthread import ThreadWorker
 from ussd_server.server.refusals import JsonRefusals
 
 
-class WebWorker(JsonRefusals, ThreadWorker):  # type: ignore[misc]
+class ThreadWebWorker(JsonRefusals, ThreadWorker):  # type: ignore[misc]
     """Answers requests in threads. A stop takes in who has connected already, and then closes the listener."""
 
     def set_accept_enabled(self, enabled: bool) -> None:
