@@ -166,7 +166,7 @@ def services(settings: Settings, clock: MovableClock) -> Iterator[Services]:
         redis.flushdb()
     services = build_services(settings, clock)
     yield services
-    services.last_uses.close()
+    services.clients.last_uses.close()
     services.limiter.close()
     close_connections()
 

@@ -1,7 +1,8 @@
-"""Puts the house together: every service, made from the settings."""
+"""Builds every service from the settings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
@@ -13,6 +14,7 @@ from ussd_server.kill_points import kill_point
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.quota_leases import KEPT_SECONDS, QuotaLeases
 from ussd_server.limits.sliding_window import SlidingLogStorage
+from ussd_server.messages.providers import Provider
 from ussd_server.metrics import note_replica
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.client_server import ClientServer
@@ -63,38 +65,32 @@ from ussd_server.settings import Settings
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Fixed by the API document.
     "api-key": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
-    # Short, so that a program set right again is heard within a minute; 256 bits need no more.
+    # Short: a client with a corrected secret is accepted within a minute. Secrets of 256 bits need no more.
     "wrong-secret": (RateLimitItemPerMinute(100),),
     "wrong-path": (RateLimitItemPerMinute(100),),
-    # A console page makes several calls at once; no program needs more of the management calls.
+    # A console page sends several requests at once.
     "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
-    # Guessing is slowed for one address and one name together: nobody can lock a person out from somewhere else.
+    # Counts address and name together: an attacker elsewhere cannot lock a user out.
     "login-pair": (RateLimitItemPerMinute(10, 15),),
     "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """Every service of the house, and the few things that the doors use directly."""
+class ClientServices:
+    """Who may call: clients, their keys and logins."""
 
-    settings: Settings
-    clock: Clock
-    timekeeper: Timekeeper
-    limiter: Limiter
     auth: AuthService
     last_uses: LastUses
     logins: LoginService
     clients: ClientService
     api_keys: ApiKeyService
-    audit: AuditService
-    master_keys: MasterKeyService
-    channels: ChannelService
-    menus: MenuService
-    ussd: UssdService
-    gateways: GatewayService
-    health: HealthService
-    wake_up: WakeUpSignal
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionServices:
+    """Money: payments, their settlement and review."""
+
     providers: Providers
     provider_outages: ProviderOutages
     transactions: TransactionService
@@ -103,17 +99,58 @@ class Services:
     settlement: Settlement
     callbacks: CallbackService
     review: ReviewService
-    webhooks: WebhookService
+
+
+@dataclass(frozen=True, slots=True)
+class UssdServices:
+    """What phones dial: channels, menus and sessions."""
+
+    channels: ChannelService
+    menus: MenuService
+    api_sessions: UssdService
+    gateways: GatewayService
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookServices:
+    """What clients are sent: events and their deliveries."""
+
+    subscriptions: WebhookService
     events: EventService
     relay: Relay
     deliveries: DeliveryService
+
+
+@dataclass(frozen=True, slots=True)
+class OperationsServices:
+    """What keeps the service running."""
+
+    master_keys: MasterKeyService
+    health: HealthService
+    timekeeper: Timekeeper
     heartbeat: Heartbeat
     gauges: Gauges
     retention: Retention
 
 
+@dataclass(frozen=True, slots=True)
+class Services:
+    """All services, grouped by capability."""
+
+    settings: Settings
+    clock: Clock
+    limiter: Limiter
+    wake_up: WakeUpSignal
+    audit: AuditService
+    clients: ClientServices
+    transactions: TransactionServices
+    ussd: UssdServices
+    webhooks: WebhookServices
+    operations: OperationsServices
+
+
 def build_services(settings: Settings, clock: Clock | None = None) -> Services:
-    """Make every service from the settings and open the database; nothing is connected yet."""
+    """Build every service from the settings and open the database. Connects to nothing yet."""
     clock = clock or Clock()
     open_database(
         settings.database_url,
@@ -125,87 +162,97 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         else None
     )
     keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
-    storage = SlidingLogStorage(settings.redis_url)
-    tokens = Tokens(keyring)
-    companies = build_companies(settings, clock.now, lambda company: callback_path(tokens, company))
-    policies = [Policy(name, items) for name, items in _WINDOWS.items()]
-    # Steps are counted up to so long before they are taken.
-    channel_limit = RateLimitItemPerSecond(settings.channel_limit_per_minute, 60 + KEPT_SECONDS)
-    policies.append(Policy("channel", (channel_limit,)))
-    policies += [
-        Policy(f"provider:{company.name}", (RateLimitItemPerSecond(int(company.pace.per_second)),))
-        for company in companies
-    ]
-    limiter = Limiter(storage, policies, settings.web_processes)
-    allowance = QuotaLeases(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
-    vault = Vault(keyring)
-    records = KeyCache(limiter.versions)
-    last_uses = LastUses()
+    vault, tokens = Vault(keyring), Tokens(keyring)
+    adapters = build_companies(settings, clock.now, lambda provider: callback_path(tokens, provider))
+    limiter = _limiter(settings, adapters)
     wake_up = WakeUpSignal(settings.redis_url, lambda: limiter.away)
-    provider_outages = ProviderOutages(
-        settings.redis_url, lambda: limiter.away, [company.name for company in companies]
-    )
-    providers = Providers(companies, predict, provider_outages.is_away)
+    outages = ProviderOutages(settings.redis_url, lambda: limiter.away, [adapter.name for adapter in adapters])
+    providers = Providers(adapters, predict, outages.is_away)
     drop_offs = DropOffs()
     heartbeat = Heartbeat(providers, drop_offs, clock)
+    guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
+
     settlement = Settlement(
         providers,
         clock,
-        lambda name: limiter.hit(f"provider:{name}", "all").accepted,
+        lambda provider: limiter.hit(f"provider:{provider}", "all").accepted,
         settings.provider_timeout_seconds,
         heartbeat.count_call,
         kill_point(settings.kill_point),
         heartbeat.new_lease_token,
     )
-    guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
     writer = TransactionWriter(clock, wake_up.ring)
-    transactions = TransactionService(providers, tokens, guard, writer, waiting_calls=settings.threads // 2)
-    balances = BalanceService(clock)
-    channels = ChannelService(vault, limiter, clock)
-    # At most a quarter of all for one client.
-    places_of_client = settings.waiting_places // 4 if settings.is_cooperative else settings.threads // 4
-    bulkhead = Bulkhead(settings.waiting_places, max(1, places_of_client))
-    sessions = Sessions(keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds)
-    client_server = ClientServer(Transport(guard, max_connections=settings.waiting_places))
-    actions = Actions(transactions, balances, providers, client_server, bulkhead, keyring, clock)
-    conversations = Conversations(sessions, actions, clock)
-    return Services(
-        settings=settings,
-        clock=clock,
-        timekeeper=Timekeeper(clock),
-        limiter=limiter,
-        last_uses=last_uses,
-        auth=AuthService(vault, tokens, limiter, records, last_uses, clock),
-        logins=LoginService(tokens, limiter, clock),
-        clients=ClientService(tokens, records, clock),
-        api_keys=ApiKeyService(vault, records, limiter, clock),
-        audit=AuditService(tokens),
-        master_keys=MasterKeyService(keyring, vault),
-        channels=channels,
-        menus=MenuService(guard, keyring, clock, settings.session_life_seconds),
-        ussd=UssdService(sessions, conversations, tokens, clock),
-        gateways=GatewayService(channels, sessions, conversations, allowance),
-        health=HealthService(limiter),
-        wake_up=wake_up,
+    transactions = TransactionServices(
         providers=providers,
-        provider_outages=provider_outages,
-        transactions=transactions,
+        provider_outages=outages,
+        transactions=TransactionService(providers, tokens, guard, writer, waiting_calls=settings.threads // 2),
         refunds=RefundService(writer, providers),
-        balances=balances,
+        balances=BalanceService(clock),
         settlement=settlement,
         callbacks=CallbackService(providers, settlement, tokens, wake_up.ring),
         review=ReviewService(providers, clock),
-        webhooks=WebhookService(guard, vault, clock),
-        events=EventService(tokens, clock),
-        relay=Relay(vault, clock),
-        deliveries=DeliveryService(
-            vault,
-            Transport(guard, max_connections=settings.delivery_slots),
-            clock,
-            settings.delivery_slots,
-            new_lease_token=heartbeat.new_lease_token,
-        ),
-        heartbeat=heartbeat,
-        gauges=Gauges(heartbeat, clock),
-        retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
     )
+
+    # At most a quarter of all for one client.
+    places_of_client = settings.waiting_places // 4 if settings.is_cooperative else settings.threads // 4
+    bulkhead = Bulkhead(settings.waiting_places, max(1, places_of_client))
+    client_server = ClientServer(Transport(guard, max_connections=settings.waiting_places))
+    actions = Actions(
+        transactions.transactions, transactions.balances, providers, client_server, bulkhead, keyring, clock
+    )
+    sessions = Sessions(keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds)
+    conversations = Conversations(sessions, actions, clock)
+    channels = ChannelService(vault, limiter, clock)
+    quota = QuotaLeases(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
+
+    key_cache, last_uses = KeyCache(limiter.versions), LastUses()
+    delivery_transport = Transport(guard, max_connections=settings.delivery_slots)
+    return Services(
+        settings=settings,
+        clock=clock,
+        limiter=limiter,
+        wake_up=wake_up,
+        audit=AuditService(tokens),
+        clients=ClientServices(
+            auth=AuthService(vault, tokens, limiter, key_cache, last_uses, clock),
+            last_uses=last_uses,
+            logins=LoginService(tokens, limiter, clock),
+            clients=ClientService(tokens, key_cache, clock),
+            api_keys=ApiKeyService(vault, key_cache, limiter, clock),
+        ),
+        transactions=transactions,
+        ussd=UssdServices(
+            channels=channels,
+            menus=MenuService(guard, keyring, clock, settings.session_life_seconds),
+            api_sessions=UssdService(sessions, conversations, tokens, clock),
+            gateways=GatewayService(channels, sessions, conversations, quota),
+        ),
+        webhooks=WebhookServices(
+            subscriptions=WebhookService(guard, vault, clock),
+            events=EventService(tokens, clock),
+            relay=Relay(vault, clock),
+            deliveries=DeliveryService(
+                vault, delivery_transport, clock, settings.delivery_slots, new_lease_token=heartbeat.new_lease_token
+            ),
+        ),
+        operations=OperationsServices(
+            master_keys=MasterKeyService(keyring, vault),
+            health=HealthService(limiter),
+            timekeeper=Timekeeper(clock),
+            heartbeat=heartbeat,
+            gauges=Gauges(heartbeat, clock),
+            retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
+        ),
+    )
+
+
+def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:
+    policies = [Policy(name, items) for name, items in _WINDOWS.items()]
+    # A quota lease counts steps up to this many seconds before they are taken.
+    channel_limit = RateLimitItemPerSecond(settings.channel_limit_per_minute, 60 + KEPT_SECONDS)
+    policies.append(Policy("channel", (channel_limit,)))
+    policies += [
+        Policy(f"provider:{adapter.name}", (RateLimitItemPerSecond(int(adapter.pace.per_second)),))
+        for adapter in adapters
+    ]
+    return Limiter(SlidingLogStorage(settings.redis_url), policies, settings.web_processes)

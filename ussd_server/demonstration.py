@@ -57,7 +57,7 @@ def prepare_demonstration(services: Services, base_url: str) -> Demonstration:
     key = _key(services, known, context)
     service_code = _service_code(services, known, context)
     _menu(services, service_code, context)
-    services.transactions.deposit(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), context)
+    services.transactions.transactions.deposit(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), context)
     made = Demonstration(
         base_url=base_url,
         email=_EMAIL,
@@ -76,63 +76,63 @@ def prepare_demonstration(services: Services, base_url: str) -> Demonstration:
 
 def _client(services: Services) -> str:
     try:
-        return services.clients.find(_CLIENT, operator_context()).client_id
+        return services.clients.clients.find(_CLIENT, operator_context()).client_id
     except ServiceError as refusal:
         if refusal.code is not Code.NOT_FOUND:
             raise
-        return services.clients.create(CreateClient(_CLIENT), operator_context()).client_id
+        return services.clients.clients.create(CreateClient(_CLIENT), operator_context()).client_id
 
 
 def _password(services: Services, email: str, role: str, known: str | None, context: RequestContext) -> str:
     """The password of a person of the demonstration, who is made if need be."""
-    exists = email in {user.email for user in services.clients.list_users(context.client_id, context)}
+    exists = email in {user.email for user in services.clients.clients.list_users(context.client_id, context)}
     if exists and known is not None:
         return known
     password = known or secrets.token_urlsafe(_PASSWORD_BYTES)
     if exists:
-        services.clients.change_password(email, password, context)
+        services.clients.clients.change_password(email, password, context)
     else:
-        services.clients.create_user(CreateUser(context.client_id, email, role, password), context)
+        services.clients.clients.create_user(CreateUser(context.client_id, email, role, password), context)
     return password
 
 
 def _key(services: Services, known: Mapping[str, str], context: RequestContext) -> ApiKeyView:
-    for key in services.api_keys.list(context):
+    for key in services.clients.api_keys.list(context):
         if (key.apikey, key.apisecret) == (known.get("apikey"), known.get("apisecret")):
             return key
-    return services.api_keys.create(CreateApiKey(), context)
+    return services.clients.api_keys.create(CreateApiKey(), context)
 
 
 def _service_code(services: Services, known: Mapping[str, str], context: RequestContext) -> str:
     """The code that the demonstration has, or the first that nobody else has."""
-    mine = [code.service_code for code in services.menus.codes(context)]
+    mine = [code.service_code for code in services.ussd.menus.codes(context)]
     if mine:
         return known["service_code"] if known.get("service_code") in mine else mine[0]
     for code in _CODES[:-1]:
         try:
-            return services.channels.assign_code(AssignCode(code, context.client_id), context).service_code
+            return services.ussd.channels.assign_code(AssignCode(code, context.client_id), context).service_code
         except ServiceError as refusal:
             if refusal.code is not Code.INVALID_REQUEST:
                 raise
-    return services.channels.assign_code(AssignCode(_CODES[-1], context.client_id), context).service_code
+    return services.ussd.channels.assign_code(AssignCode(_CODES[-1], context.client_id), context).service_code
 
 
 def _menu(services: Services, service_code: str, context: RequestContext) -> None:
     """Publish the savings group's menu and let it answer the code, unless a menu does already."""
-    if any(code.service_code == service_code and code.menu_id for code in services.menus.codes(context)):
+    if any(code.service_code == service_code and code.menu_id for code in services.ussd.menus.codes(context)):
         return
     document = read_menu_file(_MENU)
     menu_id = document["id"]
-    services.menus.save_draft(SaveDraft(menu_id, document), context)
-    services.menus.publish(NameMenu(menu_id), context)
-    services.menus.bind_code(BindCode(service_code, menu_id), context)
+    services.ussd.menus.save_draft(SaveDraft(menu_id, document), context)
+    services.ussd.menus.publish(NameMenu(menu_id), context)
+    services.ussd.menus.bind_code(BindCode(service_code, menu_id), context)
 
 
 def _gateway_path(services: Services, context: RequestContext) -> str:
-    for channel in services.channels.list(context):
+    for channel in services.ussd.channels.list(context):
         if (channel.client_id, channel.adapter) == (context.client_id, _ADAPTER) and channel.is_active:
             return channel.gateway_path
-    return services.channels.create(CreateChannel(_ADAPTER, context.client_id, _CLIENT), context).gateway_path
+    return services.ussd.channels.create(CreateChannel(_ADAPTER, context.client_id, _CLIENT), context).gateway_path
 
 
 def _read(path: Path) -> dict[str, str]:

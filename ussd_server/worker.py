@@ -60,7 +60,7 @@ class Worker:
             if stop.wait(_TICK_SECONDS):
                 return
         beside = [
-            Thread(target=self._services.timekeeper.follow, args=(finished,), name="timekeeper"),
+            Thread(target=self._services.operations.timekeeper.follow, args=(finished,), name="timekeeper"),
             Thread(target=self._keep_alive, args=(finished,), name="pulse"),
         ]
         deliveries = Thread(target=self._serve, args=(self._deliveries(stop), stop), name="deliveries")
@@ -72,7 +72,7 @@ class Worker:
         finished.set()
         for thread in beside:
             thread.join()
-        self._attempt("take its pulse away", self._services.heartbeat.end)
+        self._attempt("take its pulse away", self._services.operations.heartbeat.end)
         release_connection()
 
     def _keep_alive(self, finished: Event) -> None:
@@ -82,17 +82,17 @@ class Worker:
             if time.monotonic() >= next_beat:
                 next_beat = time.monotonic() + BEAT_SECONDS
                 self._show_pulse()
-            self._attempt("take over from silent workers", self._services.heartbeat.take_over)
+            self._attempt("take over from silent workers", self._services.operations.heartbeat.take_over)
             release_connection()
 
     def _show_pulse(self) -> bool:
         """Show the pulse; False when the database is away."""
-        shown_at = self._attempt("show its pulse", self._services.heartbeat.beat)
+        shown_at = self._attempt("show its pulse", self._services.operations.heartbeat.beat)
         release_connection()
         return shown_at is not None
 
     def _settlement(self, stop: Event) -> Lane:
-        settlement = self._services.settlement
+        settlement = self._services.transactions.settlement
         return Lane(
             "settlement",
             self._services.settings.worker_threads,
@@ -103,14 +103,16 @@ class Worker:
 
     def _deliveries(self, stop: Event) -> Lane:
         def claim(limit: int) -> list[str]:
-            self._attempt("fan out events", self._services.relay.run)
-            return self._services.deliveries.claim(limit)
+            self._attempt("fan out events", self._services.webhooks.relay.run)
+            return self._services.webhooks.deliveries.claim(limit)
 
         def rest(busy: set[Future[None]]) -> object:
             # What has just been sent may have made the next delivery of its object due.
             return wait(busy, _SHORT_TICK_SECONDS, FIRST_COMPLETED) if busy else stop.wait(_SHORT_TICK_SECONDS)
 
-        return Lane("deliveries", self._services.settings.delivery_slots, claim, self._services.deliveries.send, rest)
+        return Lane(
+            "deliveries", self._services.settings.delivery_slots, claim, self._services.webhooks.deliveries.send, rest
+        )
 
     def _serve(self, lane: Lane, stop: Event, meanwhile: Callable[[], None] = lambda: None) -> None:
         with ThreadPoolExecutor(lane.threads, lane.name) as pool:
@@ -137,14 +139,14 @@ class Worker:
         """What is done now and then: notices, removing what is old, ending old sessions."""
         if time.monotonic() >= self._next_notices:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
-            for company in self._services.providers:
+            for company in self._services.transactions.providers:
                 if not company.available:
-                    self._services.provider_outages.post_away(company.name)
+                    self._services.transactions.provider_outages.post_away(company.name)
         if time.monotonic() < self._next_housekeeping:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS
-        self._attempt("remove what is old", self._services.retention.clean)
-        end_expired = partial(self._services.ussd.end_expired, _SESSIONS_AT_ONCE)
+        self._attempt("remove what is old", self._services.operations.retention.clean)
+        end_expired = partial(self._services.ussd.api_sessions.end_expired, _SESSIONS_AT_ONCE)
         while self._attempt("end sessions", end_expired) == _SESSIONS_AT_ONCE and not self._pause.is_set():
             continue
 

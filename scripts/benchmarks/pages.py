@@ -83,7 +83,7 @@ def _median_ms(services: Services, request: ListTransactions) -> float:
     costs = []
     for number in range(_WARM_UP_PAGES + _PAGES_A_ROUND):
         began = time.perf_counter()
-        page = services.transactions.list(request, context)
+        page = services.transactions.transactions.list(request, context)
         release_connection()
         if number >= _WARM_UP_PAGES:
             costs.append(1000 * (time.perf_counter() - began))

@@ -246,11 +246,11 @@ def test_waiting_calls_take_at_most_half_of_the_threads(app: Flask, services: Se
     for thread in threads:
         thread.start()
     began.wait()
-    eventually(lambda: services.transactions._waiting._free == 0)  # type: ignore[attr-defined]
+    eventually(lambda: services.transactions.transactions._waiting._free == 0)  # type: ignore[attr-defined]
     # All places are taken, so this one is answered at once; the state then changes and frees the others.
     assert program.get(f"{PATH}/{transaction_id}", wait=25).json["data"]["status"] == "created"
-    (claimed,) = services.settlement.claim(1)
-    services.settlement.advance(claimed)
+    (claimed,) = services.transactions.settlement.claim(1)
+    services.transactions.settlement.advance(claimed)
     for thread in threads:
         thread.join()
     assert replies == [200] * waiting
@@ -271,12 +271,12 @@ def test_a_client_that_waits_with_all_places_leaves_some_to_the_next_client(
 
     with ThreadPoolExecutor(places + 1) as pool:
         greedy = [pool.submit(watch, program, ids[0]) for _ in range(places)]
-        eventually(lambda: services.transactions._waiting._free == 0)  # type: ignore[attr-defined]
+        eventually(lambda: services.transactions.transactions._waiting._free == 0)  # type: ignore[attr-defined]
         newcomer = pool.submit(watch, other, ids[1])
         eventually(lambda: sum(each.done() for each in greedy) == 1)
         assert not newcomer.done()
-        for claimed in services.settlement.claim(2):
-            services.settlement.advance(claimed)
+        for claimed in services.transactions.settlement.claim(2):
+            services.transactions.settlement.advance(claimed)
         assert newcomer.result(60) != "created"
         assert sorted(each.result(60) == "created" for each in greedy) == [False] * (places - 1) + [True]
 

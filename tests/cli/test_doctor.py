@@ -98,7 +98,7 @@ def test_a_file_that_holds_no_keys_and_one_that_belongs_to_another_database_are_
     services: Services, settings: Settings, folder: Path
 ) -> None:
     Shop(services)
-    services.api_keys.create(CreateApiKey(None), client_call(Client.get().id))
+    services.clients.api_keys.create(CreateApiKey(None), client_call(Client.get().id))
     places = {"USSD_DATABASE_URL": settings.database_url, "USSD_REDIS_URL": settings.redis_url}
     assert diagnose(folder, **places)[1]["keys"]["mend"] is None
     Keyring.create(folder / "other.json")

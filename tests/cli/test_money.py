@@ -42,11 +42,11 @@ def silent(client_id: str) -> str:
     told("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
     with open_services() as services:
         context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
-        made = services.transactions.create(
+        made = services.transactions.transactions.create(
             request("disbursement", "+256770000007"), context
         ).transaction.transaction_id
-        for claimed in services.settlement.claim(1):
-            services.settlement.advance(claimed)
+        for claimed in services.transactions.settlement.claim(1):
+            services.transactions.settlement.advance(claimed)
         row = Transaction.get_by_id(made)
         open_review(row, "nobody could confirm the outcome in time", services.clock.now())
         row.save()

@@ -71,25 +71,25 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
         ("06", "order-4"),
         ("09", "order-5"),
     ):
-        recorded = services.transactions.create(
+        recorded = services.transactions.transactions.create(
             request(number=f"+2567700000{number}", reference=reference, description="Basket", metadata={"basket": 7}),
             call,
         )
         work(services, clock, 15)
         if reference == "order-1":
-            services.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
+            services.transactions.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
             work(services, clock)
-    session = services.ussd.begin(BeginSession(PHONE, shop.code), call)
-    services.ussd.end(NameSession(session.session_id), call)
-    key = services.api_keys.create(CreateApiKey(), call)
-    services.api_keys.delete(DeleteApiKey(key.id), call)
+    session = services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), call)
+    services.ussd.api_sessions.end(NameSession(session.session_id), call)
+    key = services.clients.api_keys.create(CreateApiKey(), call)
+    services.clients.api_keys.delete(DeleteApiKey(key.id), call)
     with Receiver(lambda _: 410) as receiver:
         webhook = subscribe(services, call, receiver.url)
-        services.webhooks.test(NameWebhook(webhook.id), call)
-        services.relay.run()
+        services.webhooks.subscriptions.test(NameWebhook(webhook.id), call)
+        services.webhooks.relay.run()
         # Its address has a port of this run.
         Webhook.update(url="https://shop.example.com/hooks").where(Webhook.id == webhook.id).execute()
-        (delivery,) = services.deliveries.claim(1)
-        services.deliveries.send(delivery)
+        (delivery,) = services.webhooks.deliveries.claim(1)
+        services.webhooks.deliveries.send(delivery)
     for event_type in EVENT_TYPES:
         yield Event.select().where(Event.type == event_type).order_by(Event.created_at, Event.sequence).first()

@@ -31,7 +31,7 @@ def main() -> None:
     )
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    Worker(replace(services, deliveries=deliveries)).run(stop)
+    Worker(replace(services, webhooks=replace(services.webhooks, deliveries=deliveries))).run(stop)
 
 
 if __name__ == "__main__":

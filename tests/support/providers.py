@@ -23,7 +23,7 @@ class Company:
     def __init__(self, services: Services, name: str = "acme") -> None:
         self.services = services
         self.name = name
-        self.id = services.clients.create(CreateClient(name), OPERATOR).client_id
+        self.id = services.clients.clients.create(CreateClient(name), OPERATOR).client_id
         self._people: set[str] = set()
 
     def email(self, role: str = "owner") -> str:
@@ -31,22 +31,22 @@ class Company:
         email = f"{role}@{self.name}.example"
         if role not in self._people:
             self._people.add(role)
-            self.services.clients.create_user(CreateUser(self.id, email, role, PASSWORD), OPERATOR)
+            self.services.clients.clients.create_user(CreateUser(self.id, email, role, PASSWORD), OPERATOR)
         return email
 
     def log_in(self, role: str = "owner") -> str:
         """A fresh access token of the person with this role."""
-        return self.services.logins.begin(
+        return self.services.clients.logins.begin(
             LogIn(self.email(role), PASSWORD), RequestContext(Caller(CallerKind.NOBODY))
         ).access_token
 
     def call(self, role: str = "owner") -> RequestContext:
         """A call by the person with this role, as the door would have made it."""
-        return RequestContext(self.services.auth.identify_token(self.log_in(role)), address="192.0.2.1")
+        return RequestContext(self.services.clients.auth.identify_token(self.log_in(role)), address="192.0.2.1")
 
     def create_key(self, *scopes: str) -> ApiKeyView:
         """A fresh key; without `scopes` it may do everything."""
-        return self.services.api_keys.create(CreateApiKey(scopes or None), self.call())
+        return self.services.clients.api_keys.create(CreateApiKey(scopes or None), self.call())
 
     def browser(self, web: FlaskClient, role: str = "owner") -> Browser:
         """A caller of the management paths, signed in as the person with this role."""

@@ -92,18 +92,20 @@ class Shop:
         Client.create(id=self.client_id, name=f"ACME {code}", is_active=True, created_at=now, updated_at=now)
         self.call = client_call(self.client_id)
         self.code = code
-        services.channels.assign_code(AssignCode(code, self.client_id), OPERATOR)
+        services.ussd.channels.assign_code(AssignCode(code, self.client_id), OPERATOR)
         document = document or shop_document()
         self.menu_id = document["id"]
-        report = services.menus.save_draft(SaveDraft(self.menu_id, document), self.call)
+        report = services.ussd.menus.save_draft(SaveDraft(self.menu_id, document), self.call)
         assert report.passes, report.errors
-        services.menus.publish(NameMenu(self.menu_id), self.call)
-        services.menus.bind_code(BindCode(code, self.menu_id), self.call)
-        self.channel = services.channels.create(CreateChannel("africastalking", self.client_id), OPERATOR)
+        services.ussd.menus.publish(NameMenu(self.menu_id), self.call)
+        services.ussd.menus.bind_code(BindCode(code, self.menu_id), self.call)
+        self.channel = services.ussd.channels.create(CreateChannel("africastalking", self.client_id), OPERATOR)
 
     def channel_of(self, adapter: str, **options: Any) -> str:
         """The gateway path of another channel for the same client."""
-        return self.services.channels.create(CreateChannel(adapter, self.client_id, **options), OPERATOR).gateway_path
+        return self.services.ussd.channels.create(
+            CreateChannel(adapter, self.client_id, **options), OPERATOR
+        ).gateway_path
 
 
 def client_call(client_id: str, grants: frozenset[str] | None = None) -> RequestContext:

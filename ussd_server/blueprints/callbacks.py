@@ -16,5 +16,5 @@ callbacks = Blueprint("callbacks", __name__)
 @speaks("application/json")
 def hear_callback(company: str, callback_secret: str) -> Response:
     """A money company's word about a payment, which is asked about; 404 for a path that is nobody's."""
-    services().callbacks.hear(Callback(company, callback_secret, read_body(request)))
+    services().transactions.callbacks.hear(Callback(company, callback_secret, read_body(request)))
     return jsonify({})

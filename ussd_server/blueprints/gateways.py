@@ -18,7 +18,9 @@ gateways = Blueprint("gateways", __name__)
 @takes_api_request
 def take_step(api_request: ApiRequest, adapter: str, channel_secret: str) -> ApiResponse:
     """One step of a phone conversation; 404 for a path that is nobody's, else 200 with a screen."""
-    reply = api_request.services.gateways.answer(adapter, channel_secret, _foreign(api_request), api_request.request_id)
+    reply = api_request.services.ussd.gateways.answer(
+        adapter, channel_secret, _foreign(api_request), api_request.request_id
+    )
     return ApiResponse(200, reply.body, reply.headers.items(), reply.content_type)
 
 
@@ -27,7 +29,7 @@ def take_step(api_request: ApiRequest, adapter: str, channel_secret: str) -> Api
 @takes_api_request
 def take_report(api_request: ApiRequest, adapter: str, channel_secret: str) -> ApiResponse:
     """A phone company's report on a session that ended."""
-    api_request.services.gateways.hear(adapter, channel_secret, _foreign(api_request))
+    api_request.services.ussd.gateways.hear(adapter, channel_secret, _foreign(api_request))
     return ApiResponse(200, b"", content_type="text/plain; charset=utf-8")
 
 

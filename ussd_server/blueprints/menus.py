@@ -42,7 +42,7 @@ menus = ApiBlueprint("menus", authenticate_api_key)
 @menus.call("GET", "/api/ussd/menus", needs="menus:read", gives=MenuListRecord(), message="Menus")
 def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
     """The client's menus, by name."""
-    return {"items": services().menus.list(context)}
+    return {"items": services().ussd.menus.list(context)}
 
 
 @menus.call(
@@ -51,7 +51,7 @@ def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
 )  # fmt: skip
 def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
     """Keep the draft of a menu; answers with what is wrong with it."""
-    return services().menus.save_draft(request, context)
+    return services().ussd.menus.save_draft(request, context)
 
 
 @menus.call(
@@ -59,7 +59,7 @@ def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
 )  # fmt: skip
 def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
     """One menu with its draft and the document in force."""
-    return services().menus.get(request, context)
+    return services().ussd.menus.get(request, context)
 
 
 @menus.call(
@@ -68,7 +68,7 @@ def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
 )  # fmt: skip
 def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     """Say what is wrong with a menu's draft, or with the document in the body, which is not kept."""
-    return services().menus.check(request, context)
+    return services().ussd.menus.check(request, context)
 
 
 @menus.call(
@@ -77,7 +77,7 @@ def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
 )  # fmt: skip
 def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
     """Put the draft in force as a new version."""
-    return services().menus.publish(request, context)
+    return services().ussd.menus.publish(request, context)
 
 
 @menus.call(
@@ -86,7 +86,7 @@ def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
 )  # fmt: skip
 def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple[VersionView, ...]]:
     """Every published version of a menu, newest first."""
-    return {"items": services().menus.versions(request, context)}
+    return {"items": services().ussd.menus.versions(request, context)}
 
 
 @menus.call(
@@ -95,7 +95,7 @@ def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple
 )  # fmt: skip
 def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     """Put an earlier version in force again."""
-    return services().menus.roll_back(request, context)
+    return services().ussd.menus.roll_back(request, context)
 
 
 @menus.call(
@@ -104,13 +104,13 @@ def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
 )  # fmt: skip
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
     """How the nodes of a menu hang together, as data and as a picture."""
-    return services().menus.graph(request, context)
+    return services().ussd.menus.graph(request, context)
 
 
 @menus.call("GET", "/api/ussd/codes", needs="menus:read", gives=CodeListRecord(), message="Service codes")
 def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
     """The client's service codes and the menus that answer them."""
-    return {"items": services().menus.codes(context)}
+    return {"items": services().ussd.menus.codes(context)}
 
 
 @menus.call(
@@ -119,4 +119,4 @@ def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
 )  # fmt: skip
 def bind_code(request: BindCode, context: RequestContext) -> CodeView:
     """Let a menu answer a code; the closing hash of the code may be left out of the path."""
-    return services().menus.bind_code(request, context)
+    return services().ussd.menus.bind_code(request, context)

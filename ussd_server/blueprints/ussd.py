@@ -25,7 +25,7 @@ ussd = ApiBlueprint("ussd", authenticate_api_key)
 )  # fmt: skip
 def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply:
     """Dial a service code; answers with the first screen."""
-    session = services().ussd.begin(request, context)
+    session = services().ussd.api_sessions.begin(request, context)
     return EndpointReply(session, headers={"Location": f"/api/ussd/sessions/{session.session_id}"})
 
 
@@ -36,7 +36,7 @@ def begin_session(request: BeginSession, context: RequestContext) -> EndpointRep
 )  # fmt: skip
 def enter_text(request: EnterText, context: RequestContext) -> SessionView:
     """Answer a screen; the number of the last answered turn repeats that answer."""
-    return services().ussd.enter(request, context)
+    return services().ussd.api_sessions.enter(request, context)
 
 
 @ussd.call(
@@ -45,7 +45,7 @@ def enter_text(request: EnterText, context: RequestContext) -> SessionView:
 )  # fmt: skip
 def get_session(request: NameSession, context: RequestContext) -> SessionView:
     """One session with everything that was said."""
-    return services().ussd.get(request, context)
+    return services().ussd.api_sessions.get(request, context)
 
 
 @ussd.call(
@@ -54,7 +54,7 @@ def get_session(request: NameSession, context: RequestContext) -> SessionView:
 )  # fmt: skip
 def list_sessions(request: ListSessions, context: RequestContext) -> SessionPage:
     """The client's sessions, newest first."""
-    return services().ussd.list(request, context)
+    return services().ussd.api_sessions.list(request, context)
 
 
 @ussd.call(
@@ -63,4 +63,4 @@ def list_sessions(request: ListSessions, context: RequestContext) -> SessionPage
 )  # fmt: skip
 def end_session(request: NameSession, context: RequestContext) -> SessionView:
     """End a session that is under way."""
-    return services().ussd.end(request, context)
+    return services().ussd.api_sessions.end(request, context)

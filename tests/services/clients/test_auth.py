@@ -110,13 +110,13 @@ def test_a_right_pair_of_a_disabled_key_or_client_is_told_so(room: Flask, servic
         reply = web.get("/data/room", headers=headers(key, secret))
         return reply.status_code, reply.json.get("error")
 
-    services.api_keys.set_active(key.id, False, OPERATOR)
+    services.clients.api_keys.set_active(key.id, False, OPERATOR)
     assert status() == (403, "API_KEY_DISABLED")
     assert status(new_apisecret()) == (401, "INVALID_CREDENTIALS")
-    services.api_keys.set_active(key.id, True, OPERATOR)
-    services.clients.set_active(company.id, False, OPERATOR)
+    services.clients.api_keys.set_active(key.id, True, OPERATOR)
+    services.clients.clients.set_active(company.id, False, OPERATOR)
     assert status() == (403, "API_KEY_DISABLED")
-    services.clients.set_active(company.id, True, OPERATOR)
+    services.clients.clients.set_active(company.id, True, OPERATOR)
     assert status() == (200, None)
 
 
@@ -144,7 +144,7 @@ def test_an_unknown_key_costs_a_digest_like_a_known_one(
     monkeypatch.setattr(Vault, "matches", watch)
     for apikey in (key.apikey, new_apikey(), "no key"):
         with pytest.raises(ServiceError):
-            services.auth.admit_key(apikey, "a wrong secret", "192.0.2.1")
+            services.clients.auth.admit_key(apikey, "a wrong secret", "192.0.2.1")
     assert digested == ["a wrong secret"] * 3
 
 

@@ -50,7 +50,7 @@ def start(settings: Settings) -> Iterator[Callable[[str], Services]]:
 
     yield build
     for services in houses:
-        services.last_uses.close()
+        services.clients.last_uses.close()
         services.limiter.close()
 
 
@@ -74,7 +74,7 @@ def company(office: Services) -> Company:
 def outcome(door: Services, key: ApiKeyView, secret: str | None = None) -> Code | None:
     """Why the door refuses a call with a key; None when it does not."""
     try:
-        decision = door.auth.admit_key(key.apikey, secret or key.apisecret, ADDRESS).decision
+        decision = door.clients.auth.admit_key(key.apikey, secret or key.apisecret, ADDRESS).decision
     except ServiceError as refusal:
         return refusal.code
     finally:
@@ -105,19 +105,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 CHANGES: dict[str, tuple[Code, Callable[[Services, Company, ApiKeyView], object]]] = {
     "deleted": (
         Code.INVALID_CREDENTIALS,
-        lambda office, company, key: office.api_keys.delete(DeleteApiKey(key.id), company.call()),
+        lambda office, company, key: office.clients.api_keys.delete(DeleteApiKey(key.id), company.call()),
     ),
     "disabled": (
         Code.API_KEY_DISABLED,
-        lambda office, company, key: office.api_keys.set_active(key.apikey, False, OPERATOR),
+        lambda office, company, key: office.clients.api_keys.set_active(key.apikey, False, OPERATOR),
     ),
     "rotated": (
         Code.INVALID_CREDENTIALS,
-        lambda office, company, key: office.api_keys.rotate(RotateApiKey(key.id, 0), company.call()),
+        lambda office, company, key: office.clients.api_keys.rotate(RotateApiKey(key.id, 0), company.call()),
     ),
     "stopped with its client": (
         Code.API_KEY_DISABLED,
-        lambda office, company, key: office.clients.set_active(company.id, False, OPERATOR),
+        lambda office, company, key: office.clients.clients.set_active(company.id, False, OPERATOR),
     ),
 }
 every_change = pytest.mark.parametrize("change", CHANGES)
@@ -146,10 +146,10 @@ def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
 def test_calls_of_a_disabled_key_leave_its_quota_whole(door: Services, office: Services, company: Company) -> None:
     key = company.create_key()
     remember(door, key)
-    office.api_keys.set_active(key.id, False, OPERATOR)
+    office.clients.api_keys.set_active(key.id, False, OPERATOR)
     assert [outcome(door, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
-    office.api_keys.set_active(key.id, True, OPERATOR)
-    decision = door.auth.admit_key(key.apikey, key.apisecret, ADDRESS).decision
+    office.clients.api_keys.set_active(key.id, True, OPERATOR)
+    decision = door.clients.auth.admit_key(key.apikey, key.apisecret, ADDRESS).decision
     assert tightest(decision.windows).remaining == 97
 
 
@@ -166,14 +166,14 @@ def test_a_process_that_remembers_a_key_refuses_it_right_after_the_answer(
 def test_what_is_opened_again_is_open_at_once(door: Services, office: Services, company: Company) -> None:
     key = company.create_key("balance:read")
     remember(door, key)
-    office.api_keys.set_active(key.id, False, OPERATOR)
+    office.clients.api_keys.set_active(key.id, False, OPERATOR)
     assert [outcome(door, key) for _ in range(3)] == [Code.API_KEY_DISABLED] * 3
-    office.api_keys.set_active(key.id, True, OPERATOR)
+    office.clients.api_keys.set_active(key.id, True, OPERATOR)
     assert outcome(door, key) is None
-    rotated = office.api_keys.rotate(RotateApiKey(key.id, 0), company.call())
+    rotated = office.clients.api_keys.rotate(RotateApiKey(key.id, 0), company.call())
     assert outcome(door, key, rotated.apisecret) is None
-    office.api_keys.import_key(ImportApiKey(company.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
-    assert door.auth.admit_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
+    office.clients.api_keys.import_key(ImportApiKey(company.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
+    assert door.clients.auth.admit_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
 
 
 @every_change
@@ -277,7 +277,7 @@ def test_who_dies_after_the_change_leaves_nobody_trusting_what_was(
 
     monkeypatch.setattr(Generations, "free", die)
     with pytest.raises(SystemExit):
-        office.api_keys.delete(DeleteApiKey(key.id), call)
+        office.clients.api_keys.delete(DeleteApiKey(key.id), call)
     assert outcome(door, key) is Code.INVALID_CREDENTIALS
 
 
@@ -384,7 +384,7 @@ def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
 ) -> None:
     key = company.create_key()
     with pytest.raises(ServiceError):
-        office.api_keys.delete(DeleteApiKey(company.id), company.call())
+        office.clients.api_keys.delete(DeleteApiKey(company.id), company.call())
     remember(door, key)
     asked.clear()
     assert outcome(door, key) is None
@@ -460,7 +460,7 @@ def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(
 
     def delete() -> int:
         for key in keys:
-            office.api_keys.delete(DeleteApiKey(key.id), RequestContext(call.caller))
+            office.clients.api_keys.delete(DeleteApiKey(key.id), RequestContext(call.caller))
             deleted[key.id].set()
         return 0
 

@@ -42,17 +42,17 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     names = {"client": call.client_id, "other": other.client_id}
     for number in ("00", "01", "04", "06", "07", "09"):
         for kind in ("collection", "disbursement"):
-            recorded = services.transactions.create(request(kind, f"+2567700000{number}", 1000), call)
+            recorded = services.transactions.transactions.create(request(kind, f"+2567700000{number}", 1000), call)
             names[f"{kind}_{number}"] = recorded.transaction.transaction_id
     work(services, clock, 12)
-    refund = services.refunds.create(CreateRefund(names["collection_00"], "back"), call)
+    refund = services.transactions.refunds.create(CreateRefund(names["collection_00"], "back"), call)
     names["refund"] = refund.transaction.transaction_id
     work(services, clock, 1)
     names["deposit"] = Transaction.get(Transaction.client_id == call.client_id, Transaction.type == "deposit").id
     names["session"] = _ended_session(services, clock)
-    keyed = services.transactions.create(request(shillings=1, idempotency_key="mine"), call)
+    keyed = services.transactions.transactions.create(request(shillings=1, idempotency_key="mine"), call)
     names["keyed"] = keyed.transaction.transaction_id
-    services.transactions.create(request(shillings=1, idempotency_key="mine"), other)
+    services.transactions.transactions.create(request(shillings=1, idempotency_key="mine"), other)
     for account in Account.select().where(Account.client_id == call.client_id):
         names[account.name.partition(":")[0]] = account.id
     names["foreign"] = Account.get(Account.client_id == other.client_id, Account.name == "main").id
@@ -62,9 +62,9 @@ def scene(services: Services, clock: MovableClock) -> Scene:
 
 def _ended_session(services: Services, clock: MovableClock) -> str:
     shop = Shop(services)
-    session_id = services.ussd.begin(BeginSession(PHONE, shop.code), shop.call).session_id
+    session_id = services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id
     clock.advance(300)
-    services.ussd.end_expired()
+    services.ussd.api_sessions.end_expired()
     return session_id
 
 
@@ -395,8 +395,8 @@ def test_every_guard_that_a_hand_takes_away_is_named(services: Services, monkeyp
 def test_a_delivery_that_is_never_due_is_named(services: Services) -> None:
     call = a_client()
     subscribe(services, call, "http://127.0.0.1:1024")
-    services.transactions.create(request(), call)
-    services.relay.run()
+    services.transactions.transactions.create(request(), call)
+    services.webhooks.relay.run()
     Delivery.update(due_at=datetime(2199, 1, 1, tzinfo=UTC)).where(Delivery.due_at.is_null(False)).execute()
     assert [str(one) for one in check_everything()] == [f"Delivery {Delivery.get().id} {_DELIVERED_LATE}."]
 
@@ -435,7 +435,7 @@ def test_the_books_are_whole_at_every_moment_while_payments_are_made(services: S
         try:
             for number in range(30):
                 kind = ("collection", "disbursement")[number % 2]
-                services.transactions.create(
+                services.transactions.transactions.create(
                     request(kind, f"+25677000000{number % 7}", 10, reference=f"r{number}"), call
                 )
                 work(services, clock, 1)

@@ -28,43 +28,45 @@ def company(services: Services) -> Company:
 
 
 def open_door(services: Services, key: ApiKeyView, secret: str) -> bool:
-    return services.auth.admit_key(key.apikey, secret, "192.0.2.1").caller.key_id == key.id
+    return services.clients.auth.admit_key(key.apikey, secret, "192.0.2.1").caller.key_id == key.id
 
 
 def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, company: Company) -> None:
     keys = [company.create_key() for _ in range(5)]
-    rotated = services.api_keys.rotate(RotateApiKey(keys[0].id), company.call())
-    shared = services.channels.create(CreateChannel("africastalking"), OPERATOR)
-    own = services.channels.create(CreateChannel("africastalking", company.id), OPERATOR)
+    rotated = services.clients.api_keys.rotate(RotateApiKey(keys[0].id), company.call())
+    shared = services.ussd.channels.create(CreateChannel("africastalking"), OPERATOR)
+    own = services.ussd.channels.create(CreateChannel("africastalking", company.id), OPERATOR)
     updated = {row.id: row.updated_at for row in ApiKey.select()}
-    services.master_keys.add(OPERATOR)
-    assert services.master_keys.rekey(OPERATOR, batch=2) == 7
-    services.master_keys.retire(OPERATOR)
+    services.operations.master_keys.add(OPERATOR)
+    assert services.operations.master_keys.rekey(OPERATOR, batch=2) == 7
+    services.operations.master_keys.retire(OPERATOR)
     assert open_door(services, keys[0], keys[0].apisecret)
     assert open_door(services, keys[0], rotated.apisecret)
     assert all(open_door(services, key, key.apisecret) for key in keys)
-    assert [key.apisecret for key in services.api_keys.list(company.call())][1:] == [key.apisecret for key in keys[1:]]
+    assert [key.apisecret for key in services.clients.api_keys.list(company.call())][1:] == [
+        key.apisecret for key in keys[1:]
+    ]
     assert {row.id: row.updated_at for row in ApiKey.select()} == updated
     for channel in (shared, own):
         _, _, adapter, secret = channel.gateway_path.split("/")
-        assert services.channels.identify(adapter, secret).channel_id == channel.channel_id
-    assert services.channels.list(OPERATOR) == (shared, own)
+        assert services.ussd.channels.identify(adapter, secret).channel_id == channel.channel_id
+    assert services.ussd.channels.list(OPERATOR) == (shared, own)
 
 
 def test_the_old_keys_stay_while_a_secret_needs_them(services: Services, company: Company) -> None:
     key = company.create_key()
-    services.master_keys.add(OPERATOR)
+    services.operations.master_keys.add(OPERATOR)
     with pytest.raises(ServiceError, match="still need an older key"):
-        services.master_keys.retire(OPERATOR)
+        services.operations.master_keys.retire(OPERATOR)
     assert open_door(services, key, key.apisecret)
-    services.master_keys.rekey(OPERATOR)
-    channel = services.channels.create(CreateChannel("africastalking"), OPERATOR)
-    services.master_keys.retire(OPERATOR)
-    services.master_keys.add(OPERATOR)
+    services.operations.master_keys.rekey(OPERATOR)
+    channel = services.ussd.channels.create(CreateChannel("africastalking"), OPERATOR)
+    services.operations.master_keys.retire(OPERATOR)
+    services.operations.master_keys.add(OPERATOR)
     Channel.update(is_active=False).where(Channel.id == channel.channel_id).execute()
     assert ApiKey.delete().execute() == 1
     with pytest.raises(ServiceError, match="still need an older key"):
-        services.master_keys.retire(OPERATOR)
+        services.operations.master_keys.retire(OPERATOR)
 
 
 def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, company: Company) -> None:
@@ -74,8 +76,8 @@ def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, c
     def renew() -> int:
         try:
             for _ in range(3):
-                services.master_keys.add(OPERATOR)
-                services.master_keys.rekey(OPERATOR, batch=3)
+                services.operations.master_keys.add(OPERATOR)
+                services.operations.master_keys.rekey(OPERATOR, batch=3)
         finally:
             done.set()
         return 0
@@ -90,21 +92,21 @@ def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, c
     counts = at_once([renew, *[lambda key=key: use(key) for key in keys]], threads=9)
     assert refusals(counts) == []
     assert sum(counts) > 0
-    services.master_keys.retire(OPERATOR)
+    services.operations.master_keys.retire(OPERATOR)
     assert all(open_door(services, key, key.apisecret) for key in keys)
 
 
 def test_rotations_that_cross_a_renewal_keep_their_secrets(services: Services, company: Company) -> None:
     keys, call = [company.create_key() for _ in range(6)], company.call()
-    services.master_keys.add(OPERATOR)
+    services.operations.master_keys.add(OPERATOR)
     _, *rotated = at_once(
         [
-            lambda: services.master_keys.rekey(OPERATOR, batch=2),
-            *[lambda key=key: services.api_keys.rotate(RotateApiKey(key.id), call) for key in keys],
+            lambda: services.operations.master_keys.rekey(OPERATOR, batch=2),
+            *[lambda key=key: services.clients.api_keys.rotate(RotateApiKey(key.id), call) for key in keys],
         ],
         threads=7,
     )
-    services.master_keys.retire(OPERATOR)
+    services.operations.master_keys.retire(OPERATOR)
     for key, fresh in zip(keys, rotated, strict=True):
         assert open_door(services, key, key.apisecret)
         assert open_door(services, key, fresh.apisecret)
@@ -117,20 +119,20 @@ def test_a_ciphertext_moved_to_another_row_shows_to_nobody(services: Services, c
         ApiKey.id == mine.id
     ).execute()
     with pytest.raises(SealBrokenError):
-        services.api_keys.list(company.call())
+        services.clients.api_keys.list(company.call())
     with pytest.raises(ServiceError):
         open_door(services, mine, theirs.apisecret)
 
 
 def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(services: Services, company: Company) -> None:
     caller = RequestContext(Caller(CallerKind.KEY, client_id=company.id, grants=None))
-    made = services.webhooks.create(CreateWebhook("https://client.example/hook"), caller)
-    rotated = services.webhooks.rotate(RotateWebhook(made.id), caller)
-    services.master_keys.add(OPERATOR)
+    made = services.webhooks.subscriptions.create(CreateWebhook("https://client.example/hook"), caller)
+    rotated = services.webhooks.subscriptions.rotate(RotateWebhook(made.id), caller)
+    services.operations.master_keys.add(OPERATOR)
     with pytest.raises(ServiceError, match="still need an older key"):
-        services.master_keys.retire(OPERATOR)
-    assert services.master_keys.rekey(OPERATOR) == 1
-    services.master_keys.retire(OPERATOR)
+        services.operations.master_keys.retire(OPERATOR)
+    assert services.operations.master_keys.rekey(OPERATOR) == 1
+    services.operations.master_keys.retire(OPERATOR)
     row, vault = Webhook.get_by_id(made.id), Vault(Keyring(services.settings.secrets_file))
     assert vault.open(row.secret_sealed, company.id, row.id) == rotated.secret
     assert vault.open(row.previous_secret_sealed, company.id, row.id) == made.secret

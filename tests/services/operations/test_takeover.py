@@ -27,7 +27,7 @@ def other(services: Services, settings: Settings, clock: MovableClock) -> Iterat
 
 
 def a_payment(services: Services) -> str:
-    return services.transactions.create(request(), a_client()).transaction.transaction_id
+    return services.transactions.transactions.create(request(), a_client()).transaction.transaction_id
 
 
 def a_delivery(services: Services, lease_token: str | None, clock: MovableClock) -> str:
@@ -46,22 +46,22 @@ def test_what_a_silent_worker_held_is_claimed_by_another_within_eight_seconds(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
     payment = a_payment(services)
-    services.heartbeat.beat()
-    assert services.settlement.claim(10) == [payment]
-    delivery = a_delivery(services, services.heartbeat.new_lease_token(), clock)
+    services.operations.heartbeat.beat()
+    assert services.transactions.settlement.claim(10) == [payment]
+    delivery = a_delivery(services, services.operations.heartbeat.new_lease_token(), clock)
     Delivery.update(due_at=clock.now() + timedelta(seconds=30)).execute()
     for _ in range(3):
         clock.advance(2)
-        other.heartbeat.beat()
-        other.heartbeat.take_over()
-        assert payment not in other.settlement.claim(10)
+        other.operations.heartbeat.beat()
+        other.operations.heartbeat.take_over()
+        assert payment not in other.transactions.settlement.claim(10)
     clock.advance(2)
-    other.heartbeat.beat()
-    assert other.heartbeat.take_over() == 1
-    assert payment in other.settlement.claim(10)
+    other.operations.heartbeat.beat()
+    assert other.operations.heartbeat.take_over() == 1
+    assert payment in other.transactions.settlement.claim(10)
     row = Delivery.get_by_id(delivery)
     assert (row.lease_token, row.due_at <= clock.now()) == (None, True)
-    assert other.heartbeat.take_over() == 0
+    assert other.operations.heartbeat.take_over() == 0
     assert WorkerHeartbeat.select().count() == 2, "its silence is still to be noticed"
 
 
@@ -69,24 +69,24 @@ def test_a_worker_that_starts_takes_over_at_once(
     services: Services, other: Services, settings: Settings, clock: MovableClock
 ) -> None:
     payment = a_payment(services)
-    services.heartbeat.beat()
-    services.settlement.claim(10)
+    services.operations.heartbeat.beat()
+    services.transactions.settlement.claim(10)
     clock.advance(8)
-    other.heartbeat.beat()
-    other.heartbeat.take_over()
-    assert other.settlement.claim(10) == [payment]
+    other.operations.heartbeat.beat()
+    other.operations.heartbeat.take_over()
+    assert other.transactions.settlement.claim(10) == [payment]
 
 
 def test_what_a_living_worker_holds_stays_its_own(services: Services, other: Services, clock: MovableClock) -> None:
     payment = a_payment(services)
-    services.heartbeat.beat()
-    assert services.settlement.claim(10) == [payment]
+    services.operations.heartbeat.beat()
+    assert services.transactions.settlement.claim(10) == [payment]
     for _ in range(10):
         clock.advance(4)
-        services.heartbeat.beat()
-        other.heartbeat.beat()
-        assert other.heartbeat.take_over() == 0
-    assert other.settlement.claim(10) == []
+        services.operations.heartbeat.beat()
+        other.operations.heartbeat.beat()
+        assert other.operations.heartbeat.take_over() == 0
+    assert other.transactions.settlement.claim(10) == []
 
 
 def test_a_worker_that_was_silent_and_lives_can_be_taken_over_from_again(
@@ -94,46 +94,46 @@ def test_a_worker_that_was_silent_and_lives_can_be_taken_over_from_again(
 ) -> None:
     for _ in range(2):
         payment = a_payment(services)
-        services.heartbeat.beat()
-        assert services.settlement.claim(10) == [payment]
+        services.operations.heartbeat.beat()
+        assert services.transactions.settlement.claim(10) == [payment]
         clock.advance(8)
-        other.heartbeat.beat()
-        assert other.heartbeat.take_over() == 1
-        assert other.settlement.claim(10) == [payment]
-        other.settlement.advance(payment)
+        other.operations.heartbeat.beat()
+        assert other.operations.heartbeat.take_over() == 1
+        assert other.transactions.settlement.claim(10) == [payment]
+        other.transactions.settlement.advance(payment)
 
 
 def test_after_the_database_was_away_no_worker_takes_over_before_it_has_shown_its_own_pulse(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
-    services.heartbeat.beat()
-    assert other.heartbeat.take_over() == 0
-    other.heartbeat.beat()
+    services.operations.heartbeat.beat()
+    assert other.operations.heartbeat.take_over() == 0
+    other.operations.heartbeat.beat()
     clock.advance(60)
-    assert other.heartbeat.take_over() == 0
+    assert other.operations.heartbeat.take_over() == 0
 
 
 def test_a_worker_that_stops_frees_what_it_could_not_finish(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
     payment = a_payment(services)
-    services.heartbeat.beat()
-    services.settlement.claim(10)
-    services.heartbeat.end()
-    assert other.settlement.claim(10) == [payment]
+    services.operations.heartbeat.beat()
+    services.transactions.settlement.claim(10)
+    services.operations.heartbeat.end()
+    assert other.transactions.settlement.claim(10) == [payment]
 
 
 def test_a_worker_that_was_overtaken_leaves_the_other_workers_lease_alone(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
     payment = a_payment(services)
-    services.heartbeat.beat()
-    services.settlement.claim(10)
+    services.operations.heartbeat.beat()
+    services.transactions.settlement.claim(10)
     clock.advance(8)
-    other.heartbeat.beat()
-    other.heartbeat.take_over()
-    other.settlement.claim(10)
-    services.heartbeat.end()
+    other.operations.heartbeat.beat()
+    other.operations.heartbeat.take_over()
+    other.transactions.settlement.claim(10)
+    services.operations.heartbeat.end()
     token = Transaction.get_by_id(payment).lease_token
     assert token is not None
-    assert token.startswith(f"{other.heartbeat.worker_id}/")
+    assert token.startswith(f"{other.operations.heartbeat.worker_id}/")

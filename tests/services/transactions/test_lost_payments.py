@@ -228,7 +228,9 @@ def test_nothing_is_sent_once_a_person_decides(desk: Desk, company: Company, has
     desk.work()
     assert desk.row.review_reason == REVIEW_SILENT
     if has_operator_settled:
-        desk.services.review.end(EndReview(desk.id, "no trace of it", "Ann", "Ben", has_succeeded=False), operator())
+        desk.services.transactions.review.end(
+            EndReview(desk.id, "no trace of it", "Ann", "Ben", has_succeeded=False), operator()
+        )
     desk.settlement = with_company
     desk.work(3 * 3600)
     assert len(company.asks) == 1
@@ -240,7 +242,7 @@ def test_a_refund_that_falls_silent_keeps_its_reservation_and_is_asked_once(desk
     original = desk.order()
     desk.work()
     company.told = [UNKNOWN]
-    recorded = desk.services.refunds.create(CreateRefund(original, "back"), desk.call)
+    recorded = desk.services.transactions.refunds.create(CreateRefund(original, "back"), desk.call)
     desk.id = recorded.transaction.transaction_id
     desk.work(1100)
     assert (desk.row.status, desk.row.review_reason) == ("ambiguous", REVIEW_SILENT)

@@ -69,18 +69,18 @@ def test_a_company_that_a_worker_found_away_takes_no_orders_anywhere(settings: S
     services, other_process = build_services(settings), build_services(settings)
     try:
         program = Program(services, create_app(services).test_client())
-        company = other_process.providers.get("mtn")
+        company = other_process.transactions.providers.get("mtn")
         assert company is not None
         while company.available:
             company.balance_cents(Direction.COLLECTION, 5.0)
         Worker(other_process)._keep_house()
-        eventually(lambda: services.provider_outages.is_away("mtn"))
+        eventually(lambda: services.transactions.provider_outages.is_away("mtn"))
         reply = program.collect("r1", MTN)
         assert (reply.status_code, reply.json["error"]) == (502, "TRANSACTION_FAILED")
         assert int(reply.headers["Retry-After"]) > 0
         assert program.get("/api/transactions").json["data"]["items"] == []
         # The worker died: its notice fades.
-        eventually(lambda: not services.provider_outages.is_away("mtn"))
+        eventually(lambda: not services.transactions.provider_outages.is_away("mtn"))
         assert program.collect("r1", MTN).status_code == 201, "the same reference may be sent again"
     finally:
         for each in (services, other_process):

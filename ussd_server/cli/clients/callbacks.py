@@ -16,7 +16,7 @@ def callbacks(as_json: bool) -> None:
     """Print the address of each company that is switched on; it is a credential, for that company alone."""
     with open_services() as services:
         base_url = services.settings.public_url or ""
-        paths = services.callbacks.paths(operator_context())
+        paths = services.transactions.callbacks.paths(operator_context())
     listed = [{**asdict(each), "url": f"{base_url}{each.path}" if base_url else None} for each in paths]
     lines = [f"{each.company:<8}  {base_url}{each.path}" for each in paths]
     if not base_url and lines:

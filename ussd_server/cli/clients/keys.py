@@ -47,8 +47,8 @@ def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | N
         expires_at=None if expires_at is None else expires_at.replace(tzinfo=UTC),
     )
     with open_services() as services:
-        owner = services.clients.find(client, operator_context())
-        key = services.api_keys.create(request, operator_context(owner.client_id))
+        owner = services.clients.clients.find(client, operator_context())
+        key = services.clients.api_keys.create(request, operator_context(owner.client_id))
     show(asdict(key), f"{_line(key)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}", as_json=as_json)
 
 
@@ -59,8 +59,8 @@ def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | N
 def list_(client: str, show_secrets: bool, as_json: bool) -> None:
     """Show the keys of a client."""
     with open_services() as services:
-        owner = services.clients.find(client, operator_context())
-        found = services.api_keys.list(operator_context(owner.client_id))
+        owner = services.clients.clients.find(client, operator_context())
+        found = services.clients.api_keys.list(operator_context(owner.client_id))
     lines = [f"{_line(key)}  {key.apisecret}" if show_secrets else _line(key) for key in found]
     show(
         [asdict(key) if show_secrets else _without_secret(key) for key in found],
@@ -108,7 +108,7 @@ def seed(file: Path, as_json: bool) -> None:
 
 
 def _plant(services: Services, row: Row) -> SeededRow:
-    client = services.clients.find(text_of(row, "client"), operator_context())
+    client = services.clients.clients.find(text_of(row, "client"), operator_context())
     scopes = row.get("scopes")
     if isinstance(scopes, str):
         scopes = scopes.split()
@@ -121,7 +121,7 @@ def _plant(services: Services, row: Row) -> SeededRow:
         scopes=None if scopes is None else tuple(scopes),
         expires_at=_moment(text_of(row, "expires_at")),
     )
-    key = services.api_keys.import_key(request, operator_context())
+    key = services.clients.api_keys.import_key(request, operator_context())
     return SeededRow(key.outcome, {"client": client.name, "apikey": key.apikey, "id": key.api_key_id})
 
 
@@ -139,7 +139,7 @@ def _moment(text: str) -> datetime | None:
 
 def _set_active(key: str, is_active: bool, as_json: bool) -> None:
     with open_services() as services:
-        changed = services.api_keys.set_active(key, is_active, operator_context())
+        changed = services.clients.api_keys.set_active(key, is_active, operator_context())
     show(_without_secret(changed), _line(changed), as_json=as_json)
 
 

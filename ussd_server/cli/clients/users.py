@@ -35,7 +35,7 @@ def create(client: str, email: str, role: str, password_stdin: bool, as_json: bo
     """Make a person."""
     password = _read_password(password_stdin)
     with open_services() as services:
-        user = services.clients.create_user(CreateUser(client, email, role, password), operator_context())
+        user = services.clients.clients.create_user(CreateUser(client, email, role, password), operator_context())
     _show_with_password(user, password, password_stdin, as_json)
 
 
@@ -45,7 +45,7 @@ def create(client: str, email: str, role: str, password_stdin: bool, as_json: bo
 def list_(client: str | None, as_json: bool) -> None:
     """Show people."""
     with open_services() as services:
-        found = services.clients.list_users(client, operator_context())
+        found = services.clients.clients.list_users(client, operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no users.", as_json=as_json)
 
 
@@ -73,7 +73,7 @@ def password(email: str, password_stdin: bool, as_json: bool) -> None:
     """Give this person another password and end all their logins."""
     chosen = _read_password(password_stdin)
     with open_services() as services:
-        user = services.clients.change_password(email, chosen, operator_context())
+        user = services.clients.clients.change_password(email, chosen, operator_context())
     _show_with_password(user, chosen, password_stdin, as_json)
 
 
@@ -89,7 +89,7 @@ def _show_with_password(user: UserView, password: str, is_known: bool, as_json: 
 
 def _set_active(email: str, is_active: bool, as_json: bool) -> None:
     with open_services() as services:
-        user = services.clients.set_user_active(email, is_active, operator_context())
+        user = services.clients.clients.set_user_active(email, is_active, operator_context())
     show(user, _line(user), as_json=as_json)
 
 

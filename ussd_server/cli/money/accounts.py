@@ -25,8 +25,8 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
     """Credit a client's main account with what it has paid you."""
     with open_services() as services:
         context = operator_context()
-        client_id = services.clients.find(client, context).client_id
-        recorded = services.transactions.deposit(
+        client_id = services.clients.clients.find(client, context).client_id
+        recorded = services.transactions.transactions.deposit(
             CreateDeposit(client_id, amount_cents, reference, description), context
         )
     made = recorded.transaction
@@ -41,8 +41,8 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
 def list_(client: str, as_json: bool) -> None:
     """Show every account that is kept for a client; they add up to zero."""
     with open_services() as services:
-        client_id = services.clients.find(client, operator_context()).client_id
-        kept = services.balances.list(operator_context(client_id))
+        client_id = services.clients.clients.find(client, operator_context()).client_id
+        kept = services.transactions.balances.list(operator_context(client_id))
     lines = [
         f"{each.account:<20}  {written_shillings(each.current_cents):>20}"
         + (f"  of which reserved {written_shillings(each.reserved_cents)}" if each.reserved_cents else "")

@@ -30,7 +30,7 @@ def fees() -> None:
 def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int, as_json: bool) -> None:
     """Agree a fee for the transactions that are recorded from now on; zeros end it."""
     with open_services() as services:
-        client_id = services.clients.find(client, operator_context()).client_id
+        client_id = services.clients.clients.find(client, operator_context()).client_id
         agreed = set_fee(
             FeeTerms(client_id, TransactionType(kind), fixed_cents, share_basis_points), operator_context()
         )

@@ -21,7 +21,7 @@ def transactions() -> None:
 def show_(transaction_id: str, as_json: bool) -> None:
     """Show one transaction of any client, with its story."""
     with open_services() as services:
-        item = services.review.show(transaction_id, operator_context())
+        item = services.transactions.review.show(transaction_id, operator_context())
     show(item, _story(item), as_json=as_json)
 
 
@@ -48,11 +48,13 @@ def review(
         raise click.UsageError("--settle ID and --as succeeded|failed go together.")
     with open_services() as services:
         if (transaction_id := settle or close) is None:
-            waiting = services.review.list(operator_context())
+            waiting = services.transactions.review.list(operator_context())
             show(waiting, "\n".join(map(_line, waiting)) or "Nothing waits for a person.", as_json=as_json)
             return
         has_succeeded = None if outcome is None else outcome == "succeeded"
-        item = services.review.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())
+        item = services.transactions.review.end(
+            EndReview(transaction_id, reason, by, second, has_succeeded), operator_context()
+        )
     show(item, _story(item), as_json=as_json)
 
 

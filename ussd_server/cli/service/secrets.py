@@ -35,8 +35,8 @@ def create(file: Path, as_json: bool) -> None:
 def rotate(as_json: bool) -> None:
     """Renew the keys: `add` and `rekey` in one, for a service on one machine."""
     with open_services() as services:
-        services.master_keys.add(operator_context())
-        count = services.master_keys.rekey(operator_context())
+        services.operations.master_keys.add(operator_context())
+        count = services.operations.master_keys.rekey(operator_context())
     _show_rekeyed(count, as_json)
 
 
@@ -45,7 +45,7 @@ def rotate(as_json: bool) -> None:
 def add(as_json: bool) -> None:
     """Add a new key to every ring. On several machines, bring the file to all of them, and only then `rekey`."""
     with open_services() as services:
-        services.master_keys.add(operator_context())
+        services.operations.master_keys.add(operator_context())
     show(
         {"added": True},
         "Added. Bring the file to every machine, then run `ussd-server secrets rekey`.",
@@ -58,7 +58,7 @@ def add(as_json: bool) -> None:
 def rekey(as_json: bool) -> None:
     """Carry every kept secret over to the newest keys, while the service runs."""
     with open_services() as services:
-        count = services.master_keys.rekey(operator_context())
+        count = services.operations.master_keys.rekey(operator_context())
     _show_rekeyed(count, as_json)
 
 
@@ -67,7 +67,7 @@ def rekey(as_json: bool) -> None:
 def retire(as_json: bool) -> None:
     """Drop the older keys; people whose tokens they signed have to sign in again."""
     with open_services() as services:
-        services.master_keys.retire(operator_context())
+        services.operations.master_keys.retire(operator_context())
     show({"retired": True}, "Only the newest keys are left.", as_json=as_json)
 
 
