@@ -18,6 +18,7 @@ from tests.blueprints.phones import PHONES, Phone, Shown, phone_of
 from tests.conftest import MovableClock
 from tests.support.moments import before_first
 from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
+from ussd_server import polling
 from ussd_server.bootstrap import Services
 from ussd_server.database.base import release_connection
 from ussd_server.messages.channels import AssignCode, BindCode
@@ -26,7 +27,7 @@ from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.transactions.transactions import TransactionService
-from ussd_server.services.ussd.sessions import Patience, Sessions
+from ussd_server.services.ussd.sessions import Sessions
 
 PROCESSING = "Your payment is being processed."
 APPROVE = Shown("Approve the prompt on your phone.", ends=True)
@@ -38,16 +39,16 @@ every_company = pytest.mark.parametrize("company", PHONES)
 def pay_until_waited_for(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Phone], Future[Shown]]]:
     """Press Yes in a thread; the payment is not recorded before some other step waits for it, or the test ends."""
     begun, waited_for = threading.Event(), threading.Event()
-    create, pause = TransactionService.create, Patience.pause
+    create, sleep = TransactionService.create, polling.sleep
 
     def create_slowly(*call: Any) -> Any:
         begun.set()
         assert waited_for.wait(30)
         return create(*call)
 
-    def pause_and_tell(patience: Patience) -> bool:
+    def note_and_sleep(seconds: float) -> None:
         waited_for.set()
-        return pause(patience)
+        sleep(seconds)
 
     def press(phone: Phone) -> Shown:
         try:
@@ -56,7 +57,7 @@ def pay_until_waited_for(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterato
             release_connection()
 
     monkeypatch.setattr(TransactionService, "create", create_slowly)
-    monkeypatch.setattr(Patience, "pause", pause_and_tell)
+    monkeypatch.setattr(polling, "sleep", note_and_sleep)
     with ThreadPoolExecutor(1) as pool:
 
         def start(phone: Phone) -> Future[Shown]:
@@ -198,7 +199,7 @@ def test_a_call_too_short_to_be_continued_is_not_because_it_was_waited_for(
         phone.type("1")
     # The first pause of the redial ends the claim, as the process that made it would have.
     monkeypatch.setattr(
-        Patience, "pause", lambda _: UssdSession.update(working_token=None, working_until=None).execute()
+        polling, "sleep", lambda _: UssdSession.update(working_token=None, working_until=None).execute()
     )
     assert replace(phone, session="call-2").dial().screen.startswith("Welcome to ACME")
 
@@ -255,7 +256,7 @@ def test_a_step_that_waits_too_long_for_a_payment_hears_that_it_is_processed(
 ) -> None:
     phone = at_confirmation("hubtel", shop, web)
     UssdSession.update(working_token="busy", working_until=clock.now() + timedelta(seconds=60)).execute()
-    monkeypatch.setattr(Patience, "pause", lambda _: False)
+    monkeypatch.setattr(Sessions, "attempts", lambda _: range(1))
     assert phone.type("1") == Shown(PROCESSING, ends=True)
 
 
@@ -266,7 +267,7 @@ def test_a_claim_is_given_back_when_the_step_fails(
     with monkeypatch.context() as broken:
         broken.setattr(type(services.transactions.balances), "get", _fail)
         assert phone.type("1").screen.startswith("Sorry")
-    monkeypatch.setattr(Patience, "pause", _fail)
+    monkeypatch.setattr(polling, "sleep", _fail)
     assert replace(phone, session="call-2").dial().screen.startswith("Continue where you stopped?")
 
 
@@ -287,7 +288,7 @@ def test_a_claim_is_kept_when_nobody_knows_whether_the_payment_was_recorded(
     with monkeypatch.context() as broken:
         broken.setattr(TransactionService, "create", _fail)
         assert phone.type("1") == Shown(PROCESSING, ends=True)
-    monkeypatch.setattr(Patience, "pause", lambda _: False)
+    monkeypatch.setattr(Sessions, "attempts", lambda _: range(1))
     assert replace(phone, session="call-2").dial().screen == f"{PROCESSING}\n1. Continue"
 
 

@@ -16,6 +16,7 @@ from tests.conftest import MovableClock
 from tests.support.moments import before_first
 from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, Shop, shop_document
+from ussd_server import polling
 from ussd_server.bootstrap import Services
 from ussd_server.database.base import release_connection
 from ussd_server.messages.api_keys import DeleteApiKey
@@ -23,7 +24,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.transactions.balances import BalanceService
-from ussd_server.services.ussd.sessions import LEASE_SECONDS, Patience, Sessions
+from ussd_server.services.ussd.sessions import LEASE_SECONDS, Sessions
 
 
 def test_a_yes_that_was_overtaken_by_going_back_pays_nothing(
@@ -58,7 +59,7 @@ def test_one_who_lost_a_claim_leaves_it_to_the_one_who_took_over(
     phone.dial()
     other = replace(phone, web=app.test_client(), entries=["2"])
     working, waited_for = threading.Event(), threading.Event()
-    get, pause, calls = BalanceService.get, Patience.pause, []
+    get, sleep, calls = BalanceService.get, polling.sleep, []
 
     def take_over() -> Shown:
         try:
@@ -77,12 +78,12 @@ def test_one_who_lost_a_claim_leaves_it_to_the_one_who_took_over(
             assert waited_for.wait(30)
         return get(*call)
 
-    def pause_and_tell(patience: Patience) -> bool:
+    def note_and_sleep(seconds: float) -> None:
         waited_for.set()
-        return pause(patience)
+        sleep(seconds)
 
     monkeypatch.setattr(BalanceService, "get", get_slowly)
-    monkeypatch.setattr(Patience, "pause", pause_and_tell)
+    monkeypatch.setattr(polling, "sleep", note_and_sleep)
     answers: list[Future[Shown]] = []
     with ThreadPoolExecutor(1) as pool:
         shown = phone.type("2")
@@ -99,16 +100,16 @@ def test_a_step_is_not_written_while_another_is_being_worked_on(
     phone.dial()
     slow = replace(phone, web=app.test_client(), entries=[])
     working, waited_for = threading.Event(), threading.Event()
-    get, pause = BalanceService.get, Patience.pause
+    get, sleep = BalanceService.get, polling.sleep
 
     def get_slowly(*call: Any) -> Any:
         working.set()
         assert waited_for.wait(30)
         return get(*call)
 
-    def pause_and_tell(patience: Patience) -> bool:
+    def note_and_sleep(seconds: float) -> None:
         waited_for.set()
-        return pause(patience)
+        sleep(seconds)
 
     def ask_for_balance() -> Shown:
         try:
@@ -117,7 +118,7 @@ def test_a_step_is_not_written_while_another_is_being_worked_on(
             release_connection()
 
     monkeypatch.setattr(BalanceService, "get", get_slowly)
-    monkeypatch.setattr(Patience, "pause", pause_and_tell)
+    monkeypatch.setattr(polling, "sleep", note_and_sleep)
     answers = []
     with ThreadPoolExecutor(1) as pool:
 

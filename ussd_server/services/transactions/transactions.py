@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import fields, replace
 
@@ -24,6 +23,7 @@ from ussd_server.messages.transactions import (
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.polling import attempts
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.transactions.history import failure_of, view_of
@@ -142,13 +142,12 @@ class TransactionService:
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]
     ) -> Transaction:
         """The transaction as soon as `is_over` says so, or as it is after `seconds` or without a waiting place."""
-        deadline = time.monotonic() + seconds
         with self._waiting.place(client_id) as place:
-            while True:
+            for _ in attempts(seconds, _LOOK_AGAIN_SECONDS, _LOOK_AGAIN_SECONDS):
                 row = find_row(Transaction, transaction_id)
-                if not place.is_held or is_over(row) or time.monotonic() >= deadline:
-                    return row
-                time.sleep(_LOOK_AGAIN_SECONDS)
+                if not place.is_held or is_over(row):
+                    break
+        return row
 
     def _record(self, request: CreateTransaction, context: RequestContext, digest: str) -> Transaction:
         if request.callback_url is not None:

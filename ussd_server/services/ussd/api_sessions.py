@@ -19,7 +19,7 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.ussd.conversations import Conversations, Dialled
-from ussd_server.services.ussd.sessions import Arrived, Patience, Sessions
+from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.services.ussd.transcripts import view_of
 from ussd_server.status import Code, ServiceError
 
@@ -65,22 +65,22 @@ class UssdService:
         """
         context.require("ussd:write")
         arrived = self._sessions.arrived(request.text)
-        patience = Patience()
-        row = self._find(request.session_id, context)
-        if row.channel_id is not None:
-            # The phone itself answers it; a second hand would only confuse its conversation.
-            raise _not_found()
-        known_turn = row.turn
-        while True:
-            if not self._sessions.is_worked_on(row):
-                if self._is_repeat(row, known_turn, request):
-                    return view_of(row)
-                answered = self._go_on(row, request, arrived, context)
-                if answered is not None:
-                    return view_of(answered)
-            if not patience.pause():
-                raise ServiceError(Code.SERVICE_UNAVAILABLE, "The session is busy", retry_after_seconds=1)
+        known_turn = None
+        for _ in self._sessions.attempts():
             row = self._find(request.session_id, context)
+            if row.channel_id is not None:
+                # The phone itself answers this session.
+                raise _not_found()
+            known_turn = row.turn if known_turn is None else known_turn
+            if self._sessions.is_worked_on(row):
+                continue
+            if self._is_repeat(row, known_turn, request):
+                return view_of(row)
+            action_context = self._conversations.action_context(row, context.request_id)
+            answered = self._conversations.go_on(row, request.text, arrived, action_context)
+            if answered is not None:
+                return view_of(answered)
+        raise ServiceError(Code.SERVICE_UNAVAILABLE, "The session is busy", retry_after_seconds=1)
 
     def get(self, request: NameSession, context: RequestContext) -> SessionView:
         """A session with its transcript, also one that is over. SESSION_NOT_FOUND for a missing or another client's."""
@@ -129,12 +129,6 @@ class UssdService:
                 Code.INVALID_TURN, f"turn: The last answered turn is {row.turn}; the next is {row.turn + 1}."
             )
         return False
-
-    def _go_on(
-        self, row: UssdSession, request: EnterText, arrived: Arrived, context: RequestContext
-    ) -> UssdSession | None:
-        action_context = self._conversations.action_context(row, context.request_id)
-        return self._conversations.go_on(row, request.text, arrived, action_context)
 
     def _find(self, session_id: str, context: RequestContext) -> UssdSession:
         row = is_id(session_id) and UssdSession.get_or_none(

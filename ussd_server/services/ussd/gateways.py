@@ -35,7 +35,7 @@ from ussd_server.services.ussd.conversations import Conversations, Dialled, open
 from ussd_server.services.ussd.incoming_steps import classify
 from ussd_server.services.ussd.phone_step import PhoneCall
 from ussd_server.services.ussd.session_cache import SessionCache
-from ussd_server.services.ussd.sessions import Patience, Sessions, may_be_paying
+from ussd_server.services.ussd.sessions import Sessions, may_be_paying
 from ussd_server.services.ussd.transcripts import screen_of
 from ussd_server.status import Code, ServiceError
 
@@ -153,19 +153,18 @@ class GatewayService:
 
     def _take(self, phone_call: PhoneCall) -> GatewayScreen:
         """Tell what a step is, and do it or repeat it; a step that somebody else is working on is waited for."""
-        patience = Patience()
-        row = self._find(phone_call)
-        if phone_call.step.kind in _OVER:
-            return self._hang_up(row, phone_call.step.kind)
-        known_turn = row.turn if row is not None else None
-        while True:
+        known_turn = None
+        for attempt in self._sessions.attempts():
+            row = self._find(phone_call)
+            if phone_call.step.kind in _OVER:
+                return self._hang_up(row, phone_call.step.kind)
+            if attempt == 0 and row is not None:
+                known_turn = row.turn
             if row is None or not self._sessions.is_worked_on(row):
                 screen = self._try(row, known_turn, phone_call)
                 if screen is not None:
                     return screen
-            if not patience.pause():
-                raise TimeoutError
-            row = self._find(phone_call)
+        raise TimeoutError
 
     def _try(self, row: UssdSession | None, known_turn: int | None, phone_call: PhoneCall) -> GatewayScreen | None:
         """Answer a step by what the session is now; None when somebody else was faster, so that it is another one."""

@@ -16,7 +16,7 @@ from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.menus import published_document
-from ussd_server.services.ussd.sessions import Arrived, Patience, Sessions, may_be_paying, state_of
+from ussd_server.services.ussd.sessions import Arrived, Sessions, may_be_paying, state_of
 
 FEWEST_TURNS_TO_RESUME = 2
 _BROKE_OFF = (SessionStatus.ACTIVE, SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
@@ -81,8 +81,8 @@ class Redials:
 
         One that may be continued is ended first: an entry that comes late must not be answered in it any more.
         """
-        row, patience = redial.row, Patience()
-        while True:
+        row = redial.row
+        for _ in self._sessions.attempts():
             last = UssdSession.get_by_id(last_id)
             if (last.menu_id, last.service_code) != (row.menu_id, row.service_code):
                 return None
@@ -91,9 +91,8 @@ class Redials:
             if not self._sessions.is_worked_on(last):
                 may_continue = redial.document.resume != "off" and _is_far(last) and not self._sessions.is_over(last)
                 if not may_continue or self._sessions.give_way(last):
-                    return last
-            if not patience.pause():
-                return last
+                    break
+        return last
 
 
 def facts_of(row: UssdSession) -> SessionFacts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from ussd_server.messages.gateways import Action
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
+from ussd_server.polling import attempts
 from ussd_server.security.key_ring import Keyring, MasterKey, Ring
 from ussd_server.services.ussd.drop_offs import DropOffs
 from ussd_server.services.ussd.step_writes import StepWrite, WriteCondition, write_steps
@@ -46,22 +47,6 @@ class Arrived:
     sequence: int | None = None
 
 
-class Patience:
-    """How long a step waits while somebody else works on its session: longer than a lease, with growing pauses."""
-
-    def __init__(self) -> None:
-        self._ends_at = time.monotonic() + _WAIT_SECONDS
-        self._pause_seconds = _FIRST_PAUSE_SECONDS
-
-    def pause(self) -> bool:
-        """Sleep until it is time to look again; False, without sleep, when that was done for long enough."""
-        if time.monotonic() > self._ends_at:
-            return False
-        time.sleep(self._pause_seconds)
-        self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
-        return True
-
-
 class Sessions:
     """Keeps sessions. A step is one read and one write; one that does deeds is claimed first, by one write more."""
 
@@ -78,6 +63,10 @@ class Sessions:
     def arrived(self, text: str, sequence: int | None = None) -> Arrived:
         """A step that arrives now."""
         return Arrived(self._clock.now(), text, sequence)
+
+    def attempts(self) -> Iterator[int]:
+        """Attempts at a step while another step of its session is in progress, for longer than a lease."""
+        return attempts(_WAIT_SECONDS, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
 
     def is_over(self, row: UssdSession) -> bool:
         """Whether a session has ended or its time is up."""
