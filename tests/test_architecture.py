@@ -23,7 +23,12 @@ from ussd_server.messages.api_keys import ACTIONS, RESOURCES
 from ussd_server.settings import SettingsError, read_settings
 
 REPOSITORY = Path(__file__).parents[1]
+PACKAGE = REPOSITORY / "ussd_server"
 EXAMPLE = REPOSITORY / "deploy" / "environment.example"
+# A folder or a file between backticks: `docs/API.md`, `menus/`, `worker.py`.
+PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|json|cfg|yml|sql))`")
+# A media type, and files that exist only in an installation.
+NOT_IN_REPOSITORY = {"application/json", "secrets.json", "var/demo.json"}
 
 # Whoever adds to these lists lets strangers in, or leaves the API's envelopes; that wants a second look.
 OPEN_TO_ANYBODY = {"/api/clients/login", "/api/clients/token/refresh", "/health/live", "/health/ready"}
@@ -86,6 +91,20 @@ def test_every_route_states_what_it_takes_and_gives(app: Flask) -> None:
         assert route.summary, (path, methods)
         assert route.gives is not None or path in WITHOUT_DATA, (path, methods)
         assert route.takes is not None or methods.isdisjoint({"POST", "PUT", "PATCH"}), (path, methods)
+
+
+def test_every_path_that_a_document_names_exists() -> None:
+    named = {
+        (document.name, path.rstrip("/"))
+        for document in [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]
+        for path in PATH.findall(document.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 60
+    assert {
+        (name, path)
+        for name, path in named
+        if path not in NOT_IN_REPOSITORY and not any((place / path).exists() for place in (REPOSITORY, PACKAGE))
+    } == set()
 
 
 def test_every_setting_stands_in_the_example_and_nothing_else_does(
