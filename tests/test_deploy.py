@@ -16,7 +16,7 @@ from ussd_server.menus.text.gsm7 import measure
 
 REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"
-MEASURED_IN = ("services/gauges.py", "services/pulse.py", "rpc/observe.py")
+MEASURED_IN = ("services/operations/gauges.py", "services/operations/heartbeat.py", "metrics.py")
 GRAFANA_COLUMNS = 24
 ENDINGS = ("", "_total", "_bucket")
 
@@ -132,7 +132,9 @@ def test_the_dashboard_shows_every_panel_once_and_in_a_place_of_its_own() -> Non
 def test_nginx_closes_idle_connections_before_gunicorn_does() -> None:
     ours = re.search(r"keepalive_timeout (\d+)s;\n}", (DEPLOY / "nginx.conf").read_text())
     theirs = re.search(
-        r"^keepalive = (\d+)$", (REPOSITORY / "ussd_server" / "gunicorn_settings.py").read_text(), re.MULTILINE
+        r"^keepalive = (\d+)$",
+        (REPOSITORY / "ussd_server" / "server" / "gunicorn_settings.py").read_text(),
+        re.MULTILINE,
     )
     assert ours
     assert theirs

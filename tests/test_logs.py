@@ -75,7 +75,7 @@ def test_of_an_error_only_its_kind_and_its_places_are_kept() -> None:
 )
 def test_what_ends_a_process_or_a_thread_is_one_line_without_its_text(end: str) -> None:
     program = f"""
-from ussd_server.rpc.logs import configure_logs, log_fatal_errors
+from ussd_server.logs import configure_logs, log_fatal_errors
 configure_logs("INFO")
 log_fatal_errors()
 SECRET = "{SECRET}"
@@ -129,7 +129,7 @@ def test_a_warning_is_written_at_once_behind_what_came_before_it() -> None:
 def test_the_last_lines_are_written_when_a_process_ends_and_none_twice_after_a_fork() -> None:
     program = """
 import logging, os
-from ussd_server.rpc.logs import configure_logs
+from ussd_server.logs import configure_logs
 configure_logs("INFO")
 log = logging.getLogger("ussd_server.test")
 log.info("parent")
@@ -148,7 +148,7 @@ def test_a_pipe_that_nobody_reads_stops_no_request_of_a_cooperative_process() ->
     turns = run_cooperatively(
         """
         import json, logging, os, gevent
-        from ussd_server.rpc.logs import GatheredLines
+        from ussd_server.logs import GatheredLines
         unread, pipe = os.pipe()
         handler = GatheredLines(os.fdopen(pipe, "w"))
         turns = 0

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from ussd_server.bootstrap import Services
 from ussd_server.database.base import DATABASE_TROUBLE, close_connections, release_connection
+from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.logs import logger, now_about, trace_of
 from ussd_server.services.operations.heartbeat import BEAT_SECONDS
 
@@ -154,6 +155,9 @@ class Worker:
         """Do `work`; trouble costs this one step only, because the row stays due and its lease runs out."""
         try:
             return work()
+        except UnsupportedDatabaseError:
+            # No later attempt could succeed; the operator reads what to do.
+            raise
         except DATABASE_TROUBLE as trouble:
             log.warning("the worker could not work: the database is away", work=what, error=type(trouble).__name__)
             close_connections()

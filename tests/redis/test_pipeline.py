@@ -58,9 +58,9 @@ def test_commands_of_one_turn_of_the_hub_are_one_trip(server: Server) -> None:
     told, reads, commands = run_cooperatively(
         """
         import json, sys, gevent
-        from ussd_server.rpc.redis_link import Line, connect
+        from ussd_server.redis.client import RedisPipeline, connect
         client, observer = connect(sys.argv[1], timeout_seconds=5), connect(sys.argv[1], timeout_seconds=5)
-        line = Line(lambda: client)
+        line = RedisPipeline(lambda: client)
         line.server_run()
         before = observer.info("stats")
         asked = [gevent.spawn(line.ask, "INCRBY", f"key-{number}", number) for number in range(50)]
@@ -81,9 +81,9 @@ def test_a_trip_holds_up_no_other_greenlet(server: Server) -> None:
         longest = run_cooperatively(
             """
             import json, sys, time, gevent
-            from ussd_server.rpc.redis_link import REDIS_TROUBLE, Line, connect
+            from ussd_server.redis.client import REDIS_TROUBLE, RedisPipeline, connect
             client = connect(sys.argv[1], timeout_seconds=0.5)
-            line = Line(lambda: client)
+            line = RedisPipeline(lambda: client)
             def ask():
                 try:
                     line.ask("PING")

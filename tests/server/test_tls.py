@@ -69,10 +69,10 @@ def test_redis_and_postgresql_are_reached_over_tls_from_many_greenlets(tmp_path:
             told = run_cooperatively(
                 """
                 import json, sys, gevent
-                from ussd_server.models.base import close_connections, database, open_database
-                from ussd_server.rpc.redis_link import Line, connect
+                from ussd_server.database.base import close_connections, database, open_database
+                from ussd_server.redis.client import RedisPipeline, connect
                 client = connect(sys.argv[1], timeout_seconds=5)
-                line = Line(lambda: client)
+                line = RedisPipeline(lambda: client)
                 open_database(sys.argv[2], 3)
                 ask = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
                 asked = [gevent.spawn(line.ask, "INCR", "x") for _ in range(5)]
