@@ -1,4 +1,4 @@
-"""The wire: what may come in and what goes out, as the API document names it.
+"""Marshmallow schemas of the API: request bodies, query parameters and the records in replies.
 
-A body and a query are named for the message that they become, a record for what it shows.
+A `...Body` or `...Query` is named after the message that it becomes, a `...Record` after what it shows.
 """

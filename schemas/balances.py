@@ -1,4 +1,4 @@
-"""Balances on the wire (wire contract 3.3)."""
+"""Balances in the API (contract 3.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schemas.fields import Amount, PhoneNumber, Timestamp
 
 
 class GetBalanceQuery(Query):
-    """Whose balance; the main account's without a phone number."""
+    """The account whose balance is returned: a subscriber's, or without a phone number the main account."""
 
     phone_number = PhoneNumber()
 

@@ -1,4 +1,4 @@
-"""The wire of key management: logins, API keys and the audit trail."""
+"""Key management in the API: logins, API keys and the audit trail."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Scopes(fields.Field[tuple[str, ...]]):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The same in the words of JSON Schema; which resources there are is the service's business."""
+        """The JSON Schema of the field. The service checks that the resources exist."""
         one = r"[a-z]+:(read|write|\*)"
         array = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": f"^{one}$"}}
         return {"anyOf": [{"type": "string", "pattern": f"^{one}( {one})*$"}, array]}
 
 
 class LogInBody(Body):
-    """What a person signs in with."""
+    """The credentials of a user."""
 
     example = {"email": "owner@client.example", "password": "correct horse battery"}
 
@@ -53,7 +53,7 @@ class LogOutBody(Body):
 
 
 class CreateApiKeyBody(Body):
-    """What a new key may do, and until when."""
+    """The scopes and the expiry of a new key."""
 
     example = {"scopes": "transactions:* balance:read", "expires_at": None}
 
@@ -62,7 +62,7 @@ class CreateApiKeyBody(Body):
 
 
 class RotateApiKeyBody(Body):
-    """How long the present secret stays good."""
+    """How long the present secret stays valid."""
 
     example = {"grace_period_seconds": 3600}
 
@@ -70,7 +70,7 @@ class RotateApiKeyBody(Body):
 
 
 class DeleteApiKeysBody(Body):
-    """Which keys are to go, and whether all or none."""
+    """The keys to delete, and whether to delete all of them or none."""
 
     example = {"api_key_ids": ["0193a3f2-9b7c-7d4e-8f10-2a3b4c5d6e7f"], "atomic": False}
 
@@ -79,14 +79,14 @@ class DeleteApiKeysBody(Body):
 
 
 class ListAuditEventsQuery(Query):
-    """Which page of the audit trail."""
+    """The page of the audit trail."""
 
     cursor = Text(longest=512)
     limit = Whole(lowest=1, highest=100)
 
 
 class LoginRecord(Record):
-    """What a login gives."""
+    """The tokens of a login."""
 
     access_token = fields.String()
     token_type = fields.String()
@@ -98,7 +98,7 @@ class LoginRecord(Record):
 
 
 class ServiceIdentifierRecord(Record):
-    """The name by which a client asks for support."""
+    """The signed name that a client quotes to support."""
 
     service_identifier = fields.String()
     client_id = fields.String()
@@ -120,12 +120,12 @@ class ApiKeyRecord(Record):
     last_used_at = Timestamp(allow_none=True)
 
     def dump(self, obj: Any, *, many: bool | None = None) -> Any:
-        """The views themselves: they have these fields in this order, and values that JSON has too."""
+        """Return the views unchanged: they already have these fields, in this order, with JSON values."""
         return obj
 
 
 class RotatedApiKeyRecord(ApiKeyRecord):
-    """A key with its new secret, and until when the old one is good."""
+    """A key with its new secret, and when the old one expires."""
 
     previous_secret_expires_at = Timestamp()
 
@@ -146,7 +146,7 @@ class FailedDeletionRecord(Record):
 
 
 class BulkDeletionRecord(Record):
-    """What became of every key of a bulk deletion."""
+    """The result for every key of a bulk deletion."""
 
     deleted = fields.List(fields.Nested(DeletionResultRecord))
     failed = fields.List(fields.Nested(FailedDeletionRecord))

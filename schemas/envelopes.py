@@ -1,4 +1,4 @@
-"""The two shapes of an answer, and the two base classes of everything that is taken or given."""
+"""The two reply envelopes, and the base classes of all schemas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MANAGEMENT_PREFIX = "/api/clients/"
 
 
 class Body(Schema):
-    """A JSON object that a caller sends; a field that is not declared is refused by name."""
+    """A JSON object that a caller sends. Loading raises ValidationError for a field that is not declared."""
 
     is_query: ClassVar[bool] = False
     example: ClassVar[Mapping[str, Any]] = {}
-    """A body that is accepted; the API document shows it."""
+    """A valid body; the API document shows it."""
     error_messages = {"unknown": "Unknown field."}
 
     class Meta:
@@ -28,26 +28,26 @@ class Body(Schema):
         ordered = True
 
     def load(self, data: Any, **options: Any) -> Any:
-        """Take a document that is right field by field; what is wrong with another, the library tells."""
+        """Load valid data field by field, which is fast. For other data marshmallow collects the errors and raises."""
         try:
-            return self._take(data)
+            return self._load_valid(data)
         except ValidationError:
             return super().load(data, **options)
 
-    def _take(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        taken = {}
+    def _load_valid(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        loaded = {}
         seen = 0
         for key, name, field in self._readers:
             if key in document:
                 seen += 1
-                taken[name] = field.deserialize(document[key], key, document)
+                loaded[name] = field.deserialize(document[key], key, document)
             elif field.required:
                 raise ValidationError("missing")
             elif field.load_default is not missing:
-                taken[name] = field.load_default
+                loaded[name] = field.load_default
         if seen < len(document):
             raise ValidationError("unknown")
-        return taken
+        return loaded
 
     @cached_property
     def _readers(self) -> list[tuple[str, str, Field[Any]]]:
@@ -55,28 +55,28 @@ class Body(Schema):
 
 
 class Query(Body):
-    """The parameters behind the question mark; each at most once, and none that is not declared."""
+    """Query parameters: each at most once, and only those that are declared."""
 
     is_query: ClassVar[bool] = True
     error_messages = {"unknown": "Unknown query parameter."}
 
 
 class Record(Schema):
-    """What an answer shows of a thing: every field, always, null where there is nothing to show."""
+    """An object in a reply. Every field is always present; it is null where there is no value."""
 
-    is_given: ClassVar[bool] = True
+    is_reply: ClassVar[bool] = True
 
     def dump(self, obj: Any, *, many: bool | None = None) -> Any:
-        """Write views of our own, which have every field; the library asks each value first what it could be."""
+        """Serialise our own views without the checks of marshmallow: a view has every field."""
         if self.many if many is None else many:
             return [self._write(each) for each in obj]
         return self._write(obj)
 
     def _write(self, obj: Any) -> dict[str, Any]:
-        take = obj.__getitem__ if isinstance(obj, Mapping) else partial(getattr, obj)
+        get = obj.__getitem__ if isinstance(obj, Mapping) else partial(getattr, obj)
         written = {}
         for key, name, serialize in self._writers:
-            value = take(name)
+            value = get(name)
             written[key] = value if value is None or type(value) is str else serialize(value, name, obj)
         return written
 
@@ -88,12 +88,12 @@ class Record(Schema):
         ]
 
     def on_bind_field(self, field_name: str, field_obj: Field[Any]) -> None:
-        """State that the field is always there."""
+        """Mark the field as always present."""
         field_obj.required = True
 
 
 def is_management(path: str) -> bool:
-    """Whether a path answers with the key-management envelope."""
+    """Return whether a path answers with the key-management envelope."""
     return path.startswith(MANAGEMENT_PREFIX)
 
 

@@ -1,4 +1,4 @@
-"""Field types of the wire: each takes exactly what the contract allows and names the error code of its refusal."""
+"""Field types of the API. Each accepts exactly what the contract allows; `refusal` is its own error code."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _WHOLE = re.compile(r"[0-9]{1,9}")
 _SMALLEST = Decimal("0.01")
 _UPPER_BOUND = Decimal(1_000_000)
 _EXACT_DIGITS = 28
-# Beyond this a JSON number is not the same number to everybody who reads it (RFC 8259, section 6).
+# Beyond this, JSON readers disagree about the value of a whole number (RFC 8259, section 6).
 _LARGEST_WHOLE = 2**53
 
 
 class PhoneNumber(fields.Field[str]):
-    """`+256` and nine ASCII digits, the whole string; nothing is trimmed."""
+    """`+256` and nine ASCII digits. Whitespace is not trimmed."""
 
     refusal: ClassVar[str] = "INVALID_PHONE_NUMBER"
     default_error_messages = {
@@ -37,14 +37,14 @@ class PhoneNumber(fields.Field[str]):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The same in the words of JSON Schema."""
+        """The JSON Schema of the field."""
         return {"type": "string", "pattern": f"^{PHONE_NUMBER.pattern}$", "examples": ["+256772123456"]}
 
 
 class Amount(fields.Field[int]):
-    """Shillings outside, whole cents inside: greater than 0 and less than 1000000, at most two decimals.
+    """An amount: shillings in JSON, whole cents in Python. Greater than 0, less than 1000000, at most two decimals.
 
-    A JSON number, or a string of digits. Decimals arrive as `Decimal`, because the door parses JSON so.
+    Accepts a number or a string of digits. Numbers with decimals arrive as `Decimal`: the JSON parser makes them.
     """
 
     refusal: ClassVar[str] = "INVALID_AMOUNT"
@@ -56,7 +56,7 @@ class Amount(fields.Field[int]):
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> int:
         if isinstance(value, str) and _AMOUNT_TEXT.fullmatch(value):
             value = Decimal(value)
-        # The size comes first: 1e999999 must not be multiplied out, and 1e-999999999 times 100 is rounded to zero.
+        # Check the size first: 1e999999 must not be multiplied out, and 1e-999999999 times 100 is rounded to zero.
         # A bool is an int to Python.
         if isinstance(value, bool) or not isinstance(value, int | Decimal) or not _SMALLEST <= value < _UPPER_BOUND:
             raise self.make_error("invalid")
@@ -72,8 +72,8 @@ class Amount(fields.Field[int]):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The same in the words of JSON Schema; balances in answers may be larger than one payment."""
-        if getattr(self.root, "is_given", False):
+        """The JSON Schema of the field. A balance in a reply may be larger than one payment."""
+        if getattr(self.root, "is_reply", False):
             return {"type": "number", "minimum": 0, "examples": [5000]}
         number = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": int(_UPPER_BOUND), "multipleOf": 0.01}
         return {"anyOf": [number, {"type": "string", "pattern": _AMOUNT_IN_BOUNDS}], "examples": [5000]}
@@ -100,13 +100,13 @@ class Text(fields.Field[str]):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The same in the words of JSON Schema."""
+        """The JSON Schema of the field."""
         pattern = f"^({self.pattern.pattern})$" if self.pattern else r"^[^\x00-\x1f\x7f]*$"
         return {"type": "string", "minLength": self.shortest, "maxLength": self.longest, "pattern": pattern}
 
 
 class Whole(fields.Field[int]):
-    """A whole number between `lowest` and `highest`: a JSON integer, or ASCII digits in a query."""
+    """A whole number from `lowest` to `highest`: a JSON integer, or ASCII digits in a query."""
 
     def __init__(self, *, lowest: int, highest: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -121,17 +121,17 @@ class Whole(fields.Field[int]):
 
     @property
     def context_is_query(self) -> bool:
-        """Whether this field belongs to a query, where every value is text."""
+        """Return whether this field belongs to a query, where every value is text."""
         return bool(getattr(self.root, "is_query", False))
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The same in the words of JSON Schema."""
+        """The JSON Schema of the field."""
         return {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
 
 
 class Flag(fields.Field[bool]):
-    """A JSON true or false and nothing that looks like one."""
+    """JSON true or false; no other value is accepted."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> bool:
         if not isinstance(value, bool):
@@ -140,12 +140,12 @@ class Flag(fields.Field[bool]):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The same in the words of JSON Schema."""
+        """The JSON Schema of the field."""
         return {"type": "boolean"}
 
 
 class Timestamp(fields.Field[datetime]):
-    """A moment: ISO 8601 with its offset on the way in, UTC with milliseconds and `Z` on the way out."""
+    """A time: read as ISO 8601 with an offset, written in UTC with milliseconds and `Z`."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> datetime:
         if isinstance(value, str) and _MOMENT.fullmatch(value):
@@ -160,12 +160,12 @@ class Timestamp(fields.Field[datetime]):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The same in the words of JSON Schema."""
+        """The JSON Schema of the field."""
         return {"type": "string", "format": "date-time", "examples": ["2026-11-20T08:15:30.123Z"]}
 
 
 class JsonObject(fields.Field[dict[str, Any]]):
-    """A JSON object of the client's own, at most `longest` characters when written out."""
+    """Any JSON object, at most `longest` characters when written out."""
 
     def __init__(self, *, longest: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -181,17 +181,17 @@ class JsonObject(fields.Field[dict[str, Any]]):
 
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The same in the words of JSON Schema, which has none for how long an object may be."""
+        """The JSON Schema of the field. JSON Schema cannot express the length."""
         return {"type": "object"}
 
 
 def shillings(cents: int) -> int | float:
-    """Cents as a JSON number of shillings with no more decimals than it needs: 500000 is 5000, 500050 is 5000.5."""
+    """Convert cents to shillings, with no more decimals than needed: 500000 is 5000, 500050 is 5000.5."""
     return cents // 100 if cents % 100 == 0 else cents / 100
 
 
 def timestamp(moment: datetime) -> str:
-    """`2026-11-20T08:15:30.123Z`."""
+    """Format a time as `2026-11-20T08:15:30.123Z`."""
     return f"{moment.astimezone(UTC).isoformat(timespec='milliseconds')[:-6]}Z"
 
 

@@ -1,4 +1,4 @@
-"""The state of the service on the wire (wire contract 8)."""
+"""The state of the service in the API (contract 8)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from schemas.envelopes import Record
 
 
 class LivenessRecord(Record):
-    """That the process answers."""
+    """The process is alive."""
 
     status = fields.String()
 
 
 class ReadinessRecord(Record):
-    """That calls can be answered, and how the parts are."""
+    """The service is ready, with the state of its parts."""
 
     status = fields.String()
     database = fields.String()

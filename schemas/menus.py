@@ -1,4 +1,4 @@
-"""Menus, their versions, and service codes on the wire (wire contract 3.5)."""
+"""Menus, their versions and service codes in the API (contract 3.5)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HIGHEST_VERSION = 1_000_000
 
 
 class SaveDraftBody(Body):
-    """A menu document: the whole body is one, and what stands in it is the check's business."""
+    """The whole body is a menu document. The menu check validates it."""
 
     document = JsonObject(longest=_LONGEST_DOCUMENT)
 
@@ -22,22 +22,22 @@ class SaveDraftBody(Body):
         unknown = INCLUDE
 
     def load(self, data: Any, **options: Any) -> Any:
-        """Take the whole body for the document."""
+        """Load the whole body as the document."""
         return super().load({"document": data}, **options)
 
 
 class CheckMenuBody(SaveDraftBody):
-    """A menu document, or nothing."""
+    """A menu document, or an empty body for the saved draft."""
 
     document = JsonObject(longest=_LONGEST_DOCUMENT, allow_none=True)
 
     def load(self, data: Any, **options: Any) -> Any:
-        """Take the whole body for the document, if there is one."""
+        """Load the whole body as the document; None when the body is empty."""
         return super().load(data or None, **options)
 
 
 class RollBackBody(Body):
-    """Which version to put in force again."""
+    """The version to put in force again."""
 
     example = {"version": 1}
 
@@ -45,7 +45,7 @@ class RollBackBody(Body):
 
 
 class BindCodeBody(Body):
-    """Which menu answers a code."""
+    """The menu that answers a code."""
 
     example = {"menu_id": "shop"}
 
@@ -53,13 +53,13 @@ class BindCodeBody(Body):
 
 
 class GetGraphQuery(Query):
-    """Of which version the graph is wanted."""
+    """The version of the graph; the draft by default."""
 
     version = Whole(lowest=1, highest=_HIGHEST_VERSION)
 
 
 class FindingRecord(Record):
-    """One thing that is wrong or doubtful; the last five are set for a screen that does not fit."""
+    """One error or warning. The last five fields are set for a screen that does not fit."""
 
     rule = fields.String()
     message = fields.String()
@@ -72,7 +72,7 @@ class FindingRecord(Record):
 
 
 class CheckReportRecord(Record):
-    """What a check found; errors block publishing."""
+    """The findings of a check; errors block publishing."""
 
     menu_id = fields.String()
     passes = fields.Boolean()
@@ -124,7 +124,7 @@ class GraphNodeRecord(Record):
 
 
 class GraphEdgeRecord(Record):
-    """A way from one node to another."""
+    """An edge from one node to another."""
 
     source = fields.String(data_key="from", attribute="from")
     target = fields.String(data_key="to", attribute="to")
@@ -132,7 +132,7 @@ class GraphEdgeRecord(Record):
 
 
 class GraphRecord(Record):
-    """How the nodes of a menu hang together, and the same as a picture."""
+    """A menu as a graph, and as an SVG diagram."""
 
     menu_id = fields.String()
     version = fields.Integer(allow_none=True)

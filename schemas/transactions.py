@@ -1,4 +1,4 @@
-"""Transactions on the wire (wire contract 3.1 and 3.2)."""
+"""Transactions in the API (contract 3.1 and 3.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit")
 
 
 class CreateTransactionBody(Body):
-    """A wish to move money. Of several faults the first field's is told: the phone number, then the amount."""
+    """A request to move money. The error names the first invalid field: the phone number, then the amount."""
 
     example = {
         "type": "collection",
@@ -38,7 +38,7 @@ class CreateTransactionBody(Body):
 
 
 class CreateRefundBody(Body):
-    """A wish to give a succeeded collection back; all of it when no amount is named."""
+    """A request to refund a succeeded collection. Default amount: what has not been refunded yet."""
 
     example = {"amount": 1500, "reference": "order-1001-refund"}
 
@@ -47,13 +47,13 @@ class CreateRefundBody(Body):
 
 
 class WaitQuery(Query):
-    """How long the answer may be held."""
+    """How many seconds the reply may be held."""
 
     wait = Whole(lowest=1, highest=25)
 
 
 class ListTransactionsQuery(Query):
-    """Which transactions, newest first."""
+    """The filters of a list of transactions, newest first."""
 
     status = fields.String(validate=validate.OneOf(_STATUSES))
     type = fields.String(validate=validate.OneOf(_TYPES))
@@ -75,7 +75,7 @@ class FailureRecord(Record):
 
 
 class TransactionRecord(Record):
-    """A transaction, the same in every answer that shows one."""
+    """A transaction, the same in every reply."""
 
     transaction_id = fields.String()
     reference = fields.String()
@@ -102,7 +102,7 @@ class TransactionRecord(Record):
 
 
 class TransactionChangeRecord(Record):
-    """One step of a transaction's story."""
+    """One change in the status history of a transaction."""
 
     status = fields.String(validate=validate.OneOf(_STATUSES))
     source = fields.String()
@@ -110,8 +110,8 @@ class TransactionChangeRecord(Record):
     created_at = Timestamp()
 
 
-class TransactionStoryRecord(TransactionRecord):
-    """A transaction with everything that happened to it."""
+class TransactionHistoryRecord(TransactionRecord):
+    """A transaction with its status history."""
 
     events = fields.List(fields.Nested(TransactionChangeRecord))
 

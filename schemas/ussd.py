@@ -1,4 +1,4 @@
-"""USSD sessions on the wire (wire contract 3.4)."""
+"""USSD sessions in the API (contract 3.4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATUSES = ("active", "completed", "timed_out", "ended_by_user", "ended_by_clie
 
 
 class BeginSessionBody(Body):
-    """A wish to dial a code; `text` holds further entries, joined by stars."""
+    """A request to dial a code. `text` holds further entries, joined by stars."""
 
     example = {"phone_number": "+256770000000", "service_code": "*165#", "network": "64110"}
 
@@ -34,7 +34,7 @@ class EnterTextBody(Body):
 
 
 class ListSessionsQuery(Query):
-    """Which sessions, newest first."""
+    """The filters of a list of sessions, newest first."""
 
     status = fields.String(validate=validate.OneOf(_STATUSES))
     phone_number = PhoneNumber()
@@ -58,7 +58,7 @@ class TurnRecord(Record):
 
 
 class SessionRecord(Record):
-    """A session, the same in every answer that shows one."""
+    """A session, the same in every reply."""
 
     session_id = fields.String()
     phone_number = fields.String()
@@ -81,7 +81,7 @@ class SessionRecord(Record):
 
 
 class SessionTranscriptRecord(SessionRecord):
-    """A session with everything that was said."""
+    """A session with its transcript."""
 
     transcript = fields.List(fields.Nested(TurnRecord()))
 

@@ -1,4 +1,4 @@
-"""Webhooks and events on the wire (wire contract 3.6)."""
+"""Webhooks and events in the API (contract 3.6)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LONGEST_TYPE = 64
 
 
 class CreateWebhookBody(Body):
-    """Where to call, and for which types of event; all of them when no types are named."""
+    """The URL to call, and the event types to send. Default: all types."""
 
     example = {
         "url": "https://client.example/events",
@@ -23,7 +23,7 @@ class CreateWebhookBody(Body):
 
 
 class RotateWebhookBody(Body):
-    """How long the present secret goes on signing."""
+    """How long the present secret goes on signing, beside the new one."""
 
     example = {"grace_period_seconds": 3600}
 
@@ -31,7 +31,7 @@ class RotateWebhookBody(Body):
 
 
 class RedeliverEventsBody(Body):
-    """Which period, and perhaps which type."""
+    """The period, and optionally the type, of the events to send again."""
 
     example = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-21T00:00:00Z"}
 
@@ -41,7 +41,7 @@ class RedeliverEventsBody(Body):
 
 
 class ListEventsQuery(Query):
-    """Which events, newest first."""
+    """The filters of a list of events, newest first."""
 
     type = Text(longest=_LONGEST_TYPE)
     from_at = Timestamp(data_key="from")
@@ -71,7 +71,7 @@ class NewWebhookRecord(WebhookRecord):
 
 
 class RotatedSecretRecord(Record):
-    """A new secret, shown this once, and until when the one before it signs as well."""
+    """A new secret, shown this once, and when the previous one stops signing."""
 
     secret = fields.String()
     previous_secret_expires_at = Timestamp(allow_none=True)
@@ -92,7 +92,7 @@ class WebhookDeletionRecord(Record):
 
 
 class DeliveryRecord(Record):
-    """One event on its way to one address, with the answer to the last attempt."""
+    """The delivery of one event to one URL, with the response to the last attempt."""
 
     id = fields.String()
     webhook_id = fields.String(allow_none=True)
@@ -110,7 +110,7 @@ class DeliveryRecord(Record):
 
 
 class EventRecord(Record):
-    """An event; `data` is what its webhooks are sent."""
+    """An event. Its webhooks receive `data`."""
 
     id = fields.String()
     type = fields.String()
@@ -120,7 +120,7 @@ class EventRecord(Record):
     data = fields.Raw()
 
 
-class EventStoryRecord(EventRecord):
+class EventDeliveriesRecord(EventRecord):
     """An event with its deliveries."""
 
     deliveries = fields.List(fields.Nested(DeliveryRecord))
@@ -134,6 +134,6 @@ class EventPageRecord(Record):
 
 
 class RedeliveryRecord(Record):
-    """How many events are told again."""
+    """How many events are sent again."""
 
     events = fields.Integer()

@@ -94,7 +94,7 @@ def test_a_screen_is_measured_once_whatever_the_number_of_networks(menu: Make) -
 
 
 def largest(kind: str) -> Menu:
-    """Give a document within all bounds whose check costs as much as possible."""
+    """Return a document within all bounds whose check costs as much as possible."""
     match kind:
         case "languages":
             nodes: Menu = {f"n{number}": {"type": "language", "goto": "n0"} for number in range(500)}

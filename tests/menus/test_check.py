@@ -18,12 +18,12 @@ Make = Callable[..., Menu]
 
 
 def errors(raw: Any, **arguments: Any) -> list[tuple[str, str | None]]:
-    """Give the rule and node of every error."""
+    """Return the rule and node of every error."""
     return [(finding.rule, finding.node) for finding in check(raw, **arguments).errors]
 
 
 def only(raw: Any, **arguments: Any) -> Finding:
-    """Give the one finding there is, in the first language that has it."""
+    """Return the one finding there is, in the first language that has it."""
     finding, *others = check(raw, **arguments).findings
     assert {(other.rule, other.node) for other in others} <= {(finding.rule, finding.node)}
     return finding
@@ -285,7 +285,7 @@ JUNK: list[Any] = [
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Give the path to every value inside a document."""
+    """Return the path to every value inside a document."""
     yield path
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):

@@ -291,7 +291,7 @@ class Walker:
         self.names_paid: list[str] = []
 
     def walk(self, presses: int) -> int:
-        """Give how many screens were seen."""
+        """Return how many screens were seen."""
         self.names_paid = []
         channel = DisplayOptions(transliterates=self.pick.random() < 0.5)
         facts = SessionFacts("+256772123456", "*384*123#", self.pick.choice(NETWORKS), "s")

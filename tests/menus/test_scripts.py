@@ -13,7 +13,7 @@ DIAL = {"phone": "+256772123456", "code": "*384*123#", "network": "64110"}
 
 
 def findings(shop: Menu, **script: Any) -> list[str]:
-    """Give what the check says of the shop with one script."""
+    """Return what the check says of the shop with one script."""
     return [finding.message for finding in check({**shop, "scripts": [{"name": "s", "dial": DIAL, **script}]}).findings]
 
 

@@ -1,4 +1,4 @@
-"""Every field type of the wire, by tables of what it takes and what it refuses."""
+"""Every field type of the API: the values that it accepts and those that it refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from schemas.fields import Amount, Flag, JsonObject, PhoneNumber, Text, Timestam
 
 
 def taken(field: fields.Field[Any], value: Any) -> Any:
-    """What a field makes of a value. Raises ValidationError when it refuses."""
+    """Load a value. Raises ValidationError when the field refuses it."""
     return field.deserialize(value)
 
 

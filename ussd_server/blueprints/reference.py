@@ -91,7 +91,7 @@ def records(document: _Json) -> list[RecordTable]:
 
 
 def title_of(name: str) -> str:
-    """`TransactionStoryRecord` in words: `Transaction story`."""
+    """`TransactionHistoryRecord` in words: `Transaction history`."""
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()

@@ -6,9 +6,9 @@ from schemas.transactions import (
     CreateRefundBody,
     CreateTransactionBody,
     ListTransactionsQuery,
+    TransactionHistoryRecord,
     TransactionPageRecord,
     TransactionRecord,
-    TransactionStoryRecord,
     WaitQuery,
 )
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
@@ -52,7 +52,7 @@ def create_refund(request: CreateRefund, context: RequestContext) -> EndpointRep
 
 @transactions.call(
     "GET", "/api/transactions/<transaction_id>", needs="transactions:read",
-    query=WaitQuery, makes=GetTransaction, gives=TransactionStoryRecord(),
+    query=WaitQuery, makes=GetTransaction, gives=TransactionHistoryRecord(),
     refuses=(Code.TRANSACTION_NOT_FOUND,), message="Transaction",
 )  # fmt: skip
 def get_transaction(request: GetTransaction, context: RequestContext) -> TransactionView:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from schemas.envelopes import Body
 from schemas.webhooks import (
     CreateWebhookBody,
+    EventDeliveriesRecord,
     EventPageRecord,
     EventRecord,
-    EventStoryRecord,
     ListEventsQuery,
     NewWebhookRecord,
     RedeliverEventsBody,
@@ -123,7 +123,7 @@ def list_events(request: ListEvents, context: RequestContext) -> EventPage:
 
 
 @webhooks.call(
-    "GET", "/api/events/<event_id>", needs="webhooks:read", makes=NameEvent, gives=EventStoryRecord(),
+    "GET", "/api/events/<event_id>", needs="webhooks:read", makes=NameEvent, gives=EventDeliveriesRecord(),
     refuses=(Code.NOT_FOUND,), message="Event",
 )  # fmt: skip
 def get_event(request: NameEvent, context: RequestContext) -> EventView:

@@ -114,21 +114,21 @@ class FileConversation:
             document = parse(raw)
         except DocumentError as error:
             raise click.ClickException(f"The menu cannot be read: {error}") from None
-        self._rehearsal = Simulator(document, facts, World())
+        self._simulator = Simulator(document, facts, World())
         self._entries = entries
 
     def dial(self) -> Shown:
         """Begin the rehearsal."""
-        self._rehearsal.dial(tuple(self._entries.split("*")) if self._entries else ())
+        self._simulator.dial(tuple(self._entries.split("*")) if self._entries else ())
         return self._shown()
 
     def send(self, entry: str) -> Shown:
         """Go on with the rehearsal."""
-        self._rehearsal.send(entry)
+        self._simulator.send(entry)
         return self._shown()
 
     def _shown(self) -> Shown:
-        screen = self._rehearsal.screen
+        screen = self._simulator.screen
         return Shown(screen.text, screen.ends, screen.node)
 
 

@@ -36,7 +36,7 @@ def menu() -> None:
 @click.argument("file", type=_FILE)
 @with_json
 def check(file: Path, as_json: bool) -> None:
-    """Say what is wrong with the menu in FILE; exit code 1 when it could not be published."""
+    """Return what is wrong with the menu in FILE; exit code 1 when it could not be published."""
     raw = load(file)
     report = check_document(raw, allow_plain_http=True)
     document, _ = read(raw)

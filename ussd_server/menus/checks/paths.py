@@ -32,7 +32,7 @@ from ussd_server.menus.engine.views import Painter, WidestValues
 MAX_SCREENS = 10
 READING_CHARACTERS_A_SECOND = 15
 SECONDS_A_SCREEN = 5  # the phone company's own time, and a press of a key
-SECONDS_A_DEED = 2
+SECONDS_AN_ACTION = 2
 
 _PASSING = RouterNode | SetNode | BalanceNode | LookupNameNode | HttpNode
 
@@ -112,7 +112,7 @@ def find_long_ways(document: Document, life_seconds: int, work: WorkBudget) -> I
 
 
 def _arrivals(document: Document) -> dict[str, list[tuple[str, str]]]:
-    """Give for every node what leads to it: (way, node it comes from)."""
+    """Return for every node what leads to it: (way, node it comes from)."""
     arrivals: dict[str, list[tuple[str, str]]] = {name: [] for name in document.nodes}
     for name, node in document.nodes.items():
         for way, target in targets(node):
@@ -141,7 +141,7 @@ def _unguarded(document: Document, arrivals: Mapping[str, list[tuple[str, str]]]
 
 
 def _silent_targets(node: Node) -> list[str]:
-    """Give where a node may lead within one step without showing a screen."""
+    """Return where a node may lead within one step without showing a screen."""
     if isinstance(node, ListNode):
         return [node.empty] if node.empty is not None else []
     if isinstance(node, ScreenNode | HandoverNode):
@@ -150,7 +150,7 @@ def _silent_targets(node: Node) -> list[str]:
 
 
 def _distances(document: Document, weights: Mapping[str, float]) -> dict[str, float]:
-    """Give the least weight from the start to every node that can be reached."""
+    """Return the least weight from the start to every node that can be reached."""
     distances: dict[str, float] = {}
     waiting = [(weights[document.start], document.start)]
     while waiting:
@@ -168,7 +168,9 @@ def _seconds(document: Document, node: Node, work: WorkBudget) -> float:
     """Estimate how long a person spends at a node: reading, typing, and the network."""
     if not isinstance(node, ScreenNode):
         return (
-            SECONDS_A_DEED if isinstance(node, BalanceNode | LookupNameNode | HttpNode | PayNode | HandoverNode) else 0
+            SECONDS_AN_ACTION
+            if isinstance(node, BalanceNode | LookupNameNode | HttpNode | PayNode | HandoverNode)
+            else 0
         )
     painter = Painter(document, document.default_language)
     view = painter.view(node, WidestValues(document))

@@ -166,7 +166,7 @@ def _hint(name: Name) -> str:
 
 
 def _item_names(document: Document, node: Node) -> set[str]:
-    """Give the fields that every item of a list node has; the empty name stands for an item that is one value."""
+    """Return the fields that every item of a list node has; the empty name stands for an item that is one value."""
     if not isinstance(node, ListNode):
         return set()
     for name in node.items.names:
@@ -178,14 +178,14 @@ def _item_names(document: Document, node: Node) -> set[str]:
 
 
 def _read_names(node: Node) -> frozenset[Name]:
-    """Give the variables a node reads, apart from an input's rules, which see the entry itself."""
+    """Return the variables a node reads, apart from an input's rules, which see the entry itself."""
     own = {Name("vars", node.var)} if isinstance(node, InputNode) else set()
     readers = [part for part in parts(node) if isinstance(part, Expression | Template)]
     return frozenset().union(*(part.names for part in readers)) - own
 
 
 def _within_reach(document: Document, asker: InputNode) -> set[str]:
-    """Give the nodes that still see a secret: those up to and including the next deed."""
+    """Return the nodes that still see a secret: those up to and including the next deed."""
     reach: set[str] = set()
     waiting = [asker.goto]
     while waiting:

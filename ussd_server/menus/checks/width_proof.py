@@ -30,12 +30,12 @@ class Layout:
     pieces: Sequence[Lines]
 
     def screens(self, budget: Budget) -> Sequence[Lines]:
-        """Give the screens that have to fit; a node that fits whole needs no pages."""
+        """Return the screens that have to fit; a node that fits whole needs no pages."""
         return self.pieces if self.pieces and budget.excess_of(self.size) else (self.whole,)
 
 
 def prove(document: Document, work: WorkBudget) -> Iterator[Finding]:
-    """Give a finding for every node, language and network whose worst screen is over budget.
+    """Return a finding for every node, language and network whose worst screen is over budget.
 
     Why the worst case is the worst: a value is shown in the basic alphabet, one septet a character, and is cut to the
     width of its declaration, so a text is never longer than at its widest and never becomes UCS-2 because of a value.
@@ -62,7 +62,7 @@ def prove(document: Document, work: WorkBudget) -> Iterator[Finding]:
 
 
 def fullest_screen(document: Document) -> Screen:
-    """Give the screen that leaves the least room within the document's budget, with every variable at its maximum."""
+    """Return the screen that leaves the least room within the document's budget, with every variable at its maximum."""
     budget, ruler = document.budget, _Ruler(WorkBudget())
     fullest, largest = Screen("", document.start, document.default_language), 0.0
     for node, language in _shown(document):
@@ -83,7 +83,7 @@ class _Ruler:
         self._widest: dict[str, str] = {}
 
     def size_of(self, lines: Lines) -> Size:
-        """Give what the lines take as one screen, with the line breaks between them."""
+        """Return what the lines take as one screen, with the line breaks between them."""
         sizes = [(self.measure(line), line) for line in lines if line]
         breaks = max(0, len(sizes) - 1)
         if all(size.encoding == "gsm7" for size, _ in sizes):
@@ -92,7 +92,7 @@ class _Ruler:
         return Size("ucs2", sum(len(line) if size.encoding == "gsm7" else size.units for size, line in sizes) + breaks)
 
     def longest(self, screens: Sequence[Lines]) -> list[Measured]:
-        """Give the longest of the screens that are GSM-7, and the longest of those that are UCS-2."""
+        """Return the longest of the screens that are GSM-7, and the longest of those that are UCS-2."""
         self.work.spend(2 * len(screens))
         longest: dict[str, Measured] = {}
         for lines in screens:
@@ -102,14 +102,14 @@ class _Ruler:
         return list(longest.values())
 
     def measure(self, text: str) -> Size:
-        """Give the size of a text."""
+        """Return the size of a text."""
         if text not in self._sizes:
             self.work.spend(1 + len(text) // _CHARACTERS_A_UNIT)
             self._sizes[text] = measure(text)
         return self._sizes[text]
 
     def widest_character(self, text: str) -> str:
-        """Give the character of a text that takes most; one outside GSM-7 takes more than any within."""
+        """Return the character of a text that takes most; one outside GSM-7 takes more than any within."""
         if text not in self._widest:
             self.work.spend(len(text) // _CHARACTERS_A_UNIT)
             sizes = {character: measure(character) for character in sorted(set(text))}
@@ -120,7 +120,7 @@ class _Ruler:
 
 
 def _shown(document: Document) -> Iterator[tuple[ScreenNode, str]]:
-    """Give every node that has a screen, in every language."""
+    """Return every node that has a screen, in every language."""
     for node in document.nodes.values():
         if isinstance(node, ScreenNode):
             for language in document.languages:
@@ -128,7 +128,7 @@ def _shown(document: Document) -> Iterator[tuple[ScreenNode, str]]:
 
 
 def _layouts(document: Document, node: ScreenNode, language: str, ruler: _Ruler) -> Iterator[Layout]:
-    """Give the node as it is laid out on both channels, below each sentence that may stand above it."""
+    """Return the node as it is laid out on both channels, below each sentence that may stand above it."""
     values = WidestValues(document)
     variable = document.variables.get(node.var) if isinstance(node, InputNode) else None
     sentences = sorted(notices(node, values, language, variable))

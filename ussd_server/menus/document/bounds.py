@@ -65,7 +65,7 @@ def find_excess(raw: Any) -> Iterator[Finding]:
 
 
 def _assignments(node: Mapping[Any, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """Give what a node may assign in one step: a menu assigns what its chosen option says."""
+    """Return what a node may assign in one step: a menu assigns what its chosen option says."""
     yield "values", _object(node.get("values"))
     yield "map", _object(node.get("map"))
     for number, option in enumerate(_list(node.get("options")), start=1):

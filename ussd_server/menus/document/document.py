@@ -50,7 +50,7 @@ class Navigation:
         return frozenset((self.back, self.home, self.more, self.prev))
 
     def label(self, name: str, language: str) -> str:
-        """Give the label of `back`, `more`, `prev`, `yes`, `no` or `continue` in a language."""
+        """Return the label of `back`, `more`, `prev`, `yes`, `no` or `continue` in a language."""
         return self.labels.get(name, {}).get(language) or phrase(name, language)
 
 
@@ -75,7 +75,7 @@ class Document:
     drawn: dict[tuple[Any, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def budget_for(self, network: str) -> Budget:
-        """Give the most a screen may take on a network."""
+        """Return the most a screen may take on a network."""
         return self.network_budgets.get(network, self.budget)
 
 

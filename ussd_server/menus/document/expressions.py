@@ -38,7 +38,7 @@ class Name:
         return f"{self.scope}.{self.name}" if self.name else self.scope
 
     def look_up(self, scope: Scope) -> Any:
-        """Give the present value, or None when there is none."""
+        """Return the present value, or None when there is none."""
         holder = scope.get(self.scope)
         if not self.name:
             return holder
@@ -54,14 +54,14 @@ class Expression:
     _evaluate: Evaluate = field(repr=False, compare=False)
 
     def value(self, scope: Scope) -> Any:
-        """Give the value, or None when it has none: a missing variable, a division by zero, mixed types."""
+        """Return the value, or None when it has none: a missing variable, a division by zero, mixed types."""
         try:
             return self._evaluate(scope)
         except NoValueError:
             return None
 
     def is_true(self, scope: Scope) -> bool:
-        """Say whether the condition holds; one that has no value does not."""
+        """Return whether the condition holds; one that has no value does not."""
         return bool(self.value(scope))
 
 
@@ -79,7 +79,7 @@ def compile_expression(source: str) -> Expression:
 
 
 def constant(value: Any) -> Expression:
-    """Give an expression that always has `value`."""
+    """Return an expression that always has `value`."""
     return Expression(repr(value), frozenset(), lambda _: value)
 
 

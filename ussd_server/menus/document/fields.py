@@ -72,12 +72,12 @@ class DocumentFields:
                 self.refuse(f"unknown field `{self._path(str(name))}`; the fields here are {known}")
 
     def value(self, name: str) -> Any:
-        """Give the field as it stands, or None when it is absent or null."""
+        """Return the field as it stands, or None when it is absent or null."""
         self._asked.add(name)
         return self._raw.get(name)
 
     def string(self, name: str, default: str | None = None, choices: Sequence[str] = (), longest: int = 200) -> str:
-        """Give a text field; one without `default` is required."""
+        """Return a text field; one without `default` is required."""
         value = self.value(name)
         if value is None and default is not None:
             return default
@@ -90,7 +90,7 @@ class DocumentFields:
         return default or ""
 
     def integer(self, name: str, default: int | None, low: int, high: int) -> int | None:
-        """Give a whole number from `low` to `high`, or `default` when the field is absent."""
+        """Return a whole number from `low` to `high`, or `default` when the field is absent."""
         value = self.value(name)
         if value is None:
             return default
@@ -100,14 +100,14 @@ class DocumentFields:
         return value
 
     def boolean(self, name: str) -> bool:
-        """Give a true or false field; absent means false."""
+        """Return a true or false field; absent means false."""
         value = self.value(name)
         if value is not None and not isinstance(value, bool):
             self.refuse(f"`{self._path(name)}` has to be true or false")
         return value is True
 
     def items(self, name: str, most: int = 100) -> list[Any]:
-        """Give a list field of at most `most` items; absent means empty."""
+        """Return a list field of at most `most` items; absent means empty."""
         value = self.value(name)
         if value is None:
             return []
@@ -119,7 +119,7 @@ class DocumentFields:
         return list(value[:most])
 
     def entries(self, name: str) -> dict[str, Any]:
-        """Give an object field with names of the author's choice; absent means empty."""
+        """Return an object field with names of the author's choice; absent means empty."""
         value = self.value(name)
         if value is None:
             return {}
@@ -129,7 +129,7 @@ class DocumentFields:
         return _named(value)
 
     def identifier(self, name: str) -> str:
-        """Give a required name of a node or variable."""
+        """Return a required name of a node or variable."""
         value = self.string(name)
         if value and not NAME.fullmatch(value):
             self.refuse(
@@ -138,15 +138,15 @@ class DocumentFields:
         return value
 
     def optional_identifier(self, name: str) -> str | None:
-        """Give a name, or None when the field is absent."""
+        """Return a name, or None when the field is absent."""
         return None if self.value(name) is None else self.identifier(name)
 
     def expression(self, name: str) -> Expression:
-        """Give a required expression; a number stands for itself."""
+        """Return a required expression; a number stands for itself."""
         return self.optional_expression(name, required=True) or constant(None)
 
     def optional_expression(self, name: str, *, required: bool = False) -> Expression | None:
-        """Give an expression, or None when the field is absent."""
+        """Return an expression, or None when the field is absent."""
         value = self.value(name)
         if value is None and not required:
             return None
@@ -177,13 +177,13 @@ class DocumentFields:
             return Template("", ())
 
     def text(self, name: str) -> LocalizedText:
-        """Give a required text: an object by language, or one text for the default language."""
+        """Return a required text: an object by language, or one text for the default language."""
         if self.value(name) is None:
             self.refuse(f'`{self._path(name)}` is missing; write it as {{"{self.reading.default_language}": "..."}}')
         return self.optional_text(name) or LocalizedText({}, self.reading.default_language)
 
     def optional_text(self, name: str) -> LocalizedText | None:
-        """Give a text, or None when the field is absent."""
+        """Return a text, or None when the field is absent."""
         value = self.value(name)
         if value is None:
             return None
@@ -205,5 +205,5 @@ class DocumentFields:
 
 
 def _named(raw: Mapping[Any, Any]) -> dict[str, Any]:
-    """Give an object its names as texts: YAML makes true of `yes` and a number of a network's code."""
+    """Return an object its names as texts: YAML makes true of `yes` and a number of a network's code."""
     return {"yes" if key is True else "no" if key is False else str(key): value for key, value in raw.items()}

@@ -30,22 +30,22 @@ class Finding:
     screen: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the finding as plain JSON values."""
+        """Return the finding as plain JSON values."""
         return asdict(self)
 
 
 def shorten(text: str) -> str:
-    """Give a text for a report: at most 500 characters."""
+    """Return a text for a report: at most 500 characters."""
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
 
 
 def error(rule: str, message: str, node: str | None = None) -> Finding:
-    """Give a finding that blocks publishing."""
+    """Return a finding that blocks publishing."""
     return Finding("error", rule, shorten(message), None if node is None else shorten(node))
 
 
 def warning(rule: str, message: str, node: str | None = None) -> Finding:
-    """Give a finding that the author should look at."""
+    """Return a finding that the author should look at."""
     return Finding("warning", rule, message, node)
 
 
@@ -57,7 +57,7 @@ class Report:
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> Report:
-        """Give a report without repetitions, in the order of the findings.
+        """Return a report without repetitions, in the order of the findings.
 
         It takes no more after 100 errors. Where findings have to be left out, the errors come first.
         """
@@ -86,11 +86,11 @@ class Report:
 
     @property
     def passes(self) -> bool:
-        """Whether the document may be published."""
+        """Return whether the document may be published."""
         return not self.errors
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as plain JSON values."""
+        """Return the report as plain JSON values."""
         return {
             "passes": self.passes,
             "errors": [each.to_dict() for each in self.errors],

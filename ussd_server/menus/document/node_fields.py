@@ -57,7 +57,7 @@ class NodeFields:
         }  # fmt: skip
 
     def read(self, name: str, raw: Any) -> Node | None:
-        """Give the node, or None when something in it could not be read; the problems are in the reading."""
+        """Return the node, or None when something in it could not be read; the problems are in the reading."""
         before = len(self.reading.problems)
         fields = DocumentFields(raw, self.reading, name)
         if not NAME.fullmatch(name):

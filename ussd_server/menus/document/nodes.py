@@ -21,7 +21,7 @@ class LocalizedText:
     default_language: str
 
     def in_language(self, language: str) -> Template:
-        """Give the text in `language`, or in the default language."""
+        """Return the text in `language`, or in the default language."""
         return self.by_language.get(language) or self.by_language.get(self.default_language) or _EMPTY
 
     @property
@@ -229,7 +229,7 @@ Node = ScreenNode | ActionNode | RouterNode | SetNode
 
 
 def targets(node: Node) -> tuple[tuple[str, str], ...]:
-    """Give every way out of a node as (what leads there, name of the next node)."""
+    """Return every way out of a node as (what leads there, name of the next node)."""
     ways: list[tuple[str, str | None]] = []
     match node:
         case MenuNode():
@@ -256,7 +256,7 @@ def targets(node: Node) -> tuple[tuple[str, str], ...]:
 
 
 def parts(value: Any) -> Iterator[LocalizedText | Template | Expression]:
-    """Give every text, bare template and expression that stands anywhere in a node."""
+    """Return every text, bare template and expression that stands anywhere in a node."""
     match value:
         case LocalizedText() | Template() | Expression():
             yield value
@@ -272,7 +272,7 @@ def parts(value: Any) -> Iterator[LocalizedText | Template | Expression]:
 
 
 def written(node: Node) -> tuple[str, ...]:
-    """Give the variables that a node may change."""
+    """Return the variables that a node may change."""
     names = [name for name, _ in assigned(node)]
     match node:
         case InputNode() | BalanceNode() | LookupNameNode():
@@ -285,7 +285,7 @@ def written(node: Node) -> tuple[str, ...]:
 
 
 def assigned(node: Node) -> Assignments:
-    """Give the assignments that a node makes from expressions."""
+    """Return the assignments that a node makes from expressions."""
     match node:
         case MenuNode():
             return tuple(assignment for option in node.options for assignment in option.set)

@@ -34,12 +34,12 @@ class Slot:
     widest: str
 
     def shown(self, scope: Scope) -> str:
-        """Give the value as a phone may show it: filtered, in the phone's alphabet, cut to fit."""
+        """Return the value as a phone may show it: filtered, in the phone's alphabet, cut to fit."""
         shown = self.value(scope, drop_controls)
         return plain(shown)[: len(self.widest)]
 
     def value(self, scope: Scope, clean: Callable[[str], str]) -> str:
-        """Give the value as text, cleaned by `clean` and then filtered."""
+        """Return the value as text, cleaned by `clean` and then filtered."""
         value = self.name.look_up(scope)
         text = "" if value is None or isinstance(value, list | tuple | Mapping) else clean(str(value))
         for each in self.filters:
@@ -70,15 +70,15 @@ class Template:
         return "".join(part.widest if isinstance(part, Slot) else part for part in self.parts)
 
     def shown(self, scope: Scope) -> str:
-        """Give the text for a screen; no longer in septets than `widest`, whatever the values are."""
+        """Return the text for a screen; no longer in septets than `widest`, whatever the values are."""
         return "".join(part.shown(scope) if isinstance(part, Slot) else part for part in self.parts)
 
     def filled(self, scope: Scope, clean: Callable[[str], str] = drop_controls) -> str:
-        """Give the text for another computer: values keep their letters, each passed through `clean`."""
+        """Return the text for another computer: values keep their letters, each passed through `clean`."""
         return "".join(part.value(scope, clean) if isinstance(part, Slot) else part for part in self.parts)
 
     def raw(self, scope: Scope) -> Any:
-        """Give the bare value when the text is one slot without a filter, else the filled text."""
+        """Return the bare value when the text is one slot without a filter, else the filled text."""
         match self.parts:
             case (Slot(name=name, filters=()),):
                 return name.look_up(scope)

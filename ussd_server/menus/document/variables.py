@@ -48,7 +48,7 @@ class Variable:
         }[self.type]
 
     def hold(self, value: Any) -> Any:
-        """Give `value` as this variable keeps it, or None when it does not fit."""
+        """Return `value` as this variable keeps it, or None when it does not fit."""
         match self.type:
             case "amount" | "integer":
                 return self._number(value)
@@ -97,7 +97,7 @@ class Variable:
 
 
 def default_max_len(type_name: str) -> int:
-    """Give the digits or characters a variable may have when its declaration does not say."""
+    """Return the digits or characters a variable may have when its declaration does not say."""
     return _DEFAULT_MAX_LEN[type_name]
 
 
@@ -118,7 +118,7 @@ class SessionFacts:
     session_id: str = ""
 
     def as_scope(self) -> dict[str, str]:
-        """Give the facts by the names that documents use."""
+        """Return the facts by the names that documents use."""
         return {
             "phone_number": self.phone_number,
             "service_code": self.service_code,

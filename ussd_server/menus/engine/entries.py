@@ -40,14 +40,14 @@ class EntryError(ValueError):
 
 
 def rules_of(node: InputNode, variable: Variable) -> tuple[Rule, ...]:
-    """Give the rules of an input; the type of its variable is the first one unless the node already states it."""
+    """Return the rules of an input; the type of its variable is the first one unless the node already states it."""
     if variable.type in ("text", "list") or any(rule.rule == variable.type for rule in node.validate):
         return node.validate
     return (Rule(variable.type, min=1 if variable.type == "amount" else None), *node.validate)
 
 
 def read_entry(node: InputNode, variable: Variable, entry: str, scope: Scope) -> Any:
-    """Give the value to keep, or raise `EntryError`. Amounts are whole shillings; phone numbers become `+256...`."""
+    """Return the value to keep, or raise `EntryError`. Amounts are whole shillings; phone numbers become `+256...`."""
     if not 0 < len(entry) <= MAX_ENTRY or not entry.isprintable():
         raise EntryError(_OVERLONG)
     value: Any = entry
@@ -62,7 +62,7 @@ def read_entry(node: InputNode, variable: Variable, entry: str, scope: Scope) ->
 def notice(
     node: CheckedNode, rule: Rule | None, values: Values, language: str, variable: Variable | None = None
 ) -> str:
-    """Give the sentence that stands above a node after an entry that `rule` refused."""
+    """Return the sentence that stands above a node after an entry that `rule` refused."""
     own = rule.error if rule is not None and rule.error is not None else node.invalid.text
     if own is not None:
         return values.text(own, language)
@@ -75,7 +75,7 @@ def notice(
 
 
 def notices(node: ScreenNode, values: Values, language: str, variable: Variable | None = None) -> set[str]:
-    """Give every sentence that may ever stand above a node, the empty one included."""
+    """Return every sentence that may ever stand above a node, the empty one included."""
     if isinstance(node, InputNode) and variable is not None:
         rules = (*rules_of(node, variable), _OVERLONG)
         return {"", *(notice(node, rule, values, language, variable) for rule in rules)}

@@ -68,7 +68,7 @@ class Navigator:
     channel: DisplayOptions
 
     def begin(self, facts: SessionFacts, language: str | None, given: Mapping[str, Any] | None) -> State:
-        """Give the state before the first screen, with the variables that the document declares as given."""
+        """Return the state before the first screen, with the variables that the document declares as given."""
         spoken = language if language in self.document.languages else self.document.default_language
         state = State(facts, self.document.start, spoken or self.document.default_language)
         for name, value in (given or {}).items():
@@ -92,7 +92,7 @@ class Navigator:
                 case ListNode(empty=str(empty)) if not items_of(node, state.scope()):
                     target = empty
                 case BalanceNode() | LookupNameNode() | HttpNode() | PayNode() | HandoverNode():
-                    action = _deed(node, state)
+                    action = _action(node, state)
                     if action is not None:
                         return Turn(_asking(state, node), action=action)
                     target = failure_target(node)
@@ -151,7 +151,7 @@ class Navigator:
         return Turn(state if state.page == page else replace(state, page=page), screen)
 
     def pages(self, state: State, node: Node, notice: str = "") -> list[str]:
-        """Give all pages of a node that has a screen."""
+        """Return all pages of a node that has a screen."""
         assert isinstance(node, ScreenNode)
         budget, has_back = self.budget(state), bool(state.back) and not isinstance(node, EndNode)
         place = (node.name, state.language, self.channel.transliterates, has_back, budget)
@@ -175,7 +175,7 @@ class Navigator:
         return self.say(state, phrase("trouble", state.language), ends=True)
 
     def budget(self, state: State) -> Budget:
-        """Give what a screen may take for this session."""
+        """Return what a screen may take for this session."""
         return self.document.budget_for(state.facts.network).narrowed(self.channel.budget)
 
     def assign(self, state: State, assignments: Assignments) -> State:
@@ -202,7 +202,7 @@ class Navigator:
 
 
 def failure_target(node: ActionNode, *, timed_out: bool = False) -> str | None:
-    """Say where a node leads when its deed cannot be done or brings nothing."""
+    """Return where a node leads when its deed cannot be done or brings nothing."""
     if isinstance(node, PayNode):
         return node.rejected
     if isinstance(node, HttpNode) and timed_out and node.on_timeout is not None:
@@ -211,7 +211,7 @@ def failure_target(node: ActionNode, *, timed_out: bool = False) -> str | None:
 
 
 def handover_action(node: HandoverNode, entries: tuple[str, ...]) -> HandoverAction:
-    """Give the deed for one step of a handover, with all entries since it began."""
+    """Return the deed for one step of a handover, with all entries since it began."""
     return HandoverAction(node.name, node.url, node.protocol, entries[-1] if entries else "", "*".join(entries))
 
 
@@ -226,7 +226,7 @@ def _asking(state: State, node: ActionNode) -> State:
     )
 
 
-def _deed(node: ActionNode, state: State) -> MenuAction | None:
+def _action(node: ActionNode, state: State) -> MenuAction | None:
     """Name the deed of a node, or None when its values do not make sense."""
     scope = state.scope()
     match node:

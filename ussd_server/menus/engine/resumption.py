@@ -32,7 +32,7 @@ def reopen(document: Document, dropped: State, facts: SessionFacts, channel: Dis
 
 
 def resumption_node(document: Document, dropped: State) -> tuple[str, int, tuple[tuple[str, int], ...]] | None:
-    """Give the nearest node, page and way back of a dropped session that is not a confirmation, secret or payment."""
+    """Return the nearest node, page and way back of a dropped session that is not a confirmation, secret or payment."""
     places = (*dropped.back, (dropped.node, dropped.page))
     for position in range(len(places) - 1, -1, -1):
         name, page = places[position]

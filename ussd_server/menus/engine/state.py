@@ -38,11 +38,11 @@ class State:
     ahead: tuple[str, ...] | None = field(default=None, repr=False)
 
     def scope(self) -> dict[str, Any]:
-        """Give what expressions and texts may read."""
+        """Return what expressions and texts may read."""
         return {"vars": {**self.variables, **self.secrets}, "session": self.facts.as_scope()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the state as plain JSON values, without secrets."""
+        """Return the state as plain JSON values, without secrets."""
         stored = {name: getattr(self, name) for name in _STORED}
         return {
             **stored,

@@ -17,15 +17,15 @@ class AnsweredText:
 
     @classmethod
     def of(cls, text: str, digest: Digest) -> AnsweredText:
-        """Give what is to be stored of `text`; `digest` is a keyed hash whose key never changes during a session."""
+        """Return what is to be stored of `text`; `digest` is a keyed hash whose key never changes during a session."""
         return cls(len(text), digest(text))
 
     def equals(self, text: str, digest: Digest) -> bool:
-        """Say whether this is `text`."""
+        """Return whether this is `text`."""
         return self.length == len(text) and self.digest == digest(text)
 
     def begins(self, text: str, digest: Digest) -> bool:
-        """Say whether `text` goes on where this one stopped."""
+        """Return whether `text` goes on where this one stopped."""
         return self.length < len(text) and self.digest == digest(text[: self.length])
 
 
@@ -66,7 +66,7 @@ NumberedArrival = Start | Entry | Repeat | OutOfSequence
 
 
 def classify_text(answered: Sequence[AnsweredText], text: str, digest: Digest) -> Arrival:
-    """Say what a step is on a channel that sends the whole history at every step, joined by `*`.
+    """Return what a step is on a channel that sends the whole history at every step, joined by `*`.
 
     `answered` are the texts of the session's answered steps, oldest first; empty when there is no session. What lies
     behind the last text and a `*` is one entry, also when it holds a star itself. A leading star, which some companies
@@ -90,7 +90,7 @@ def classify_text(answered: Sequence[AnsweredText], text: str, digest: Digest) -
 
 
 def classify_number(last: int | None, number: int, text: str) -> NumberedArrival:
-    """Say what a step is on a channel that numbers its steps and sends one entry each.
+    """Return what a step is on a channel that numbers its steps and sends one entry each.
 
     `last` is the number of the last answered step, or None when there is no session. A repeat is always of the last
     answered step, whose index is the caller's to know: it is given as -1.

@@ -29,13 +29,13 @@ class Values(Protocol):
     """Where a view takes its values from."""
 
     def text(self, text: LocalizedText, language: str) -> str:
-        """Give a text with its values."""
+        """Return a text with its values."""
 
     def options(self, node: MenuNode) -> Sequence[Option]:
-        """Give the options that are shown."""
+        """Return the options that are shown."""
 
     def labels(self, node: ListNode, language: str) -> Sequence[str]:
-        """Give the label of every item."""
+        """Return the label of every item."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class LiveValues:
     scope: Scope
 
     def text(self, text: LocalizedText, language: str) -> str:
-        """Give a text with its values."""
+        """Return a text with its values."""
         return text.in_language(language).shown(self.scope)
 
     def options(self, node: MenuNode) -> Sequence[Option]:
-        """Give the options whose condition holds."""
+        """Return the options whose condition holds."""
         return [option for option in node.options if option.when is None or option.when.is_true(self.scope)]
 
     def labels(self, node: ListNode, language: str) -> Sequence[str]:
-        """Give the label of every item."""
+        """Return the label of every item."""
         template = node.label.in_language(language)
         return [template.shown({**self.scope, "item": item}) for item in items_of(node, self.scope)]
 
@@ -65,15 +65,15 @@ class WidestValues:
     document: Document
 
     def text(self, text: LocalizedText, language: str) -> str:
-        """Give a text at its widest."""
+        """Return a text at its widest."""
         return text.in_language(language).widest
 
     def options(self, node: MenuNode) -> Sequence[Option]:
-        """Give all options: a screen with fewer of them is never longer."""
+        """Return all options: a screen with fewer of them is never longer."""
         return node.options
 
     def labels(self, node: ListNode, language: str) -> Sequence[str]:
-        """Give the widest label for as many items as there can be."""
+        """Return the widest label for as many items as there can be."""
         return [node.label.in_language(language).widest] * most_items(self.document, node)
 
 
@@ -103,19 +103,19 @@ class Painter:
     transliterates: bool = True
 
     def view(self, node: ScreenNode, values: Values, notice: str = "") -> View:
-        """Give what `node` shows; `notice` stands above its text."""
+        """Return what `node` shows; `notice` stands above its text."""
         text = self._title(node, values)
         body = f"{notice}\n{text}" if notice and text else notice or text
         layout = {MenuNode: OPTIONS, ListNode: OPTIONS, LanguageNode: OPTIONS, TextNode: WORDS}.get(type(node), SINGLE)
         return View(self.write(body), tuple(self.write(line) for line in self._lines(node, values)), layout)
 
     def footer(self, *, back: bool) -> Footer:
-        """Give the navigation lines in this language."""
+        """Return the navigation lines in this language."""
         more, prev, home = (self.write(self._line(name)) for name in ("more", "prev", "back"))
         return Footer(more, prev, home if back else None)
 
     def write(self, text: str) -> str:
-        """Give `text` in the alphabet of the channel."""
+        """Return `text` in the alphabet of the channel."""
         return transliterate(text) if self.transliterates else text
 
     def _line(self, name: str) -> str:
@@ -150,7 +150,7 @@ class Painter:
 
 
 def is_constant(node: ScreenNode) -> bool:
-    """Say whether a node shows the same to everybody who reads it in the same language."""
+    """Return whether a node shows the same to everybody who reads it in the same language."""
     if isinstance(node, ListNode) or (node.text is not None and node.text.names):
         return False
     return not isinstance(node, MenuNode) or all(
@@ -159,19 +159,19 @@ def is_constant(node: ScreenNode) -> bool:
 
 
 def items_of(node: ListNode, scope: Scope) -> list[Any]:
-    """Give the items of a list node, or none when its variable was never set."""
+    """Return the items of a list node, or none when its variable was never set."""
     items = node.items.value(scope)
     return list(items) if isinstance(items, list | tuple) else []
 
 
 def most_items(document: Document, node: ListNode) -> int:
-    """Say how many items a list node can have."""
+    """Return how many items a list node can have."""
     declared = [document.variables[name.name].max_items for name in node.items.names if name.name in document.variables]
     return declared[0] if declared else len(items_of(node, {}))
 
 
 def keys_of(document: Document, node: ScreenNode) -> list[str]:
-    """Give every key that a node answers to, besides navigation."""
+    """Return every key that a node answers to, besides navigation."""
     match node:
         case MenuNode():
             return [option.key for option in node.options]

@@ -37,7 +37,7 @@ class Size:
 
 
 def measure(text: str) -> Size:
-    """Give the encoding a phone company has to choose for `text`, and the units it takes there."""
+    """Return the encoding a phone company has to choose for `text`, and the units it takes there."""
     if BASIC.issuperset(text):
         return Size("gsm7", len(text))
     septets = 0

@@ -61,6 +61,6 @@ _PHRASES = {
 
 
 def phrase(key: str, language: str, **values: str) -> str:
-    """Give the sentence `key` in `language`, with its places filled from `values`."""
+    """Return the sentence `key` in `language`, with its places filled from `values`."""
     sentences = _PHRASES[key]
     return sentences.get(language, sentences["en"]).format(**values)

@@ -25,11 +25,11 @@ class Budget:
     ucs2: int = 70
 
     def excess(self, text: str) -> int:
-        """Say by how many units `text` is too long; 0 when it fits."""
+        """Return by how many units `text` is too long; 0 when it fits."""
         return self.excess_of(measure(text))
 
     def excess_of(self, size: Size) -> int:
-        """Say by how many units a text of this size is too long; 0 when it fits."""
+        """Return by how many units a text of this size is too long; 0 when it fits."""
         return max(0, size.units - (self.septets if size.encoding == "gsm7" else self.characters))
 
     @property
@@ -42,18 +42,18 @@ class Budget:
         return min(self.ucs2, self.septets // 2)
 
     def fits(self, text: str) -> bool:
-        """Say whether `text` may be sent as one screen."""
+        """Return whether `text` may be sent as one screen."""
         # No text takes fewer units than it has characters, so a long one need not be measured.
         return len(text) <= self.septets and self.excess(text) == 0
 
     def narrowed(self, other: Budget | None) -> Budget:
-        """Give the smaller of two budgets, unit by unit."""
+        """Return the smaller of two budgets, unit by unit."""
         if other is None:
             return self
         return Budget(min(self.septets, other.septets), min(self.ucs2, other.ucs2))
 
     def cut(self, text: str) -> str:
-        """Give the longest beginning of `text` that fits."""
+        """Return the longest beginning of `text` that fits."""
         while not self.fits(text):
             text = text[: -max(1, self.excess(text) // 2)]
         return text
@@ -84,7 +84,7 @@ class Footer:
     back: str | None
 
     def lines(self, *, more: bool, prev: bool) -> list[str]:
-        """Give the lines a page needs, in their fixed order."""
+        """Return the lines a page needs, in their fixed order."""
         wanted = [self.more if more else None, self.prev if prev else None, self.back]
         return [line for line in wanted if line is not None]
 
@@ -143,5 +143,5 @@ def _cut(text: str, more: list[str], budget: Budget) -> int:
 
 
 def joined(lines: Iterable[str]) -> str:
-    """Give the text of a screen that has these lines; an empty line is left out."""
+    """Return the text of a screen that has these lines; an empty line is left out."""
     return "\n".join(line for line in lines if line)

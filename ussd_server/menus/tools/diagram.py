@@ -19,9 +19,9 @@ MAX_LINES = 3
 SWEEPS = 4
 
 _COLOURS = {"pay": "#fde2c8", "confirm": "#fff3bf", "end": "#e3e6ea", "menu": "#d9ecff", "list": "#d9ecff"}
-_DEED_COLOUR, _OTHER_COLOUR = "#e6dcf7", "#e2f4e4"
+_ACTION_COLOUR, _OTHER_COLOUR = "#e6dcf7", "#e2f4e4"
 _PAPER_COLOUR, _LINE_COLOUR = "#ffffff", "#5b6b7b"
-_DEEDS = ("http", "balance", "lookup_name", "handover")
+_ACTIONS = ("http", "balance", "lookup_name", "handover")
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Box:
 
 
 def draw(document: Document) -> str:
-    """Give the SVG of a document: columns by distance from the start, crossings reduced, nothing overlapping.
+    """Return the SVG of a document: columns by distance from the start, crossings reduced, nothing overlapping.
 
     A way to an earlier or the same column is told in words beside its box: its line would run behind the boxes between.
     """
@@ -99,7 +99,7 @@ def _columns(boxes: dict[str, Box], ways: dict[str, list[dict[str, Any]]]) -> li
 
 
 def _place(columns: list[list[Box]], ways: dict[str, list[dict[str, Any]]]) -> int:
-    """Give every box its place and size; returns the height of the drawing."""
+    """Return every box its place and size; returns the height of the drawing."""
     tallest = 0
     for number, column in enumerate(columns):
         y = MARGIN
@@ -137,7 +137,7 @@ def _draw_label(svg: Xml.Element, x: int, y: int, label: str, back_to: str | Non
 
 
 def _draw_box(svg: Xml.Element, box: Box, *, is_start: bool) -> None:
-    fill = _DEED_COLOUR if box.kind in _DEEDS else _COLOURS.get(box.kind, _OTHER_COLOUR)
+    fill = _ACTION_COLOUR if box.kind in _ACTIONS else _COLOURS.get(box.kind, _OTHER_COLOUR)
     frame = {"stroke": "#1f6feb" if is_start else _LINE_COLOUR, "stroke-width": "3" if is_start else "1", "rx": "6"}
     place = {"x": str(box.x), "y": str(box.y), "width": str(WIDTH), "height": str(box.height)}
     Xml.SubElement(svg, "rect", {**place, **frame, "fill": fill})

@@ -9,7 +9,7 @@ from ussd_server.menus.document.nodes import LocalizedText, MenuNode, Node, PayN
 
 
 def graph(document: Document) -> dict[str, Any]:
-    """Give the nodes and edges of a document as plain JSON values, in the order of the document.
+    """Return the nodes and edges of a document as plain JSON values, in the order of the document.
 
     `rank` counts the steps from the start along the shortest way; it is null for a node that no way leads to.
     """
@@ -30,7 +30,7 @@ def graph(document: Document) -> dict[str, Any]:
 
 
 def rank_nodes(document: Document) -> dict[str, int]:
-    """Give for every node that can be reached how many steps it is from the start."""
+    """Return for every node that can be reached how many steps it is from the start."""
     ranks: dict[str, int] = {}
     layer = [document.start] if document.start in document.nodes else []
     rank = -1
@@ -43,7 +43,7 @@ def rank_nodes(document: Document) -> dict[str, int]:
 
 
 def kind_of(node: Node) -> str:
-    """Give the type of a node as a document writes it."""
+    """Return the type of a node as a document writes it."""
     name = type(node).__name__.removesuffix("Node")
     return "lookup_name" if name == "LookupName" else name.lower()
 

@@ -32,7 +32,7 @@ from ussd_server.menus.text.screen import Screen
 
 IDLE_SECONDS = 180
 RESUME_SECONDS = 600
-MAX_DEEDS = 24
+MAX_ACTIONS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Simulator:
 
     @property
     def is_over(self) -> bool:
-        """Whether the session has ended, by its last screen or by waiting too long."""
+        """Return whether the session has ended, by its last screen or by waiting too long."""
         return self.screen.ends or self._idle_seconds > IDLE_SECONDS
 
     def dial(self, entries: Sequence[str] = ()) -> None:
@@ -125,7 +125,7 @@ class Simulator:
 
     def _take(self, turn: Turn) -> None:
         """Do the deeds of a turn until there is a screen."""
-        for _ in range(MAX_DEEDS):
+        for _ in range(MAX_ACTIONS):
             self.language = turn.language_chosen or self.language
             if turn.action is None:
                 break

@@ -134,7 +134,7 @@ def test_the_clients_own_server_drives_after_a_handover(menu: Make) -> None:
 
 
 def confirmations(document: Any, *entries: str) -> list[str]:
-    """Give the name of the payment that each Yes among the entries leads to."""
+    """Return the name of the payment that each Yes among the entries leads to."""
     state, names = start(document, FACTS).state, []
     for entry in entries:
         turn = enter(document, state, entry)
