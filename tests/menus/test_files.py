@@ -11,7 +11,7 @@ from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.findings import Report
 from ussd_server.menus.tools.files import read_menu_file
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "ussd_server" / "menus" / "examples").glob("*.yaml"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "ussd_server" / "menus" / "examples").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -26,7 +26,7 @@ from ussd_server.database.base import close_connections, open_database
 from ussd_server.database.schema import migrate
 from ussd_server.security.credentials import new_apikey
 
-_REPOSITORY = Path(__file__).parents[1]
+_REPOSITORY = Path(__file__).parents[2]
 # Few enough to be taken up by a handful of callers.
 THREADS = 2
 PATIENCE_SECONDS = 20.0

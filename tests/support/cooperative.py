@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-_REPOSITORY = Path(__file__).parents[1]
+_REPOSITORY = Path(__file__).parents[2]
 _PATIENCE_SECONDS = 60
 
 
