@@ -20,8 +20,8 @@ from testbed.valkey import Server
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.clock import Clock
-from ussd_server.database.base import close_connections, open_database
 from ussd_server.database.schema import migrate
+from ussd_server.database.unit_of_work import close_connections, open_database
 from ussd_server.redis.client import connect
 from ussd_server.settings import Settings
 

@@ -30,7 +30,7 @@ from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import DATABASE_TROUBLE, close_connections, release_connection
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.logs import logger, trace_of
 from ussd_server.status import Code, ServiceError
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
 
 from ussd_server.clock import Clock
-from ussd_server.database.base import open_database
 from ussd_server.database.replica import Replica, use_replica
+from ussd_server.database.unit_of_work import open_database
 from ussd_server.kill_points import kill_point
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.quota_leases import KEPT_SECONDS, QuotaLeases

@@ -11,8 +11,8 @@ from threading import Event, Thread
 from typing import TypeVar
 
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.logs import logger, now_about, trace_of
 from ussd_server.services.operations.heartbeat import BEAT_SECONDS
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 
 from testbed.postgres import create_database
-from ussd_server.database.base import close_connections, open_database
 from ussd_server.database.schema import migrate
+from ussd_server.database.unit_of_work import close_connections, open_database
 
 CLIENT_ID = "00000000-0000-7000-8000-000000000000"
 FIRST_NUMBER = 100_000_000_000

@@ -17,7 +17,7 @@ from benchmarks.services import opened_services
 from testbed.postgres import PostgresServer
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.transactions import ListTransactions, TransactionStatus, TransactionType
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens

@@ -24,7 +24,7 @@ from benchmarks.database import CLIENT_ID, FIRST_NUMBER, create_bench_database
 from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.services import opened_services
 from testbed.postgres import PostgresServer, binaries
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.transactions import Source, TransactionType
 from ussd_server.services.operations.book_check import check_ranges
 from ussd_server.services.transactions.insert import Draft, TransactionWriter, batch_of

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.database.base import close_connections
 from ussd_server.database.schema import migrate
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.settings import read_settings
 
 

@@ -22,7 +22,8 @@ from testbed.postgres import PostgresServer, create_database
 from testbed.valkey import Server as Valkey
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.database.base import new_id, unit_of_work
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.transactions import CreateDeposit

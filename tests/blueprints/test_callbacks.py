@@ -15,7 +15,7 @@ from tests.support.money import operator, work
 from tests.support.program import Program
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.database.base import close_connections, database
+from ussd_server.database.unit_of_work import close_connections, database
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.airtel.adapter import AirtelAccess
 from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct

@@ -20,7 +20,7 @@ from tests.support.moments import before_first
 from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server import polling
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.channels import AssignCode, BindCode
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.ussd import BeginSession

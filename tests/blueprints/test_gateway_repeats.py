@@ -15,7 +15,7 @@ from tests.blueprints.phones import PHONES, phone_of
 from tests.conftest import MovableClock
 from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.gateways import GatewayService

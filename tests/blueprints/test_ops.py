@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
-from ussd_server.database.base import close_connections
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.settings import Settings
 
 

@@ -14,7 +14,7 @@ from tests.conftest import MovableClock
 from tests.support.shop import CODE, OPERATOR, PHONE, Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.database.base import database, is_postgres
+from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.session_cache import SessionCache

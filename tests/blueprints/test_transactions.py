@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 from tests.support.money import work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 
 RECORD = [
     "transaction_id", "reference", "type", "phone_number", "to_phone_number", "amount", "fee", "currency", "account",

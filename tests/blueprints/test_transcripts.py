@@ -14,7 +14,7 @@ from tests.support.money import work
 from tests.support.program import Program
 from tests.support.shop import PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import database
+from ussd_server.database.unit_of_work import database
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 

@@ -16,7 +16,7 @@ from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 

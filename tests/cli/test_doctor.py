@@ -14,7 +14,7 @@ from tests.database.divided import divide, drop_months
 from tests.journeys.service import environment
 from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import close_connections, database_now, open_database
+from ussd_server.database.unit_of_work import close_connections, database_now, open_database
 from ussd_server.messages.api_keys import CreateApiKey
 from ussd_server.models.clients import Client
 from ussd_server.models.service_clock import ServiceClock

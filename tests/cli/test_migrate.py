@@ -13,9 +13,9 @@ import pytest
 
 from testbed.postgres import create_database, drop_database
 from tests.journeys.service import environment
-from ussd_server.database.base import close_connections, database, open_database
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.schema import migrate
+from ussd_server.database.unit_of_work import close_connections, database, open_database
 
 STEPS = sorted(
     path.stem for path in (Path(__file__).parents[2] / "ussd_server" / "database" / "migrations").glob("[0-9]*.py")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import iso_milliseconds, written_moment
+from ussd_server.database.columns import iso_milliseconds, written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.clients import Client

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.support.money import a_client, deposit, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import is_postgres
+from ussd_server.database.unit_of_work import is_postgres
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.settings import Settings
 

@@ -11,8 +11,9 @@ from peewee import DataError, IntegrityError
 from tests.support.money import a_client
 from ussd_server import models
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import Table, database, is_postgres
+from ussd_server.database.columns import Table
 from ussd_server.database.schema import migrate, missing_migrations
+from ussd_server.database.unit_of_work import database, is_postgres
 
 # What SQLite's triggers keep to themselves.
 _OF_SQLITE_ALONE = {("ledger_accounts", "last_transfer"), ("ledger_transfers", "position")}

@@ -16,8 +16,8 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, deposit, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import close_connections, database
 from ussd_server.database.partitions import ends_of_partitions
+from ussd_server.database.unit_of_work import close_connections, database
 from ussd_server.messages.transactions import GetTransaction, ListTransactions
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.messages.webhooks import ListEvents, NameEvent

@@ -17,9 +17,9 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor import examine_replica
 from ussd_server.context import RequestContext
 from ussd_server.database import replica as replicas
-from ussd_server.database.base import close_connections, database, open_database
 from ussd_server.database.replica import rows_that_may_lag
 from ussd_server.database.schema import migrate
+from ussd_server.database.unit_of_work import close_connections, database, open_database
 from ussd_server.messages.balances import GetBalance
 from ussd_server.messages.transactions import CreatedTransaction, GetTransaction, ListTransactions
 from ussd_server.messages.webhooks import ListEvents

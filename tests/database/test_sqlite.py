@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from peewee import IntegrityError
 
-from ussd_server.database.base import (
+from ussd_server.database.unit_of_work import (
     close_connections,
     database,
     open_database,

@@ -16,8 +16,8 @@ from tests.services.webhooks.receivers import Receiver, subscribe
 from tests.support.money import request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.database.base import close_connections
 from ussd_server.database.schema import migrate
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.api_keys import CreateApiKey, DeleteApiKey
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.messages.ussd import BeginSession, NameSession

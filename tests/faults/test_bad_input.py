@@ -25,7 +25,7 @@ from tests.faults.tenant import Tenant
 from ussd_server.api.endpoints import EndpointSpec
 from ussd_server.blueprints.openapi import api_document
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import database
+from ussd_server.database.unit_of_work import database
 
 SEED = 256
 # What is refused for its form never reaches a database, so that one of them is enough.

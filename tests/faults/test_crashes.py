@@ -13,7 +13,7 @@ from tests.faults.workers import catch_up, house_of, work_until_killed
 from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, request
 from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 

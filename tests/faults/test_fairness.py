@@ -16,7 +16,7 @@ from tests.server.test_web_callers import LIVE, Caller, calls_are_answered, serv
 from tests.support.eventually import eventually
 from tests.support.shop import Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.api_keys import CreateApiKey
 
 CALLERS = 24

@@ -15,7 +15,7 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError

@@ -18,7 +18,7 @@ from unittest import mock
 from tests.conftest import MovableClock
 from tests.journeys.service import environment
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.database.base import close_connections
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings, read_settings
 from ussd_server.worker import Worker

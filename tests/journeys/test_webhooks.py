@@ -21,7 +21,7 @@ from tests.services.webhooks.receivers import Received, Receiver, happen, subscr
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.database.base import new_id
+from ussd_server.database.ids import new_id
 from ussd_server.models.webhooks import Delivery
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker

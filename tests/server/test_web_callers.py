@@ -22,8 +22,8 @@ from testbed.postgres import PostgresServer, create_database, drop_database
 from testbed.valkey import free_port
 from tests.journeys.service import answers, descendants, environment
 from tests.support.eventually import eventually
-from ussd_server.database.base import close_connections, open_database
 from ussd_server.database.schema import migrate
+from ussd_server.database.unit_of_work import close_connections, open_database
 from ussd_server.security.credentials import new_apikey
 
 _REPOSITORY = Path(__file__).parents[2]

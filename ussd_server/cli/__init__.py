@@ -16,8 +16,8 @@ from peewee import PeeweeException
 from schemas.fields import timestamp
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.cli.service.database_errors import explain
-from ussd_server.database.base import close_connections
 from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.logs import configure_logs
 from ussd_server.settings import Settings, SettingsError, read_settings
 from ussd_server.status import ServiceError

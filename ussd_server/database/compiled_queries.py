@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from peewee import AsIs, Field, Query
 
-from ussd_server.database.base import Table, database, for_update
+from ussd_server.database.columns import Table
+from ussd_server.database.unit_of_work import database, for_update
 
 Row = TypeVar("Row", bound=Table)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from peewee import OperationalError
 
 from ussd_server.batches import Batches, BatchLostError, Item
-from ussd_server.database.base import DATABASE_TROUBLE, was_rolled_back
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, was_rolled_back
 
 
 class GroupCommit(Batches[Item]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from ussd_server.database.base import database, is_postgres, unit_of_work
+from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
 
 # Whoever comes meanwhile waits behind us; a deadlock is looked for after a second, and we are gone by then.
 _LOCK_TIMEOUT_MS = 500

@@ -9,8 +9,8 @@ from typing import Any
 
 from peewee import ProgrammingError
 
-from ussd_server.database.base import DATABASE_TROUBLE
 from ussd_server.database.connections import postgres_at
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 
 _LOOK_AGAIN_SECONDS = 1.0
 # Workers write every ten seconds: a replica that has replayed nothing for longer than this hears of nothing any more.

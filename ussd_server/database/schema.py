@@ -14,8 +14,8 @@ import psycopg
 from peewee import OperationalError
 from playhouse.migrations import Migration, Runner
 
-from ussd_server.database.base import database, is_postgres, release_connection, without_timeouts
 from ussd_server.database.connections import UnsupportedDatabaseError
+from ussd_server.database.unit_of_work import database, is_postgres, release_connection, without_timeouts
 
 _DIRECTORY = Path(__file__).parent / "migrations"
 # Any number will do, as long as every process of this service uses the same one.

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from peewee import SqliteDatabase
 
-from ussd_server.database.base import database, is_postgres
 from ussd_server.database.schema import migrations
+from ussd_server.database.unit_of_work import database, is_postgres
 
 
 class Difference(NamedTuple):

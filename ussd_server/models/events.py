@@ -7,7 +7,7 @@ from typing import Any
 
 from peewee import BooleanField, IntegerField, TextField, fn
 
-from ussd_server.database.base import IdField, JsonField, MomentField, Table
+from ussd_server.database.columns import IdField, JsonField, MomentField, Table
 from ussd_server.database.compiled_queries import CompiledQuery, param
 
 

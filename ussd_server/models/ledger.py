@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import orjson
 from peewee import TextField
 
-from ussd_server.database.base import CentsField, IdField, MomentField, Table, database, is_postgres
+from ussd_server.database.columns import CentsField, IdField, MomentField, Table
+from ussd_server.database.unit_of_work import database, is_postgres
 
 
 class Account(Table):

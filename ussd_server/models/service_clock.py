@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from peewee import SQL, BigIntegerField, IntegerField, OperationalError, ProgrammingError
 
-from ussd_server.database.base import MomentField, Table, database, database_now, is_postgres
+from ussd_server.database.columns import MomentField, Table
+from ussd_server.database.unit_of_work import database, database_now, is_postgres
 
 SLEW_SHARE = 0.01
 """The service's time goes so much slower or faster than the database's until both are the same again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BooleanField, IntegerField, TextField
 
-from ussd_server.database.base import CentsField, IdField, JsonField, MomentField, Table
+from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
 
 
 class Transaction(Table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BooleanField, TextField
 
-from ussd_server.database.base import JsonField, MomentField, Table
+from ussd_server.database.columns import JsonField, MomentField, Table
 
 
 class WorkerHeartbeat(Table):

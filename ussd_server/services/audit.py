@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.database.base import new_id
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.ids import new_id
 from ussd_server.messages.clients import AuditEventPage, AuditEventView, ListAuditEvents
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.security.tokens import Tokens

@@ -16,7 +16,7 @@ from tests.support.providers import OPERATOR, Company
 from tests.support.shop import Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.database.base import iso_milliseconds
+from ussd_server.database.columns import iso_milliseconds
 from ussd_server.messages.api_keys import (
     ApiKeyView,
     CreateApiKey,

@@ -17,7 +17,7 @@ from tests.support.eventually import eventually
 from tests.support.providers import OPERATOR, Company
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
-from ussd_server.database.base import database, release_connection
+from ussd_server.database.unit_of_work import database, release_connection
 from ussd_server.limits.decisions import tightest
 from ussd_server.messages.api_keys import ApiKeyView, DeleteApiKey, ImportApiKey, RotateApiKey
 from ussd_server.models.keys import ApiKey, UnseenChanges

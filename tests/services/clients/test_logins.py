@@ -13,7 +13,7 @@ from tests.support.crowd import at_once, refusals
 from tests.support.providers import OPERATOR, PASSWORD, Company
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.base import database
+from ussd_server.database.unit_of_work import database
 from ussd_server.messages.clients import LogIn, LoginView, LogOut, RefreshLogin
 from ussd_server.models.clients import AuditEvent, Login
 from ussd_server.security import passwords

@@ -18,7 +18,7 @@ from tests.support.money import a_client, deposit, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
-from ussd_server.database.base import database, is_postgres, release_connection
+from ussd_server.database.unit_of_work import database, is_postgres, release_connection
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.ledger import Account

@@ -11,7 +11,7 @@ from tests.services.webhooks.receivers import happen, subscribe
 from tests.support.money import a_client, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.database.base import close_connections
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.providers import Outcome
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.ussd import UssdSession

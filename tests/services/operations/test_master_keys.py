@@ -10,7 +10,7 @@ from tests.support.crowd import at_once, refusals
 from tests.support.providers import OPERATOR, Company
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.database.base import Table
+from ussd_server.database.columns import Table
 from ussd_server.messages.api_keys import ApiKeyView, RotateApiKey
 from ussd_server.messages.channels import CreateChannel
 from ussd_server.messages.webhooks import CreateWebhook, RotateWebhook

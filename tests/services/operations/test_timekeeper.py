@@ -9,7 +9,7 @@ import pytest
 from peewee import OperationalError
 
 from ussd_server.clock import Clock
-from ussd_server.database.base import close_connections, database, open_database, release_connection
+from ussd_server.database.unit_of_work import close_connections, database, open_database, release_connection
 from ussd_server.models import service_clock
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.services.operations.timekeeper import Timekeeper

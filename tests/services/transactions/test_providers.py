@@ -11,7 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.program import Program
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
-from ussd_server.database.base import close_connections
+from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.providers import Direction
 from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
 from ussd_server.providers.prediction import predict

@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.providers import FailureCode, Outcome, ProviderAnswer
 from ussd_server.messages.review import EndReview
 from ussd_server.messages.transactions import CreatedTransaction, CreateRefund, GetTransaction, Source

@@ -10,8 +10,8 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.database.base import unit_of_work
 from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.review import EndReview
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event

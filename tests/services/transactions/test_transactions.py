@@ -9,7 +9,8 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.database.base import database, is_postgres, iso_milliseconds
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.messages.transactions import CreateRefund, GetTransaction, ListTransactions, TransactionView
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import IdempotencyKey

@@ -20,7 +20,7 @@ from tests.conftest import MovableClock
 from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.database.base import release_connection
+from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.gateways import GatewayRequest
 from ussd_server.messages.ussd import BeginSession, EnterText, NameSession, SessionView
 from ussd_server.models.transactions import Transaction

@@ -18,7 +18,7 @@ from tests.services.webhooks.receivers import (
 )
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services
-from ussd_server.database.base import new_id
+from ussd_server.database.ids import new_id
 from ussd_server.messages.webhooks import (
     ListEvents,
     NameEvent,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from peewee import PeeweeException
 
-from ussd_server.database.base import DATABASE_TROUBLE
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 from ussd_server.cli import show, with_json
 from ussd_server.cli.service.database_errors import explain
-from ussd_server.database.base import close_connections, database_now, open_database
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.partitions import ends_of_partitions
 from ussd_server.database.replica import Replica
 from ussd_server.database.schema import check_version, missing_migrations
+from ussd_server.database.unit_of_work import close_connections, database_now, open_database
 from ussd_server.logs import configure_logs
 from ussd_server.messages.providers import Direction
 from ussd_server.models.keys import ApiKey

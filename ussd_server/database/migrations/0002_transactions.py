@@ -1,7 +1,7 @@
 """Transactions, their stories, and fees. A promise is never edited and a final state stays final, whoever writes."""
 
-from ussd_server.database.base import is_postgres
 from ussd_server.database.schema import execute_all
+from ussd_server.database.unit_of_work import is_postgres
 
 _TABLES = """
 CREATE TABLE transactions (

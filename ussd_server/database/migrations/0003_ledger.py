@@ -1,7 +1,7 @@
 """The ledger. Inserting a transfer moves the balances; nothing else can, not even a hand at a prompt."""
 
-from ussd_server.database.base import is_postgres
 from ussd_server.database.schema import execute_all
+from ussd_server.database.unit_of_work import is_postgres
 
 _TABLES = """
 CREATE TABLE ledger_accounts (

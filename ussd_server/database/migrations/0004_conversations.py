@@ -1,7 +1,7 @@
 """Menus and their versions, service codes, channels, conversations and remembered languages."""
 
-from ussd_server.database.base import is_postgres
 from ussd_server.database.schema import execute_all
+from ussd_server.database.unit_of_work import is_postgres
 
 _TABLES = """
 CREATE TABLE menus (

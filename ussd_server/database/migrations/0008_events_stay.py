@@ -1,7 +1,7 @@
 """What clients were told stays as it was told; events of transactions stay for ever, as their stories do."""
 
-from ussd_server.database.base import is_postgres
 from ussd_server.database.schema import execute_all
+from ussd_server.database.unit_of_work import is_postgres
 
 # Everything but the mark that its deliveries are still to be made.
 _TOLD = "id, client_id, type, object_id, sequence, payload, created_at"

@@ -3,8 +3,8 @@
 PostgreSQL writes a changed row beside the old one, without a word to any index, where its page has room.
 """
 
-from ussd_server.database.base import is_postgres
 from ussd_server.database.schema import build_index, drop_index, execute_all
+from ussd_server.database.unit_of_work import is_postgres
 
 # PostgreSQL builds an index beside writers outside of every transaction only.
 atomic = not is_postgres()

@@ -1,7 +1,7 @@
 """Whole recordings by one call, and names of an operator's deposits beside the names that clients choose."""
 
-from ussd_server.database.base import is_postgres
 from ussd_server.database.schema import build_index, drop_index, execute_all
+from ussd_server.database.unit_of_work import is_postgres
 
 # PostgreSQL builds an index beside writers outside of every transaction only.
 atomic = not is_postgres()

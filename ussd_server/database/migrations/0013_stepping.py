@@ -1,7 +1,7 @@
 """Steps of conversations, several at a time, by one call."""
 
-from ussd_server.database.base import is_postgres
 from ussd_server.database.schema import execute_all
+from ussd_server.database.unit_of_work import is_postgres
 
 # Sessions are taken in the order of their ids, so that two processes with the same ones do not wait for each other.
 _POSTGRES_FUNCTION = """

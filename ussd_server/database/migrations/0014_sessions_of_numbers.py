@@ -1,7 +1,7 @@
 """A gateway's session id names one session of each phone number, not one of all."""
 
-from ussd_server.database.base import is_postgres
 from ussd_server.database.schema import build_index, drop_index
+from ussd_server.database.unit_of_work import is_postgres
 
 # PostgreSQL builds an index beside writers outside of every transaction only.
 atomic = not is_postgres()

@@ -1,7 +1,7 @@
 """Every idempotency key with its transaction, so that a key that came with a repeat is bound as well."""
 
-from ussd_server.database.base import is_postgres
 from ussd_server.database.schema import execute_all
+from ussd_server.database.unit_of_work import is_postgres
 
 _TABLE = """
 CREATE TABLE idempotency_keys (

@@ -10,15 +10,10 @@ from peewee import IntegrityError
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.base import (
-    for_update,
-    is_id,
-    iso_milliseconds,
-    new_id,
-    unit_of_work,
-    written_moment,
-)
+from ussd_server.database.columns import iso_milliseconds, written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.ids import is_id, new_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.limiter import Limiter
 from ussd_server.messages.api_keys import (
     ApiKeyView,

@@ -8,7 +8,8 @@ from peewee import IntegrityError
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.base import database, is_id, is_postgres, new_id, unit_of_work
+from ussd_server.database.ids import is_id, new_id
+from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
 from ussd_server.messages.clients import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
 from ussd_server.models.clients import Client, User
 from ussd_server.security import passwords

@@ -13,8 +13,8 @@ from typing import Any
 from peewee import JOIN
 
 from ussd_server.context import Caller, CallerKind
-from ussd_server.database.base import unit_of_work
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, UnseenChanges
 from ussd_server.redis.generations import Generation, Generations

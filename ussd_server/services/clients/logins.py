@@ -8,7 +8,8 @@ from peewee import Expression
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.base import for_update, new_id, unit_of_work
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.decisions import RateLimitDecision
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of

@@ -9,15 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.database.base import (
-    database,
-    database_now,
-    is_id,
-    is_postgres,
-    iso_milliseconds,
-    without_timeouts,
-)
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.ids import is_id
 from ussd_server.database.schema_differences import schema_differences
+from ussd_server.database.unit_of_work import database, database_now, is_postgres, without_timeouts
 from ussd_server.services.operations.book_check_history import history_faults
 from ussd_server.services.operations.book_check_money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
 

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from peewee import fn
 
 from ussd_server.clock import Clock
-from ussd_server.database.base import skip_locked, unit_of_work
+from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger
 from ussd_server.messages.health import Measure
 from ussd_server.messages.providers import Outcome

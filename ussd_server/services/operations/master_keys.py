@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.base import for_update, unit_of_work
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ussd_server.clock import Clock
-from ussd_server.database.base import new_id_floor, unit_of_work
+from ussd_server.database.ids import new_id_floor
 from ussd_server.database.partitions import add_partitions, ends_of_partitions
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.webhooks import DeliveryStatus
 from ussd_server.models.events import Event
 from ussd_server.models.ussd import UssdSession

@@ -10,7 +10,7 @@ from threading import Event, Thread
 from peewee import PeeweeException
 
 from ussd_server.clock import Clock
-from ussd_server.database.base import close_connections, release_connection
+from ussd_server.database.unit_of_work import close_connections, release_connection
 from ussd_server.logs import logger
 from ussd_server.models.service_clock import (
     SLEW_SHARE,

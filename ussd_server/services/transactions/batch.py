@@ -16,7 +16,8 @@ import orjson
 import psycopg
 from peewee import IntegrityError
 
-from ussd_server.database.base import Table, database, is_postgres, unit_of_work
+from ussd_server.database.columns import Table
+from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import StatusChange, Transaction
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from peewee import IntegrityError
 
 from ussd_server.context import RequestContext
-from ussd_server.database.base import unit_of_work
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.fees import FeeTerms
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.models import transactions as tables

@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 from peewee import Query, fn
 
-from ussd_server.database.base import iso_milliseconds, new_id
+from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.ids import new_id
 from ussd_server.messages.providers import FAILURES, FailureCode
 from ussd_server.messages.transactions import (
     Failure,

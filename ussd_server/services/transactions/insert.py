@@ -12,9 +12,11 @@ from typing import Any
 from peewee import IntegrityError, Query
 
 from ussd_server.clock import Clock
-from ussd_server.database.base import database, new_id, unit_of_work, values_of
+from ussd_server.database.columns import values_of
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.group_commit import GroupCommit
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import database, unit_of_work
 from ussd_server.messages.fees import FeeTerms
 from ussd_server.messages.transactions import CreatedTransaction, Source, TransactionStatus, TransactionType
 from ussd_server.models.transactions import IdempotencyKey, Transaction

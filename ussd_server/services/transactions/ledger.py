@@ -8,8 +8,10 @@ from datetime import datetime
 
 from peewee import Query
 
-from ussd_server.database.base import for_update, iso_milliseconds, new_id
+from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.transactions.batch import Postings, write_postings

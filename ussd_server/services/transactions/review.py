@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.base import for_update, is_id, unit_of_work
+from ussd_server.database.ids import is_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.messages.providers import FailureCode
 from ussd_server.messages.review import EndReview, ReviewItem
 from ussd_server.messages.transactions import Source, TransactionStatus

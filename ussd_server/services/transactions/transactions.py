@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 
 from ussd_server.context import RequestContext
-from ussd_server.database.base import is_id
 from ussd_server.database.compiled_queries import CompiledQuery, find_row, param
+from ussd_server.database.ids import is_id
 from ussd_server.messages.transactions import (
     MAIN_ACCOUNT,
     CreateDeposit,

@@ -7,7 +7,7 @@ import secrets
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.base import is_id, new_id
+from ussd_server.database.ids import is_id, new_id
 from ussd_server.gateways import ADAPTERS
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of

@@ -7,8 +7,8 @@ from typing import Any
 
 from peewee import JOIN
 
-from ussd_server.database.base import DATABASE_TROUBLE, close_connections
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
 from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
 from ussd_server.limits.quota_leases import QuotaLeases
 from ussd_server.logs import logger, trace_of

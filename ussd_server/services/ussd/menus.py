@@ -12,7 +12,8 @@ from peewee import fn
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.base import for_update, new_id, unit_of_work
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document, parse, read

@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.clock import Clock
-from ussd_server.database.base import for_update, iso_milliseconds, new_id, unit_of_work
+from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.group_commit import GroupCommit
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.turns import AnsweredText, Digest
 from ussd_server.menus.text.gsm7 import measure

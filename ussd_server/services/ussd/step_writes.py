@@ -16,8 +16,9 @@ from typing import Any
 import orjson
 from peewee import fn
 
-from ussd_server.database.base import database, is_postgres, unit_of_work, values_of
+from ussd_server.database.columns import values_of
 from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event, insert_event
 from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession

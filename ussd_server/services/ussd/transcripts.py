@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ussd_server.database.base import iso_milliseconds
+from ussd_server.database.columns import iso_milliseconds
 from ussd_server.messages.gateways import Action, GatewayScreen
 from ussd_server.messages.ussd import SessionStatus, SessionView, TurnView
 from ussd_server.models.ussd import UssdSession

@@ -17,14 +17,8 @@ from datetime import datetime, timedelta
 from peewee import fn
 
 from ussd_server.clock import Clock
-from ussd_server.database.base import (
-    advisory_lock,
-    for_update,
-    iso_milliseconds,
-    release_connection,
-    skip_locked,
-    unit_of_work,
-)
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about
 from ussd_server.messages.webhooks import DeliveryStatus
 from ussd_server.models.events import Event

@@ -7,7 +7,8 @@ from typing import Any
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.base import for_update, is_id, new_id, unit_of_work
+from ussd_server.database.ids import is_id, new_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.messages.webhooks import (
     EVENT_TYPES,
     DeliveryStatus,

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from ussd_server.clock import Clock
-from ussd_server.database.base import advisory_lock, for_update, new_id, unit_of_work
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
 from ussd_server.messages.webhooks import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction

@@ -9,7 +9,9 @@ from typing import Any
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.base import for_update, is_id, iso_milliseconds, new_id, unit_of_work
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.ids import is_id, new_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.messages.webhooks import (
     EVENT_TYPES,
     WEBHOOK_DISABLED,

@@ -21,14 +21,8 @@ from playhouse.pool import MaxConnectionsExceeded
 
 from testbed.postgres import PostgresServer
 from tests.support.eventually import eventually
-from ussd_server.database.base import (
-    close_connections,
-    database,
-    is_reachable,
-    open_database,
-    without_timeouts,
-)
 from ussd_server.database.connections import _Adapter
+from ussd_server.database.unit_of_work import close_connections, database, is_reachable, open_database, without_timeouts
 
 PATIENCE_SECONDS = 30
 

@@ -1,0 +1,96 @@
+"""Column types, and the base class of all tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import Any
+
+from peewee import BigIntegerField, Field, Model, TextField, fn
+
+from ussd_server.database.unit_of_work import database, is_postgres
+
+
+class IdField(Field):
+    """A UUID, in Python lower-case text with dashes."""
+
+    field_type = "UUID"
+
+    def python_value(self, value: Any) -> str | None:
+        return None if value is None else str(value)
+
+
+class MomentField(Field):
+    """A moment in UTC with milliseconds: `timestamptz` on PostgreSQL, sortable ISO 8601 text on SQLite."""
+
+    field_type = "TIMESTAMPTZ"
+
+    def db_value(self, value: datetime | None) -> str | None:
+        return None if value is None else iso_milliseconds(value)
+
+    def python_value(self, value: datetime | str | None) -> datetime | None:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        return None if value is None else value.astimezone(UTC)
+
+
+class CentsField(BigIntegerField):
+    """Money in whole cents. Raises TypeError unless the value is an `int`: Peewee rounds 1.9 to 1 and accepts True."""
+
+    def db_value(self, value: Any) -> int | None:
+        if value is not None and type(value) is not int:
+            raise TypeError("money is whole cents in an int")
+        return value
+
+    adapt = db_value
+
+
+class JsonField(TextField):
+    """A JSON document, stored as text on both databases."""
+
+    def db_value(self, value: Any) -> str | None:
+        return None if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    def python_value(self, value: str | None) -> Any:
+        return None if value is None else json.loads(value)
+
+
+class Table(Model):
+    """A table of the open database."""
+
+    class Meta:
+        database = database
+        legacy_table_names = False
+
+
+def values_of(row: Table) -> dict[str, Any]:
+    """Return the columns of a row that are not null, converted for the database."""
+    converters = _converters(type(row))
+    return {
+        name: converters[name](value) if name in converters else value
+        for name, value in row.__data__.items()
+        if value is not None
+    }
+
+
+@cache
+def _converters(table: type[Table]) -> dict[str, Callable[[Any], Any]]:
+    """The converters of those columns that need one."""
+    fields = table._meta.fields.items()
+    return {name: field.db_value for name, field in fields if isinstance(field, MomentField | CentsField | JsonField)}
+
+
+@lru_cache(maxsize=256)
+def iso_milliseconds(moment: datetime) -> str:
+    """Return `2026-11-20T08:15:30.123Z`, the form of all moments on the wire."""
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return f"{in_utc.isoformat(timespec='milliseconds')[:-6]}Z"
+
+
+def written_moment(column: MomentField) -> Any:
+    """Select a column as the text that `iso_milliseconds` returns: cheaper than by way of a datetime."""
+    if is_postgres():
+        return fn.to_char(fn.timezone("UTC", column), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+    return column
