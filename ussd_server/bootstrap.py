@@ -181,7 +181,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         kill_point(settings.kill_point),
         heartbeat.new_lease_token,
     )
-    writer = TransactionWriter(clock, wake_up.ring)
+    writer = TransactionWriter(clock, wake_up.send)
     transactions = TransactionServices(
         providers=providers,
         provider_outages=outages,
@@ -189,7 +189,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         refunds=RefundService(writer, providers),
         balances=BalanceService(clock),
         settlement=settlement,
-        callbacks=CallbackService(providers, settlement, tokens, wake_up.ring),
+        callbacks=CallbackService(providers, settlement, tokens, wake_up.send),
         review=ReviewService(providers, clock),
     )
 

@@ -142,7 +142,7 @@ class Worker:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
             for company in self._services.transactions.providers:
                 if not company.available:
-                    self._services.transactions.provider_outages.post_away(company.name)
+                    self._services.transactions.provider_outages.report_away(company.name)
         if time.monotonic() < self._next_housekeeping:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS

@@ -1,4 +1,4 @@
-"""Every form of address gives a client with short waits and no retries, and any other is refused."""
+"""Every form of address gives a client with short time-outs and no retries; any other is refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pool_of(url: str, **options: float) -> Any:
         "redis+sentinel://127.0.0.1/main",
     ],
 )
-def test_every_client_waits_briefly_and_never_retries(url: str) -> None:
+def test_every_client_has_short_time_outs_and_never_retries(url: str) -> None:
     options = pool_of(url, timeout_seconds=0.15).connection_kwargs
     assert options["socket_timeout"] == options["socket_connect_timeout"] == 0.15
     assert options["retry"].get_retries() == 0

@@ -1,4 +1,4 @@
-"""A cluster and a service behind sentinels do all that one Redis does: limits, the bell, the noticeboard."""
+"""A cluster and a service behind sentinels do all that one Redis does: limits, wake-up signals, provider outages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from testbed.valkey import Server, free_port
 from tests.support.eventually import eventually
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.sliding_window import SlidingLogStorage
-from ussd_server.redis.client import REDIS_TROUBLE, RedisPipeline, connect, takes_writes_alone
+from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect
+from ussd_server.redis.pipeline import RedisPipeline
 from ussd_server.redis.provider_outages import ProviderOutages
 from ussd_server.redis.wake_up import WakeUpSignal
 
@@ -41,7 +42,7 @@ def cluster(start: Start, _: Path) -> str:
 
 
 def info(node: Server) -> bytes:
-    """What a node says of its cluster."""
+    """A node's report about its cluster."""
     return node.client.execute_command("CLUSTER", "INFO", NEVER_DECODE=True)
 
 
@@ -66,13 +67,13 @@ def watched(start: Start, folder: Path) -> tuple[str, Server, Server]:
 
 
 def replica_of(master: Server) -> dict[str, Any]:
-    """What a master says of its replica."""
-    told: dict[str, Any] = master.client.info("replication")
-    return told.get("slave0", {})
+    """The state of a master's replica, as the master reports it."""
+    replication: dict[str, Any] = master.client.info("replication")
+    return replication.get("slave0", {})
 
 
 def await_servers(url: str) -> None:
-    """Wait until the servers behind an address have found each other and take writes."""
+    """Wait until the servers behind an address have found each other and accept writes."""
 
     def write() -> None:
         client: Any = connect(url, timeout_seconds=1)
@@ -91,7 +92,7 @@ def accepted(limiter: Limiter, key: str, number: int = 120) -> int:
 
 
 @pytest.mark.parametrize("several", [cluster, sentinels])
-def test_one_limiter_bell_and_noticeboard_serve_all_processes(
+def test_limits_wake_up_signals_and_provider_outages_reach_all_processes(
     start_server: Start, tmp_path: Path, several: Callable[[Start, Path], str]
 ) -> None:
     url = several(start_server, tmp_path)
@@ -104,15 +105,15 @@ def test_one_limiter_bell_and_noticeboard_serve_all_processes(
     assert not other.away
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(WakeUpSignal(url, lambda: False).wait, PATIENCE_SECONDS, Event())
-        ringer = WakeUpSignal(url, lambda: False)
+        sender = WakeUpSignal(url, lambda: False)
         while not waiting.done():
-            ringer.ring()
-    ProviderOutages(url, lambda: False, ["mtn"]).post_away("mtn")
-    board = ProviderOutages(url, lambda: False, ["mtn", "airtel"])
-    assert (board.is_away("mtn"), board.is_away("airtel")) == (True, False)
+            sender.send()
+    ProviderOutages(url, lambda: False, ["mtn"]).report_away("mtn")
+    outages = ProviderOutages(url, lambda: False, ["mtn", "airtel"])
+    assert (outages.is_away("mtn"), outages.is_away("airtel")) == (True, False)
 
 
-def test_the_limits_follow_the_sentinels_to_the_machine_that_took_over(start_server: Start, tmp_path: Path) -> None:
+def test_the_limits_follow_the_sentinels_to_the_new_master(start_server: Start, tmp_path: Path) -> None:
     url, master, sentinel = watched(start_server, tmp_path)
     await_servers(url)
     eventually(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
@@ -128,42 +129,40 @@ def test_the_limits_follow_the_sentinels_to_the_machine_that_took_over(start_ser
     limiter.close()
 
 
-def test_a_connection_to_a_master_that_was_replaced_is_left(start_server: Start, tmp_path: Path) -> None:
+def test_a_connection_to_a_replaced_master_is_closed(start_server: Start, tmp_path: Path) -> None:
     url, master, sentinel = watched(start_server, tmp_path)
     await_servers(url)
     client = connect(url, timeout_seconds=10)
-    line = RedisPipeline(lambda: client)
-    assert port_behind(line) == master.port
+    pipeline = RedisPipeline(lambda: client)
+    assert port_behind(pipeline) == master.port
     eventually(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
     master.freeze()
     eventually(
         lambda: int(sentinel.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")[1]) != master.port
     )
-    eventually(lambda: port_behind(line) not in (0, master.port))
+    eventually(lambda: port_behind(pipeline) not in (0, master.port))
 
 
-def port_behind(line: RedisPipeline) -> int:
+def port_behind(pipeline: RedisPipeline) -> int:
     """The port of the server that answers, 0 while there is none."""
     try:
-        return int(line.ask("CONFIG", "GET", "port")[b"port"])
+        return int(pipeline.execute("CONFIG", "GET", "port")[b"port"])
     except REDIS_TROUBLE:
         return 0
 
 
-def test_it_is_told_whether_a_master_takes_writes_alone(start_server: Start) -> None:
+def test_a_master_that_accepts_writes_without_replicas_is_recognised(start_server: Start) -> None:
     server = start_server(port=free_port())
     client: Any = connect(server.url)
-    assert takes_writes_alone(client)
+    assert accepts_writes_alone(client)
     server.client.config_set("min-replicas-to-write", 1)
-    assert not takes_writes_alone(client)
+    assert not accepts_writes_alone(client)
     server.stop()
-    assert not takes_writes_alone(client)
+    assert not accepts_writes_alone(client)
 
 
 @pytest.mark.timeout(60)
-def test_requests_do_not_wait_for_a_silent_machine_of_a_cluster_that_others_ask(
-    start_server: Start, tmp_path: Path
-) -> None:
+def test_a_silent_node_of_a_cluster_delays_no_request_to_another_node(start_server: Start, tmp_path: Path) -> None:
     nodes: list[Server] = []
 
     def start(*options: str, port: int) -> Server:
@@ -171,15 +170,15 @@ def test_requests_do_not_wait_for_a_silent_machine_of_a_cluster_that_others_ask(
         return nodes[-1]
 
     client = connect(cluster(start, tmp_path), timeout_seconds=PATIENCE_SECONDS)
-    line = RedisPipeline(lambda: client)
+    pipeline = RedisPipeline(lambda: client)
     by_node = {client.get_node_from_key(f"key-{number}").port: f"key-{number}" for number in range(50)}
-    heard, silent = by_node[nodes[0].port], by_node[nodes[2].port]
+    responsive, silent = by_node[nodes[0].port], by_node[nodes[2].port]
     with ThreadPoolExecutor(4) as pool:
-        assert [line.ask("INCR", heard), line.ask("INCR", silent)] == [1, 1]
+        assert [pipeline.execute("INCR", responsive), pipeline.execute("INCR", silent)] == [1, 1]
         nodes[2].freeze()
         try:
-            waiting = [pool.submit(line.ask, "INCR", silent) for _ in range(3)]
-            assert pool.submit(line.ask, "INCR", heard).result(PATIENCE_SECONDS) == 2
+            waiting = [pool.submit(pipeline.execute, "INCR", silent) for _ in range(3)]
+            assert pool.submit(pipeline.execute, "INCR", responsive).result(PATIENCE_SECONDS) == 2
             assert not any(each.done() for each in waiting)
         finally:
             nodes[2].thaw()

@@ -1,4 +1,4 @@
-"""The bell: it wakes whoever waits, and forgets what nobody listened to."""
+"""Wake-up signals wake waiting workers, and unread ones do not pile up."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def redis(redis_url: str) -> Iterator[RedisClient]:
         yield client
 
 
-def test_a_ring_wakes_one_who_waits_long_before_its_time(redis: RedisClient, redis_url: str) -> None:
+def test_a_signal_wakes_a_waiting_worker_before_its_time_is_up(redis: RedisClient, redis_url: str) -> None:
     wake_up = WakeUpSignal(redis_url, lambda: False)
     woken = threading.Thread(target=wake_up.wait, args=(PATIENCE_SECONDS, threading.Event()))
     began = time.monotonic()
     woken.start()
-    wake_up.ring()
+    wake_up.send()
     woken.join()
     assert time.monotonic() - began < PATIENCE_SECONDS
 
 
-def test_rings_that_nobody_hears_do_not_pile_up(redis: RedisClient, redis_url: str) -> None:
+def test_unread_signals_do_not_pile_up(redis: RedisClient, redis_url: str) -> None:
     wake_up = WakeUpSignal(redis_url, lambda: False)
     for _ in range(200):
-        wake_up.ring()
+        wake_up.send()
     assert redis.llen("worker:bell") == 64
 
 
-def test_a_bell_without_redis_is_silent(redis: RedisClient) -> None:
-    WakeUpSignal("redis://127.0.0.1:1", lambda: False).ring()
-    WakeUpSignal("redis://127.0.0.1:1", lambda: True).ring()
+def test_sending_a_signal_without_redis_does_not_raise(redis: RedisClient) -> None:
+    WakeUpSignal("redis://127.0.0.1:1", lambda: False).send()
+    WakeUpSignal("redis://127.0.0.1:1", lambda: True).send()

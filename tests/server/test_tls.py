@@ -70,12 +70,13 @@ def test_redis_and_postgresql_are_reached_over_tls_from_many_greenlets(tmp_path:
                 """
                 import json, sys, gevent
                 from ussd_server.database.base import close_connections, database, open_database
-                from ussd_server.redis.client import RedisPipeline, connect
+                from ussd_server.redis.client import connect
+                from ussd_server.redis.pipeline import RedisPipeline
                 client = connect(sys.argv[1], timeout_seconds=5)
-                line = RedisPipeline(lambda: client)
+                pipeline = RedisPipeline(lambda: client)
                 open_database(sys.argv[2], 3)
                 ask = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
-                asked = [gevent.spawn(line.ask, "INCR", "x") for _ in range(5)]
+                asked = [gevent.spawn(pipeline.execute, "INCR", "x") for _ in range(5)]
                 asked += [gevent.spawn(lambda: database.execute_sql(ask).fetchone()[0]) for _ in range(5)]
                 gevent.joinall(asked)
                 close_connections()

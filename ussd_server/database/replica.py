@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from peewee import ProgrammingError
 
+from ussd_server.cached_value import CachedValue
 from ussd_server.database.connections import postgres_at
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 
-_LOOK_AGAIN_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 # Workers write every ten seconds: a replica that has replayed nothing for longer than this hears of nothing any more.
 _LONGEST_SILENCE_SECONDS = 30
 
@@ -26,7 +25,7 @@ _LAG = """
 
 
 class Replica:
-    """One replica, asked for its lag once a second by whoever reads from it then."""
+    """One replica. A read checks its lag when the last check is a second old."""
 
     def __init__(
         self, url: str, max_connections: int, most_lag_seconds: float, on_change: Callable[[bool], None]
@@ -34,20 +33,22 @@ class Replica:
         """`on_change(away)` is called when it falls behind by more than `most_lag_seconds` or comes back."""
         self._database = postgres_at(url, max_connections)
         self._most_lag_seconds = most_lag_seconds
-        self._on_change = on_change
-        self._looking = threading.Lock()
-        self._looked_at = float("-inf")
-        self.is_away = False
+        self._away = CachedValue(self._is_too_far_behind, _CHECK_SECONDS, False, on_change)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last check or read failed, or found the replica too far behind."""
+        return self._away.value
 
     def rows(self, query: Any) -> list[Any] | None:
         """What a SELECT finds on the replica; None when it must be asked of the primary."""
-        if not self._is_usable():
+        if self._away.refresh():
             return None
         try:
             return list(query.clone().bind(self._database))
         except (*DATABASE_TROUBLE, ProgrammingError):
             # After a migration it may not know the table or the column yet.
-            self._note(away=True)
+            self._away.set(True)
             self.close()
             return None
         finally:
@@ -73,21 +74,9 @@ class Replica:
         if not self._database.is_closed():
             self._database.close()
 
-    def _is_usable(self) -> bool:
-        # One thread looks, the others go on with what was seen last.
-        if time.monotonic() - self._looked_at >= _LOOK_AGAIN_SECONDS and self._looking.acquire(blocking=False):
-            try:
-                lag = self.lag_seconds()
-                self._note(away=lag is None or lag > self._most_lag_seconds)
-            finally:
-                self._looking.release()
-        return not self.is_away
-
-    def _note(self, *, away: bool) -> None:
-        self._looked_at = time.monotonic()
-        if away != self.is_away:
-            self.is_away = away
-            self._on_change(away)
+    def _is_too_far_behind(self) -> bool:
+        lag = self.lag_seconds()
+        return lag is None or lag > self._most_lag_seconds
 
 
 _replica: Replica | None = None

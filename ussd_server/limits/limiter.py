@@ -14,7 +14,8 @@ from ussd_server.limits.decisions import MICROSECONDS, RateLimitDecision, frames
 from ussd_server.limits.sliding_window import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, windows_of
 from ussd_server.logs import logger
 from ussd_server.metrics import count_unshared_limit, note_redis
-from ussd_server.redis.client import REDIS_TROUBLE, Circuit, RedisAwayError
+from ussd_server.redis.circuit import Circuit, RedisAwayError
+from ussd_server.redis.client import REDIS_TROUBLE
 from ussd_server.redis.generations import Generation, Generations
 
 log = logger(__name__)
@@ -57,7 +58,7 @@ class Limiter:
         self._workers = workers
         self._strategy = SlidingLogRateLimiter(storage)
         self._circuit = Circuit(storage.check, on_change, rest_seconds)
-        self.versions = Generations(storage.line, self._circuit)
+        self.versions = Generations(storage.pipeline, self._circuit)
         # One log per policy, so that a flood of addresses cannot push the keys' accept times out of memory.
         self._local = {name: LocalLog() for name in self._policies}
 

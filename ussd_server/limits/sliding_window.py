@@ -18,8 +18,9 @@ from redis import RedisCluster
 from redis.exceptions import NoScriptError
 
 from ussd_server.limits.decisions import MICROSECONDS, RateLimitDecision, Reading
-from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, RedisPipeline, connect
+from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
 from ussd_server.redis.generations import Generation
+from ussd_server.redis.pipeline import RedisPipeline
 
 # (most accepts, length in microseconds) for each window of an identity.
 Windows = Sequence[tuple[int, int]]
@@ -123,7 +124,7 @@ class SlidingLogStorage(Storage):
         self._url = uri.removeprefix("log+")
         self._timeout_seconds = timeout_seconds
         self._client = client
-        self.line = RedisPipeline(lambda: self.client)
+        self.pipeline = RedisPipeline(lambda: self.client)
 
     @property
     def client(self) -> RedisClient:
@@ -151,10 +152,10 @@ class SlidingLogStorage(Storage):
         rest: list[str | int] = [len(keys), *keys, cost, int(consume), token]
         rest += [number for window in windows for number in window]
         try:
-            reading = self.line.ask("EVALSHA", SCRIPT_SHA, *rest, within_run=run)
+            reading = self.pipeline.execute("EVALSHA", SCRIPT_SHA, *rest, within_run=run)
         except NoScriptError:
             # EVAL runs the script and makes it known in one step, so that no flush can come between.
-            reading = self.line.ask("EVAL", SCRIPT, *rest, within_run=run)
+            reading = self.pipeline.execute("EVAL", SCRIPT, *rest, within_run=run)
         return cast(Reading, reading or ())
 
     def last_accepted_at(self, names: Sequence[str]) -> list[int]:
@@ -167,7 +168,7 @@ class SlidingLogStorage(Storage):
         if isinstance(self.client, RedisCluster):
             heads = [self.client.lindex(key, 0) for key in keys]
         else:
-            heads = self.line.ask("EVAL", _HEADS, len(keys), *keys)
+            heads = self.pipeline.execute("EVAL", _HEADS, len(keys), *keys)
         return [_clock_time(head or b"0") for head in heads]
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import NamedTuple
 
-from ussd_server.redis.client import Circuit, RedisAwayError, RedisPipeline
+from ussd_server.redis.circuit import Circuit, RedisAwayError
+from ussd_server.redis.pipeline import RedisPipeline
 
 _PREFIX = "version"
 # A subject that is being changed has the markers of all processes that change it instead of a version. The time is
@@ -45,9 +46,9 @@ class Generation(NamedTuple):
 class Generations:
     """Versions of subjects, such as a client and its keys. Whoever changes one holds it before and frees it after."""
 
-    def __init__(self, line: RedisPipeline, circuit: Circuit) -> None:
+    def __init__(self, pipeline: RedisPipeline, circuit: Circuit) -> None:
         """`line` leads to the Redis that everybody shares, and `circuit` tells when it is away."""
-        self._line = line
+        self._pipeline = pipeline
         self._circuit = circuit
 
     def read(self, subject: str) -> Generation | None:
@@ -74,16 +75,16 @@ class Generations:
         return self._tell(_FREE, subject, marker or "")
 
     def _read(self, key: str) -> Generation | None:
-        server_run = self._line.server_run()
+        server_run = self._pipeline.server_run()
         if not server_run:
             return None
-        self._line.ask("SET", key, secrets.token_hex(8), "NX", "EX", _LIFE_SECONDS)
-        token = (self._line.ask("GET", key) or b"").decode()
+        self._pipeline.execute("SET", key, secrets.token_hex(8), "NX", "EX", _LIFE_SECONDS)
+        token = (self._pipeline.execute("GET", key) or b"").decode()
         return None if not token or token.startswith(_MARK) else Generation(key, token, server_run)
 
     def _tell(self, script: str, subject: str, *arguments: str | int) -> bool:
         try:
-            self._circuit.call(lambda: self._line.ask("EVAL", script, 1, f"{_PREFIX}:{subject}", *arguments))
+            self._circuit.call(lambda: self._pipeline.execute("EVAL", script, 1, f"{_PREFIX}:{subject}", *arguments))
         except RedisAwayError:
             return False
         return True

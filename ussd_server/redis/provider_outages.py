@@ -1,59 +1,49 @@
-"""The noticeboard: what workers let every other process know through Redis, for a few seconds."""
+"""Provider outages: workers report through Redis which providers are away, and all processes see it."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
+from ussd_server.cached_value import CachedValue
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
 
 _KEY = "company:away:{}"
-_NOTICE_SECONDS = 5
-_LOOK_AGAIN_SECONDS = 1.0
+_REPORT_SECONDS = 5
+_REFRESH_SECONDS = 1.0
 
 
 class ProviderOutages:
-    """Which money companies are away. Only who calls them can know; who takes orders for them wants to."""
+    """Which providers are away. Only workers call providers, and web processes need to know."""
 
-    def __init__(self, url: str, is_away: Callable[[], bool], companies: Iterable[str]) -> None:
-        """`is_away` tells, without asking Redis, that Redis is known to be away; then nothing is posted or read.
+    def __init__(self, url: str, is_redis_away: Callable[[], bool], providers: Iterable[str]) -> None:
+        """`is_redis_away` returns, without a round trip, whether Redis is known to be away; then Redis is not used.
 
-        `companies` are the names that are looked for.
+        `providers` are the names to look for.
         """
         self._url = url
-        self._is_away = is_away
-        self._companies = tuple(companies)
-        self._looking = threading.Lock()
-        self._looked_at = float("-inf")
-        self._away: frozenset[str] = frozenset()
+        self._is_redis_away = is_redis_away
+        self._providers = tuple(providers)
+        self._away = CachedValue[frozenset[str]](self._read, _REFRESH_SECONDS, frozenset())
 
-    def post_away(self, company: str) -> None:
-        """Say that a company is away; the notice fades after seconds unless it is repeated. Never raises."""
-        if self._is_away():
+    def report_away(self, provider: str) -> None:
+        """Report that a provider is away; the report expires after five seconds. Never raises."""
+        if self._is_redis_away():
             return
         try:
-            self._client.set(_KEY.format(company), "1", ex=_NOTICE_SECONDS)
+            self._client.set(_KEY.format(provider), "1", ex=_REPORT_SECONDS)
         except REDIS_TROUBLE:
             return
 
-    def is_away(self, company: str) -> bool:
-        """Whether a notice says so, at most a second old; False without Redis."""
-        # One thread looks, the others go on with what was seen last.
-        if time.monotonic() - self._looked_at >= _LOOK_AGAIN_SECONDS and self._looking.acquire(blocking=False):
-            try:
-                self._away = self._look()
-                self._looked_at = time.monotonic()
-            finally:
-                self._looking.release()
-        return company in self._away
+    def is_away(self, provider: str) -> bool:
+        """Whether a worker reports the provider as away, as read at most a second ago; False without Redis."""
+        return provider in self._away.refresh()
 
-    def _look(self) -> frozenset[str]:
-        if self._is_away():
+    def _read(self) -> frozenset[str]:
+        if self._is_redis_away():
             return frozenset()
         try:
-            return frozenset(name for name in self._companies if self._client.exists(_KEY.format(name)))
+            return frozenset(name for name in self._providers if self._client.exists(_KEY.format(name)))
         except REDIS_TROUBLE:
             return frozenset()
 

@@ -97,7 +97,7 @@ def test_accounts_that_several_name_for_the_first_time_are_opened_once(services:
 def woken_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads that ring the bell of a house which is built from now on."""
     threads: list[int] = []
-    monkeypatch.setattr(WakeUpSignal, "ring", lambda _: threads.append(threading.get_ident()))
+    monkeypatch.setattr(WakeUpSignal, "send", lambda _: threads.append(threading.get_ident()))
     return threads
 
 

@@ -90,8 +90,8 @@ def test_a_company_that_a_worker_found_away_takes_no_orders_anywhere(settings: S
 
 def test_without_redis_a_company_counts_as_there() -> None:
     board = ProviderOutages("unix:///nowhere/at/all.sock", lambda: False, ["mtn"])
-    board.post_away("mtn")
+    board.report_away("mtn")
     assert not board.is_away("mtn")
     asleep = ProviderOutages("unix:///nowhere/at/all.sock", lambda: True, ["mtn"])
-    asleep.post_away("mtn")
+    asleep.report_away("mtn")
     assert not asleep.is_away("mtn")

@@ -25,7 +25,7 @@ from ussd_server.messages.providers import Direction
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.service_clock import read_service_clock
 from ussd_server.providers.registry import build_companies
-from ussd_server.redis.client import REDIS_TROUBLE, connect, hosts_of, takes_writes_alone
+from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.key_ring import Keyring, Ring
 from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_settings
 
@@ -238,7 +238,7 @@ def _redis(settings: Settings) -> Diagnosis:
         return Diagnosis("Redis", str(refusal), "Correct USSD_REDIS_URL.")
     except REDIS_TROUBLE:
         return Diagnosis("Redis", "it does not answer", mend)
-    if settings.redis_url.startswith("redis+sentinel:") and takes_writes_alone(client):
+    if settings.redis_url.startswith("redis+sentinel:") and accepts_writes_alone(client):
         mend = "Set min-replicas-to-write 1 and min-replicas-max-lag 10 on all its servers (docs/OPERATIONS.md)."
         return Diagnosis("Redis", "a master that was cut off goes on letting in keys that were deleted", mend)
     return Diagnosis("Redis", "answers")
