@@ -60,12 +60,12 @@ def test_a_bill_is_paid_from_the_terminal(
 
 def test_another_channel_is_dialled_by_its_path_without_the_key(base_url: str, services: Services) -> None:
     shop = Shop(services)
-    words = ["dial", CODE, "--phone", PHONE, "--base-url", base_url, "--channel", shop.channel.gateway_path]
-    result = CliRunner().invoke(main, [*words, "--text", "1*5000", "--json"], input="")
+    arguments = ["dial", CODE, "--phone", PHONE, "--base-url", base_url, "--channel", shop.channel.gateway_path]
+    result = CliRunner().invoke(main, [*arguments, "--text", "1*5000", "--json"], input="")
     (screen,) = json.loads(result.output)["screens"]
     assert screen == {"message": "Pay UGX 5,000?\n1. Yes\n2. No\n0 Back", "ends": False, "node": "", "septets": 34}
     assert UssdSession.select().count() == 1
-    wrong = CliRunner().invoke(main, [*words[:-1], "/ussd/africastalking/x"])
+    wrong = CliRunner().invoke(main, [*arguments[:-1], "/ussd/africastalking/x"])
     assert (wrong.exit_code, wrong.output) == (1, "Error: The server refuses this channel (HTTP 404).\n")
     release_connection()
 
@@ -85,12 +85,12 @@ def test_a_screen_outside_gsm7_is_measured_in_characters(tmp_path: Path) -> None
     assert "-- 5 of 70 characters, bye, ended" in result.output
 
 
-def test_without_a_server_and_without_a_demonstration_there_is_one_sentence(
+def test_without_a_server_or_a_demonstration_the_error_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
     result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE])
     assert (result.exit_code, "There is no demo.json" in result.output) == (1, True)
-    words = ["dial", CODE, "--phone", PHONE, "--base-url", "http://127.0.0.1:9", "--channel", "/ussd/at/x"]
-    result = CliRunner().invoke(main, words)
+    arguments = ["dial", CODE, "--phone", PHONE, "--base-url", "http://127.0.0.1:9", "--channel", "/ussd/at/x"]
+    result = CliRunner().invoke(main, arguments)
     assert result.output == "Error: Nothing answers at http://127.0.0.1:9; is the server running?\n"

@@ -29,13 +29,13 @@ def menu_file(tmp_path: Path) -> Path:
     return path
 
 
-def run(*words: Any) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
-def told(*words: Any) -> Any:
-    """What a command prints as JSON, after checking that it went well."""
-    result = run(*words, "--json")
+def output_of(*arguments: Any) -> Any:
+    """Run a command that succeeds; return the JSON that it prints."""
+    result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -73,7 +73,7 @@ def test_a_script_that_comes_out_differently_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "\x00"])
-def test_a_file_that_holds_no_menu_gets_one_sentence(tmp_path: Path, text: str) -> None:
+def test_a_file_without_a_menu_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
     path = tmp_path / "menu.yaml"
     path.write_text(text)
     for command in ("check", "script"):
@@ -83,28 +83,28 @@ def test_a_file_that_holds_no_menu_gets_one_sentence(tmp_path: Path, text: str) 
 
 def test_a_client_is_given_a_code_a_menu_and_a_channel(data_dir: Path, menu_file: Path) -> None:
     assert run("migrate").exit_code == 0
-    client = told("clients", "create", "ACME")
-    version = told("menu", "publish", menu_file, "--client", "ACME", "--code", "*384*123#")
+    client = output_of("clients", "create", "ACME")
+    version = output_of("menu", "publish", menu_file, "--client", "ACME", "--code", "*384*123#")
     assert (version["menu_id"], version["version"], version["in_force"]) == ("shop", 1, True)
-    assert told("codes", "list", "--client", "ACME")[0]["menu_id"] == "shop"
-    assert told("codes", "assign", "*165#", "--client", client["client_id"], "--menu", "shop")["menu_id"] == "shop"
-    channel = told("channels", "create", "--client", "ACME", "--adapter", "africastalking", "--code", "*165#")
+    assert output_of("codes", "list", "--client", "ACME")[0]["menu_id"] == "shop"
+    assert output_of("codes", "assign", "*165#", "--client", client["client_id"], "--menu", "shop")["menu_id"] == "shop"
+    channel = output_of("channels", "create", "--client", "ACME", "--adapter", "africastalking", "--code", "*165#")
     assert channel["gateway_path"].startswith("/ussd/africastalking/")
     assert run("channels", "list").output.count(channel["gateway_path"]) == 1
-    assert told("channels", "disable", channel["channel_id"])["is_active"] is False
-    assert told("channels", "enable", channel["channel_id"])["is_active"] is True
-    secret = told("menu", "secret", "--client", "ACME")["secret"]
+    assert output_of("channels", "disable", channel["channel_id"])["is_active"] is False
+    assert output_of("channels", "enable", channel["channel_id"])["is_active"] is True
+    secret = output_of("menu", "secret", "--client", "ACME")["secret"]
     assert len(base64.b64decode(secret.removeprefix("whsec_"))) == 32
 
 
-def test_what_cannot_be_done_is_said_in_one_sentence(data_dir: Path, menu_file: Path, tmp_path: Path) -> None:
+def test_a_command_that_fails_prints_one_sentence(data_dir: Path, menu_file: Path, tmp_path: Path) -> None:
     run("migrate")
-    told("clients", "create", "ACME")
-    told("clients", "create", "Rival")
-    told("codes", "assign", "*165#", "--client", "Rival")
+    output_of("clients", "create", "ACME")
+    output_of("clients", "create", "Rival")
+    output_of("codes", "assign", "*165#", "--client", "Rival")
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(shop_document(start="nowhere")))
-    for words, sentence in {
+    for arguments, sentence in {
         ("codes", "assign", "*165#", "--client", "ACME"): "service_code: Belongs to another client.",
         ("codes", "assign", "165", "--client", "ACME"): "service_code: Must be a code such as *384*123#.",
         ("channels", "create", "--adapter", "pigeon"): "adapter: Must be one of",
@@ -112,6 +112,6 @@ def test_what_cannot_be_done_is_said_in_one_sentence(data_dir: Path, menu_file: 
         ("menu", "publish", broken, "--client", "ACME"): "nowhere",
         ("menu", "publish", menu_file, "--client", "Nobody"): "Client not found",
     }.items():
-        result = run(*words)
+        result = run(*arguments)
         assert (result.exit_code, sentence in result.output) == (1, True), result.output
         assert "Traceback" not in result.output

@@ -1,4 +1,4 @@
-"""A phone for the tests of menus: conversations are written down as they would be read aloud."""
+"""A phone for the tests of menus: sessions read like transcripts."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SHOP: dict[str, Any] = {
 
 
 class Phone:
-    """A phone in a conversation; `shows` and `types` read like a transcript."""
+    """A phone in a session; `shows` and `types` read like a transcript."""
 
     def __init__(
         self, raw: dict[str, Any], world: World, entries: Sequence[str], channel: DisplayOptions, language: str

@@ -1,4 +1,4 @@
-"""Deeds that a menu names: payments, look-ups, calls to the client's server, and secrets on their way to one."""
+"""The actions of a menu: payments, look-ups, calls to the client's server, and the secrets that they use."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def http_menu(menu: Make) -> Menu:
         ("timeout", "Too slow."),
     ],
 )
-def test_the_clients_server_is_asked_and_its_answer_shown(menu: Make, dial: Dial, answer: Any, screen: str) -> None:
+def test_the_clients_server_is_called_and_its_response_shown(menu: Make, dial: Dial, answer: Any, screen: str) -> None:
     dial(http_menu(menu), answers={"ask": answer}).types("S 1", "1234").ends(screen)
 
 
-def test_a_secret_is_given_to_the_next_deed_and_forgotten(menu: Make) -> None:
+def test_a_secret_is_passed_to_the_next_action_and_then_dropped(menu: Make) -> None:
     document = parse(http_menu(menu))
     turn = enter(document, start(document, FACTS).state, "S/1")
     turn = enter(document, turn.state, "9876")
@@ -170,20 +170,20 @@ def test_a_confirmation_is_good_for_one_payment(shop: Menu, dial: Dial) -> None:
     assert len(phone.simulator.payments) == 1
 
 
-def test_nobody_goes_back_behind_a_payment(shop: Menu, dial: Dial) -> None:
+def test_back_never_leads_behind_a_payment(shop: Menu, dial: Dial) -> None:
     shop["nodes"]["pay"]["accepted"] = "thanks"
     shop["nodes"]["thanks"] = {"type": "text", "text": {"en": "Thank you"}, "goto": "root"}
     dial(shop).types("1", "5000", "1").shows("Thank you", "1. Continue").types("0").shows("Thank you", "1. Continue")
 
 
 @pytest.mark.parametrize("amount", ["0", "1000000", "2.5", "'5000'", "True", "vars.missing"])
-def test_a_payment_that_makes_no_sense_is_rejected(shop: Menu, dial: Dial, amount: str) -> None:
+def test_a_payment_with_an_invalid_amount_is_rejected(shop: Menu, dial: Dial, amount: str) -> None:
     shop["nodes"]["pay"]["amount"] = amount
     phone = dial(shop).types("1", "5000", "1").ends("Goodbye")
     assert phone.simulator.payments == {}
 
 
-def test_an_unknown_end_of_a_payment_is_never_called_a_failure(shop: Menu) -> None:
+def test_a_payment_with_an_unknown_outcome_is_never_reported_as_failed(shop: Menu) -> None:
     document = parse(shop)
     state = start(document, FACTS).state
     for entry in ("1", "5000", "1"):
@@ -194,7 +194,7 @@ def test_an_unknown_end_of_a_payment_is_never_called_a_failure(shop: Menu) -> No
     assert ended.screen.text == "Your payment is being processed."
 
 
-def test_a_lookup_of_nonsense_is_not_made(menu: Make) -> None:
+def test_an_invalid_number_is_not_looked_up(menu: Make) -> None:
     nodes = {
         "root": {"type": "lookup_name", "of": "session.phone_number", "var": "n", "goto": "bye"},
     }

@@ -65,7 +65,7 @@ BOUNDS: list[tuple[Callable[[int], Menu], int, str]] = [
 
 
 @pytest.mark.parametrize(("fields", "most", "message"), BOUNDS, ids=[message for _, _, message in BOUNDS])
-def test_a_document_over_a_bound_is_refused_by_the_name_of_the_bound(
+def test_a_document_over_a_bound_is_refused_and_the_bound_named(
     menu: Make, fields: Callable[[int], Menu], most: int, message: str
 ) -> None:
     def made(count: int) -> Menu:
@@ -124,7 +124,7 @@ def largest(kind: str) -> Menu:
 
 
 @pytest.mark.parametrize("kind", ["languages", "lists", "texts", "scripts"])
-def test_a_check_stops_when_it_has_taken_too_much_work_and_lets_others_go_on_meanwhile(kind: str) -> None:
+def test_a_check_pauses_for_other_requests_and_stops_after_too_much_work(kind: str) -> None:
     pauses: list[None] = []
     work = WorkBudget(pause=lambda: pauses.append(None))
     (finding,) = check(largest(kind), work=work).findings

@@ -1,4 +1,4 @@
-"""Every rule of the check: what blocks publishing, what is only doubtful, and how it is said."""
+"""Every rule of the check: errors that block publishing, warnings, and their messages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_balance_needs_no_declaration_and_is_measured_as_an_amount_of_twelve_d
     assert only(shop).screen == "x" * 146 + "999,999,999,999"
 
 
-def test_what_no_balance_node_brings_has_to_be_declared(shop: Menu) -> None:
+def test_a_variable_that_no_balance_node_sets_has_to_be_declared(shop: Menu) -> None:
     shop["nodes"]["bal"]["var"] = "funds"
     assert errors(shop) == [("variable", "show")]
 
@@ -175,7 +175,7 @@ HTTP = {"type": "http", "url": "https://a.example/x", "goto": "bye", "on_error":
         ([change("scripts", to=[{"steps": []}])], ("script", None)),
     ],
 )  # fmt: skip
-def test_what_is_wrong_blocks_publishing_and_names_its_node(
+def test_an_error_blocks_publishing_and_names_its_node(
     shop: Menu, changes: list[Callable[[Menu], None]], expected: tuple[str, str | None]
 ) -> None:
     for changed in changes:
@@ -203,7 +203,7 @@ def test_a_secret_that_is_printed_kept_or_forgotten_too_early_is_refused(menu: M
     assert ("secret", node) in errors(raw)
 
 
-def test_a_secret_in_the_body_of_the_next_call_is_as_it_should_be(menu: Make) -> None:
+def test_a_secret_may_stand_in_the_body_of_the_next_call(menu: Make) -> None:
     nodes = {"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}}}
     assert check(menu(nodes, vars={"code": {"type": "text", "max_len": 4}}), allowed_hosts=["a.example"]).passes
 
@@ -217,7 +217,7 @@ def test_a_secret_may_stand_between_a_yes_and_its_payment(shop: Menu) -> None:
     assert errors(shop) == [("payment", "pay")]
 
 
-def test_all_problems_are_collected_and_say_what_to_do(shop: Menu) -> None:
+def test_all_problems_are_reported_and_say_what_to_do(shop: Menu) -> None:
     shop["nodes"]["bye"]["text"] = {"lg": "Weeraba"}
     shop["nodes"]["amount"]["validate"][0]["mim"] = 5
     shop["nodes"]["root"]["options"][0]["goto"] = "nowhere"
@@ -237,7 +237,7 @@ def test_all_problems_are_collected_and_say_what_to_do(shop: Menu) -> None:
     assert len(caught.value.problems) == 3
 
 
-def test_doubtful_things_are_warned_of_and_do_not_block(menu: Make) -> None:
+def test_warnings_do_not_block_publishing(menu: Make) -> None:
     row = {
         f"n{number}": {"type": "text", "text": {"en": "word " * 300}, "goto": f"n{number + 1}"} for number in range(11)
     }
@@ -258,7 +258,7 @@ def test_doubtful_things_are_warned_of_and_do_not_block(menu: Make) -> None:
     }
 
 
-def test_a_long_row_without_a_screen_is_refused(menu: Make) -> None:
+def test_too_many_nodes_without_a_screen_are_refused(menu: Make) -> None:
     def row(length: int) -> Menu:
         nodes = {
             f"s{number}": {"type": "set", "values": {"n": "1"}, "goto": f"s{number + 1}"} for number in range(length)

@@ -1,4 +1,4 @@
-"""Conversations with every kind of node, readable aloud."""
+"""Sessions through every kind of node."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_balance_is_shown_in_whole_shillings(shop: Menu, dial: Dial) -> None:
     dial(shop, balances={"+256772123456": 12345.5}).types("2").ends("Your balance is UGX 12,345")
 
 
-def test_a_balance_that_nobody_gives_ends_politely(shop: Menu) -> None:
+def test_a_balance_that_is_not_available_ends_politely(shop: Menu) -> None:
     document = parse(shop)
     turn = enter(document, start(document, FACTS).state, "2")
     ended = resume(document, turn.state, Failed())
@@ -54,7 +54,7 @@ def test_a_balance_that_nobody_gives_ends_politely(shop: Menu) -> None:
     assert ended.screen.ends
 
 
-def test_one_document_serves_many_and_shows_each_their_own(menu: Make) -> None:
+def test_one_document_serves_many_sessions_with_their_own_values(menu: Make) -> None:
     option = {"label": {"en": "Gold"}, "goto": "end", "when": "session.network == '64110'"}
     document = parse(
         menu(
@@ -95,7 +95,7 @@ def test_three_wrong_choices_lead_where_the_menu_says(shop: Menu, dial: Dial) ->
     phone.types("x").types("").ends("Goodbye")
 
 
-def test_a_right_choice_forgives_the_wrong_ones(shop: Menu, dial: Dial) -> None:
+def test_a_right_choice_resets_the_count_of_wrong_ones(shop: Menu, dial: Dial) -> None:
     dial(shop).types("7", "7", "1", "0", "7", "7").shows(
         "Invalid choice", "Welcome to ACME", "1. Pay", "2. Balance", "3. Language"
     )
@@ -285,14 +285,14 @@ def test_back_goes_back_through_places_and_pages(menu: Make, dial: Dial) -> None
     assert phone.simulator.screen.text == last
 
 
-def test_home_goes_to_the_first_screen_and_forgets_the_way(shop: Menu, dial: Dial) -> None:
+def test_home_goes_to_the_first_screen_and_clears_the_stack(shop: Menu, dial: Dial) -> None:
     phone = dial(shop).types("1", "5000", "00")
     phone.shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
     assert phone.simulator.state.back == ()
     phone.types("0").shows("Welcome to ACME", "1. Pay", "2. Balance", "3. Language")
 
 
-def test_a_circle_without_a_screen_ends_politely(menu: Make, dial: Dial) -> None:
+def test_a_loop_without_a_screen_ends_politely(menu: Make, dial: Dial) -> None:
     nodes = {"root": {"type": "set", "values": {"n": "1"}, "goto": "root"}}
     dial(menu(nodes, vars={"n": {"type": "integer"}})).ends("Sorry, this did not work. Please try again later.")
 

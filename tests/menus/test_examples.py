@@ -10,26 +10,26 @@ from xml.etree import ElementTree as Xml
 import pytest
 import yaml
 
-import ussd_server.menus.document.document as document_room
+import ussd_server.menus
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.document import parse
 from ussd_server.menus.document.findings import Report
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.text.gsm7 import measure
-from ussd_server.menus.text.phrases import _PHRASES
+from ussd_server.menus.text.phrases import PHRASES
 from ussd_server.menus.text.screen import MIN_SEPTETS
 from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
 from ussd_server.menus.tools.simulator import Simulator, World
 
-FOLDER = Path(document_room.__file__).parents[1] / "examples"
+FOLDER = Path(ussd_server.menus.__file__).parent / "examples"
 EXAMPLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
 FACTS = SessionFacts("+256772123456", "*165#", "64110", "s")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_passes_the_check_without_a_word(name: str) -> None:
+def test_an_example_passes_the_check_without_findings(name: str) -> None:
     assert check(EXAMPLES[name], allowed_hosts=()) == Report(())
     assert len(EXAMPLES[name]["scripts"]) >= 3
 
@@ -62,7 +62,7 @@ def test_an_example_speaks_luganda_on_every_screen_it_can(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_picture_shows_every_node_once_and_nothing_overlaps(name: str) -> None:
+def test_a_diagram_shows_every_node_once_and_no_boxes_overlap(name: str) -> None:
     document = parse(EXAMPLES[name])
     drawn = Xml.fromstring(draw(document))
     boxes = [
@@ -74,23 +74,23 @@ def test_a_picture_shows_every_node_once_and_nothing_overlaps(name: str) -> None
     for number, (x, y, width, height) in enumerate(boxes):
         for other_x, other_y, _, other_height in boxes[number + 1 :]:
             assert abs(x - other_x) >= width or y + height <= other_y or other_y + other_height <= y
-    told = graph(document)
-    column = {node["id"]: node["rank"] for node in told["nodes"]}
-    onwards = [way for way in told["edges"] if column[way["to"]] > column[way["from"]]]
+    described = graph(document)
+    column = {node["id"]: node["rank"] for node in described["nodes"]}
+    forward = [edge for edge in described["edges"] if column[edge["to"]] > column[edge["from"]]]
     written = " ".join(text.text or "" for text in drawn.iter(f"{SVG}text"))
-    assert len(list(drawn.iter(f"{SVG}path"))) == 2 * len(onwards), "a line and its head"
-    assert all(f"→ {way['to'][:8]}" in written for way in told["edges"] if way not in onwards)
+    assert len(list(drawn.iter(f"{SVG}path"))) == 2 * len(forward), "a line and its arrowhead"
+    assert all(f"→ {edge['to'][:8]}" in written for edge in described["edges"] if edge not in forward)
     assert all(0 <= x <= int(drawn.attrib["width"]) - width for x, _, width, _ in boxes)
     assert all(0 <= y <= int(drawn.attrib["height"]) - height for _, y, _, height in boxes)
 
 
-def test_a_picture_cannot_be_made_to_run_anything() -> None:
+def test_a_diagram_never_contains_a_script_element() -> None:
     raw: dict[str, Any] = copy.deepcopy(EXAMPLES["shop_bill"])
     raw["nodes"]["root"]["text"]["en"] = "<script>alert(1)</script>"
     assert "<script" not in draw(parse(raw))
 
 
-def test_a_graph_names_nodes_ways_and_ranks() -> None:
+def test_a_graph_has_nodes_edges_and_ranks() -> None:
     described = graph(parse(EXAMPLES["shop_bill"]))
     nodes = {node["id"]: node for node in described["nodes"]}
     assert described["start"] == "root"
@@ -101,7 +101,7 @@ def test_a_graph_names_nodes_ways_and_ranks() -> None:
 
 
 def test_the_engines_own_sentences_fit_the_smallest_budget() -> None:
-    for key, sentences in _PHRASES.items():
+    for key, sentences in PHRASES.items():
         for sentence in sentences.values():
             size = measure(sentence.format(amount="999,999", min="500", max="999,999"))
             assert size.encoding == "gsm7", sentence

@@ -1,4 +1,4 @@
-"""The small safe language of conditions."""
+"""Expressions: what they evaluate to, and what is refused."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_expression_has_its_value(source: str, value: Any) -> None:
         "int(item.digits)",
     ],
 )
-def test_an_expression_that_cannot_be_worked_out_has_no_value_and_is_not_true(source: str) -> None:
+def test_an_expression_that_cannot_be_evaluated_has_no_value_and_is_not_true(source: str) -> None:
     expression = compile_expression(source)
     assert expression.value(SCOPE) is None
     assert not expression.is_true(SCOPE)
@@ -113,7 +113,7 @@ def test_what_is_not_on_the_list_is_refused(source: str) -> None:
         compile_expression(source)
 
 
-def test_an_expression_tells_which_names_it_reads() -> None:
+def test_an_expression_lists_the_names_it_reads() -> None:
     names = compile_expression("vars.a + len(session.network) > item.x").names
     assert names == {Name("vars", "a"), Name("session", "network"), Name("item", "x")}
 

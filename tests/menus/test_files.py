@@ -1,4 +1,4 @@
-"""Menu documents in files mean the same as those that arrive as JSON."""
+"""Menu documents in YAML files mean the same as those in JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "ussd_server" / "menus" / "exampl
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_passes_the_check_after_a_way_through_json(path: Path) -> None:
+def test_an_example_passes_the_check_after_conversion_to_json(path: Path) -> None:
     document = read_menu_file(path)
     assert json.loads(json.dumps(document)) == document
     assert check(json.loads(json.dumps(document))) == Report(())
@@ -28,7 +28,7 @@ def test_names_are_texts_and_only_true_and_false_are_truth_values(tmp_path: Path
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "{", "just words", "!!python/object:os.system {}"])
-def test_what_is_no_document_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_file_without_a_document_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "menu.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match=r"menu\.yaml"):

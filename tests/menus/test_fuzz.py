@@ -1,4 +1,4 @@
-"""Two thousand random menus: whatever the check lets pass never shows a screen too long, never raises, never loops."""
+"""Two thousand random menus: one that passes the check never shows a screen too long, never raises, never loops."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Author:
         }
 
     def lead(self, value: Any) -> None:
-        """Point every way of a node at some node."""
+        """Point every exit of a node at some node."""
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
             if each == "GOTO":
                 value[key] = self.pick.choice(self.names) if self.pick.random() < 0.995 else "nowhere"
@@ -139,7 +139,7 @@ class Author:
                 self.lead(each)
 
     def guard(self, nodes: dict[str, Any]) -> None:
-        """Let payments be reached from confirmations only, by sending other ways elsewhere."""
+        """Let payments be reached from confirmations only, by redirecting other exits."""
         payments = [name for name, node in nodes.items() if node["type"] == "pay"]
         others = [name for name in nodes if name not in payments]
         text = json.dumps({name: node for name, node in nodes.items() if node["type"] != "confirm"})
@@ -355,7 +355,7 @@ class Walker:
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_whatever_the_check_lets_pass_never_overflows_raises_or_loops(
+def test_a_menu_that_passes_the_check_never_overflows_raises_or_loops(
     batch: int, monkeypatch: pytest.MonkeyPatch, record_property: pytest.RecordProperty
 ) -> None:
     # The engine cuts a screen that is too long as its last resort; here that must never be needed.

@@ -1,4 +1,4 @@
-"""What texts cost on the wire."""
+"""The length of texts on the wire."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGEST = Budget(182, 80)
         ("pay 😀", Size("ucs2", 6)),
     ],
 )
-def test_a_text_costs_what_the_standard_says(text: str, size: Size) -> None:
+def test_a_text_is_measured_as_the_standard_says(text: str, size: Size) -> None:
     assert measure(text) == size
 
 

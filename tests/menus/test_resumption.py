@@ -81,7 +81,7 @@ def test_dialled_entries_stop_at_a_long_text(menu: Make, dial: Dial) -> None:
     dial(secret_menu(menu, "GET"), "3", "1").shows("Long", "1. Continue", "0 Back")
 
 
-def test_dialled_entries_ask_the_clients_server_only_by_get(menu: Make) -> None:
+def test_dialled_entries_call_the_clients_server_only_by_get(menu: Make) -> None:
     document = parse(secret_menu(menu, "GET"))
     turn = start(document, FACTS, entries=("2",))
     assert isinstance(turn.action, HttpAction)
@@ -101,7 +101,7 @@ def test_a_post_right_behind_an_option_is_not_made_by_dialled_entries(menu: Make
     dial(raw, answers={"act": {}}).types("2").ends("Goodbye")
 
 
-def test_a_running_session_can_be_brought_forward_too(shop: Menu) -> None:
+def test_a_running_session_can_be_fast_forwarded(shop: Menu) -> None:
     document = parse(shop)
     turn = fast_forward(document, start(document, FACTS).state, ("1", "5000"))
     assert turn.screen is not None
@@ -126,7 +126,7 @@ def test_a_person_may_start_again_instead(shop: Menu, dial: Dial) -> None:
     assert phone.simulator.state.variables == {}
 
 
-def test_what_the_server_gave_is_there_after_starting_again(shop: Menu, dial: Dial) -> None:
+def test_given_variables_are_set_again_after_starting_again(shop: Menu, dial: Dial) -> None:
     shop["vars"]["points"] = {"type": "integer", "given": True}
     shop["nodes"]["root"]["text"] = {"en": "{{vars.points}} points"}
     phone = dial(shop, given={"points": 7}).types("1", "5000")
@@ -155,7 +155,7 @@ def test_a_short_old_or_returned_call_is_not_resumed(
     phone.shows(*ROOT)
 
 
-def test_a_resumed_confirmation_never_carries_the_old_name(shop: Menu) -> None:
+def test_a_resumed_confirmation_gets_a_new_name(shop: Menu) -> None:
     document = parse(shop)
     state = start(document, FACTS).state
     for entry in ("1", "5000"):
@@ -189,7 +189,7 @@ def test_the_outcome_of_a_payment_is_the_first_screen(shop: Menu, outcome: str, 
     assert turn.screen.text == "\n".join(ROOT)
 
 
-def test_the_outcome_is_told_in_the_persons_language(shop: Menu) -> None:
+def test_the_outcome_is_shown_in_the_language_of_the_subscriber(shop: Menu) -> None:
     turn = announce(parse(shop), AGAIN, "lg", "processing", 100)
     assert turn.screen is not None
     assert turn.screen.text == "Okusasula kwo kukolebwako.\n1. Genda mu maaso"

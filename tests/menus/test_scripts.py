@@ -1,4 +1,4 @@
-"""Scripts: what they can say, and how a difference is told."""
+"""Scripts: their steps, and how a difference is reported."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def test_a_script_plays_a_whole_payment(shop: Menu) -> None:
          "`dial.phone` has to be a number such as `+256772123456`"),
     ],
 )  # fmt: skip
-def test_a_script_that_does_not_come_out_says_where_and_how(shop: Menu, script: Menu, message: str) -> None:
+def test_a_failing_script_reports_the_step_and_the_difference(shop: Menu, script: Menu, message: str) -> None:
     assert findings(shop, **script) == [message]
 
 
-def test_a_payment_of_a_dropped_call_is_told_on_the_next(shop: Menu) -> None:
+def test_a_payment_of_a_dropped_session_is_shown_on_the_next_dial(shop: Menu) -> None:
     shop["nodes"]["pay"]["accepted"] = "thanks"
     shop["nodes"]["thanks"] = {"type": "text", "text": {"en": "Thank you"}, "goto": "root"}
     steps = [

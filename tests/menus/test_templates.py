@@ -52,19 +52,19 @@ def test_a_value_is_shown_through_its_filters(source: str, shown: str) -> None:
     ],
 )
 @pytest.mark.parametrize("value", ["ß" * 10, "ŋ" * 10, "[" * 99, "a\nb\x00c", "…" * 10, "", None, "😀" * 10])
-def test_a_value_never_takes_more_room_than_was_proven(source: str, value: Any) -> None:
+def test_a_value_never_takes_more_septets_than_its_widest_value(source: str, value: Any) -> None:
     template = compile_template(source, WIDEST)
     shown = template.shown({"vars": {"name": value}})
     assert len(shown) <= len(template.widest)
     assert "\n" not in shown
 
 
-def test_control_characters_go_and_a_line_break_becomes_a_space() -> None:
+def test_control_characters_are_removed_and_a_line_break_becomes_a_space() -> None:
     template = compile_template("{{vars.name}}", WIDEST)
     assert template.shown({"vars": {"name": "a\nb\x07\u200bc"}}) == "a bc"
 
 
-def test_another_computer_gets_the_letters_as_they_are() -> None:
+def test_a_server_receives_the_letters_unchanged() -> None:
     template = compile_template("{{vars.name}}!", WIDEST)
     assert template.filled({"vars": {"name": "Ŋ[é]\n"}}) == "Ŋ[é] !"
     assert compile_template("{{vars.amount}}", WIDEST).raw(SCOPE) == 1234567

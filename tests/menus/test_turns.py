@@ -62,7 +62,7 @@ def digest(text: str) -> str:
         (["", "1", "1*"], "1**2", Entry("2")),
     ],
 )
-def test_a_growing_history_tells_what_a_step_is(answered: list[str], arriving: str, arrival: Arrival) -> None:
+def test_a_growing_history_classifies_a_step(answered: list[str], arriving: str, arrival: Arrival) -> None:
     assert classify_text([AnsweredText.of(text, digest) for text in answered], arriving, digest) == arrival
 
 
@@ -84,5 +84,5 @@ def test_what_is_stored_of_a_text_holds_no_entry() -> None:
         (3, 0, OutOfSequence()),
     ],
 )
-def test_a_number_tells_what_a_step_is(last: int | None, number: int, arrival: NumberedArrival) -> None:
+def test_a_step_number_classifies_a_step(last: int | None, number: int, arrival: NumberedArrival) -> None:
     assert classify_number(last, number, "5000") == arrival

@@ -1,4 +1,4 @@
-"""`dial`: a phone in the terminal, in conversation with a running server or with a menu file alone."""
+"""`dial`: a phone in the terminal, connected to a running server or to a menu file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BUDGETS = {"gsm7": (160, "septets"), "ucs2": (70, "characters")}
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A screen on the phone; `node` is empty where nobody tells."""
+    """A screen on the phone; `node` is empty when it is not known."""
 
     message: str
     ends: bool
@@ -39,22 +39,22 @@ class Shown:
 
 
 class Conversation(Protocol):
-    """What is at the other end."""
+    """A USSD session with a server or a menu file."""
 
     def dial(self) -> Shown:
-        """Begin a call."""
+        """Begin the session."""
         ...
 
     def send(self, entry: str) -> Shown:
-        """Type something."""
+        """Send one entry."""
         ...
 
 
 class GatewayConversation:
-    """A running server, reached by its gateway path as Africa's Talking would."""
+    """A session with a running server, over its gateway path, in the format of Africa's Talking."""
 
     def __init__(self, base_url: str, path: str, facts: SessionFacts, entries: str, key: dict[str, str]) -> None:
-        """`key` holds the headers of an API key that may be asked for the node; it may be empty."""
+        """`key` holds the headers of an API key, with which the present node is queried; it may be empty."""
         self._base_url = base_url.rstrip("/")
         self._path = path
         self._facts = facts
@@ -79,35 +79,35 @@ class GatewayConversation:
             "serviceCode": self._facts.service_code,
             "text": self._text,
         }
-        answer = self._transport.exchange(
+        reply = self._transport.exchange(
             "POST",
             self._base_url + self._path,
             timeout_seconds=_TIMEOUT_SECONDS,
             headers={"Content-Type": "application/x-www-form-urlencoded"},
             body=urlencode(form).encode(),
         )
-        if answer.status is None:
+        if reply.status is None:
             raise click.ClickException(f"Nothing answers at {self._base_url}; is the server running?")
-        body = answer.body.decode("utf-8", "replace")
-        if answer.status != 200 or body[:4] not in _PREFIXES:
-            raise click.ClickException(f"The server refuses this channel (HTTP {answer.status}).")
+        body = reply.body.decode("utf-8", "replace")
+        if reply.status != 200 or body[:4] not in _PREFIXES:
+            raise click.ClickException(f"The server refuses this channel (HTTP {reply.status}).")
         return Shown(body[4:], _PREFIXES[body[:4]], self._node())
 
     def _node(self) -> str:
         if not self._key:
             return ""
         query = urlencode({"phone_number": self._facts.phone_number, "limit": 1})
-        answer = self._transport.exchange(
+        reply = self._transport.exchange(
             "GET", f"{self._base_url}/api/ussd/sessions?{query}", timeout_seconds=_TIMEOUT_SECONDS, headers=self._key
         )
-        if answer.status != 200:
+        if reply.status != 200:
             return ""
-        sessions: list[dict[str, str]] = json.loads(answer.body)["data"]["items"]
+        sessions: list[dict[str, str]] = json.loads(reply.body)["data"]["items"]
         return sessions[0]["node"] if sessions else ""
 
 
 class FileConversation:
-    """A menu file alone, with a world in memory where nobody has money and every payment is accepted."""
+    """A session with a menu file, simulated in memory: every balance is 0, every payment is accepted."""
 
     def __init__(self, raw: Any, facts: SessionFacts, entries: str) -> None:
         try:
@@ -118,12 +118,12 @@ class FileConversation:
         self._entries = entries
 
     def dial(self) -> Shown:
-        """Begin the rehearsal."""
+        """Begin the simulated session."""
         self._simulator.dial(tuple(self._entries.split("*")) if self._entries else ())
         return self._shown()
 
     def send(self, entry: str) -> Shown:
-        """Go on with the rehearsal."""
+        """Send one entry."""
         self._simulator.send(entry)
         return self._shown()
 
@@ -135,16 +135,16 @@ class FileConversation:
 @click.command
 @click.argument("code")
 @click.option("--phone", required=True, metavar="+256...", help="The number of the phone.")
-@click.option("--network", default="64110", show_default=True, help="The phone company's number.")
-@click.option("--text", "entries", default="", metavar="1*5000", help="Entries dialled along with the code.")
-@click.option("--base-url", metavar="URL", help="Where the server is; by default where demo.json says.")
-@click.option("--channel", metavar="PATH", help="The gateway path; by default the demonstration's.")
+@click.option("--network", default="64110", show_default=True, help="The code of the mobile network.")
+@click.option("--text", "entries", default="", metavar="1*5000", help="Entries sent with the first step, joined by *.")
+@click.option("--base-url", metavar="URL", help="The address of the server. Default: from demo.json.")
+@click.option("--channel", metavar="PATH", help="The gateway path. Default: from demo.json.")
 @click.option(
     "--menu",
     "menu_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Talk to the menu in FILE instead of a server.",
+    help="Use the menu in FILE instead of a server.",
 )
 @with_json
 def dial(
@@ -157,55 +157,55 @@ def dial(
     menu_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Dial CODE, such as '*165#', and answer the screens.
+    """Dial CODE, such as '*165#', and reply to the screens.
 
     On a terminal a phone is drawn; Ctrl-D hangs up. Otherwise every line of the input is an entry, and the screens are
-    printed as they are.
+    printed as text.
     """
     facts = SessionFacts(phone, code, network, f"dial-{secrets.token_hex(8)}")
-    line = (
+    conversation = (
         FileConversation(load(menu_file), facts, entries)
         if menu_file
-        else _server_line(facts, entries, base_url, channel)
+        else _server_conversation(facts, entries, base_url, channel)
     )
     if as_json:
-        show({"screens": [_told(shown) for shown in _talk(line)]}, "", as_json=True)
+        show({"screens": [_to_json(shown) for shown in _talk(conversation)]}, "", as_json=True)
     elif sys.stdin.isatty() and sys.stdout.isatty():
-        _hold(line, phone)
+        _talk_on_terminal(conversation, phone)
     else:
-        for shown in _talk(line):
+        for shown in _talk(conversation):
             click.echo(f"{shown.message}\n-- {_caption(shown)}\n")
 
 
-def _server_line(facts: SessionFacts, entries: str, base_url: str | None, channel: str | None) -> Conversation:
-    """The server that is named, or the one that `demo.json` in the data folder tells of."""
+def _server_conversation(facts: SessionFacts, entries: str, base_url: str | None, channel: str | None) -> Conversation:
+    """Return a session with the named server, or with the one in `demo.json` in the data folder."""
     try:
-        told: dict[str, str] = json.loads((read_settings().data_dir / "demo.json").read_text())
+        demonstration: dict[str, str] = json.loads((read_settings().data_dir / "demo.json").read_text())
     except (FileNotFoundError, ValueError):
-        told = {}
-    base_url, path = base_url or told.get("base_url"), channel or told.get("gateway_path")
+        demonstration = {}
+    base_url, path = base_url or demonstration.get("base_url"), channel or demonstration.get("gateway_path")
     if not base_url or not path:
         raise click.ClickException("There is no demo.json to dial by; name --base-url and --channel, or --menu.")
-    # The key is the demonstration's, and nobody else's channel is told of it.
-    key = {} if channel else {"x-api-key": told["apikey"], "x-api-secret": told["apisecret"]}
+    # The key belongs to the demonstration; it is never sent for another channel.
+    key = {} if channel else {"x-api-key": demonstration["apikey"], "x-api-secret": demonstration["apisecret"]}
     return GatewayConversation(base_url, path, facts, entries, key)
 
 
-def _talk(line: Conversation) -> Iterator[Shown]:
-    """The screens of a conversation whose entries are the lines of the standard input."""
-    shown = line.dial()
+def _talk(conversation: Conversation) -> Iterator[Shown]:
+    """Yield the screens of a session whose entries are the lines of the standard input."""
+    shown = conversation.dial()
     yield shown
-    for written in sys.stdin:
+    for entry in sys.stdin:
         if shown.ends:
             return
-        shown = line.send(written.rstrip("\r\n"))
+        shown = conversation.send(entry.rstrip("\r\n"))
         yield shown
 
 
-def _hold(line: Conversation, phone: str) -> None:
-    """Draw the phone and let a person answer it."""
+def _talk_on_terminal(conversation: Conversation, phone: str) -> None:
+    """Draw the phone and send what the user types."""
     console = Console(highlight=False)
-    shown = line.dial()
+    shown = conversation.dial()
     while True:
         used, limit, unit = _measure(shown.message)
         console.print(draw(shown.message, f"{phone}  {shown.node}".strip(), budget=limit, used=used, unit=unit))
@@ -216,7 +216,7 @@ def _hold(line: Conversation, phone: str) -> None:
         except (EOFError, KeyboardInterrupt):
             console.print("\nHung up.")
             return
-        shown = line.send(entry)
+        shown = conversation.send(entry)
 
 
 def _measure(message: str) -> tuple[int, int, str]:
@@ -227,10 +227,10 @@ def _measure(message: str) -> tuple[int, int, str]:
 
 def _caption(shown: Shown) -> str:
     used, limit, unit = _measure(shown.message)
-    told = [f"{used} of {limit} {unit}", shown.node, "ended" if shown.ends else ""]
-    return ", ".join(part for part in told if part)
+    details = [f"{used} of {limit} {unit}", shown.node, "ended" if shown.ends else ""]
+    return ", ".join(each for each in details if each)
 
 
-def _told(shown: Shown) -> dict[str, Any]:
+def _to_json(shown: Shown) -> dict[str, Any]:
     used, _, unit = _measure(shown.message)
     return {**asdict(shown), unit: used}

@@ -1,4 +1,4 @@
-"""`menu`: documents checked, rehearsed and published from files."""
+"""`menu`: check, try and publish menu documents from files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def menu() -> None:
 @click.argument("file", type=_FILE)
 @with_json
 def check(file: Path, as_json: bool) -> None:
-    """Return what is wrong with the menu in FILE; exit code 1 when it could not be published."""
+    """Check the menu in FILE; exit code 1 when it has errors, which block publishing."""
     raw = load(file)
     report = check_document(raw, allow_plain_http=True)
     document, _ = read(raw)
@@ -51,21 +51,21 @@ def check(file: Path, as_json: bool) -> None:
 @click.argument("file", type=_FILE)
 @with_json
 def script(file: Path, as_json: bool) -> None:
-    """Play the scripts that stand in FILE against its menu; exit code 1 when one comes out differently."""
+    """Run the scripts in FILE against its menu; exit code 1 when one fails."""
     document, problems = read(load(file))
     if problems:
         raise click.ClickException(f"{problems[0].node or 'document'}: {problems[0].message}")
-    played = [_play(document, raw, number) for number, raw in enumerate(document.scripts, start=1)]
-    lines = [f"{'failed' if told['problems'] else 'passed'}  {told['name']}" for told in played]
-    lines += [f"        {problem}" for told in played for problem in told["problems"]]
-    show({"scripts": played}, "\n".join(lines) or "The menu has no scripts.", as_json=as_json)
-    sys.exit(1 if any(told["problems"] for told in played) else 0)
+    results = [_play(document, raw, number) for number, raw in enumerate(document.scripts, start=1)]
+    lines = [f"{'failed' if result['problems'] else 'passed'}  {result['name']}" for result in results]
+    lines += [f"        {problem}" for result in results for problem in result["problems"]]
+    show({"scripts": results}, "\n".join(lines) or "The menu has no scripts.", as_json=as_json)
+    sys.exit(1 if any(result["problems"] for result in results) else 0)
 
 
 @menu.command()
 @click.argument("file", type=_FILE)
-@click.option("--client", required=True, metavar="CLIENT", help="Whose menu it is (name or id).")
-@click.option("--code", metavar="CODE", help="Let it answer this code, which becomes the client's.")
+@click.option("--client", required=True, metavar="CLIENT", help="The client of the menu (name or id).")
+@click.option("--code", metavar="CODE", help="Assign this code to the client, and bind it to the menu.")
 @with_json
 def publish(file: Path, client: str, code: str | None, as_json: bool) -> None:
     """Publish the menu in FILE for a client."""
@@ -82,10 +82,10 @@ def publish(file: Path, client: str, code: str | None, as_json: bool) -> None:
 
 
 @menu.command()
-@click.option("--client", required=True, metavar="CLIENT", help="Whose server is called (name or id).")
+@click.option("--client", required=True, metavar="CLIENT", help="The client whose server is called (name or id).")
 @with_json
 def secret(client: str, as_json: bool) -> None:
-    """Show the secret with which calls of `http` and `handover` nodes are signed (Standard Webhooks)."""
+    """Show the secret that signs the calls of `http` and `handover` nodes (Standard Webhooks)."""
     with open_services() as services:
         owner = services.clients.clients.find(client, operator_context())
         key = services.ussd.menus.call_secrets(operator_context(owner.client_id))[0]
@@ -94,7 +94,7 @@ def secret(client: str, as_json: bool) -> None:
 
 
 def load(file: Path) -> dict[str, Any]:
-    """The document in a file; one sentence for the terminal when there is none."""
+    """Read a menu file. Raises ClickException with one sentence when it cannot be read."""
     try:
         return read_menu_file(file)
     except (OSError, ValueError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 LANGUAGE_NAMES = {"en": "English", "lg": "Luganda", "sw": "Kiswahili"}
 
-_PHRASES = {
+PHRASES = {
     "back": {"en": "Back", "lg": "Ddayo", "sw": "Rudi"},
     "home": {"en": "Home", "lg": "Entandikwa", "sw": "Mwanzo"},
     "more": {"en": "More", "lg": "Ebisingawo", "sw": "Zaidi"},
@@ -62,5 +62,5 @@ _PHRASES = {
 
 def phrase(key: str, language: str, **values: str) -> str:
     """Return the sentence `key` in `language`, with its places filled from `values`."""
-    sentences = _PHRASES[key]
+    sentences = PHRASES[key]
     return sentences.get(language, sentences["en"]).format(**values)
