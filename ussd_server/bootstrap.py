@@ -40,7 +40,8 @@ from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.transactions.balances import BalanceService
-from ussd_server.services.transactions.insert import TransactionWriter
+from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.deposits import DepositService
 from ussd_server.services.transactions.provider_callbacks import CallbackService, callback_path
 from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.refunds import RefundService
@@ -94,6 +95,7 @@ class TransactionServices:
     providers: Providers
     provider_outages: ProviderOutages
     transactions: TransactionService
+    deposits: DepositService
     refunds: RefundService
     balances: BalanceService
     settlement: Settlement
@@ -181,12 +183,13 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         kill_point(settings.kill_point),
         heartbeat.new_lease_token,
     )
-    writer = TransactionWriter(clock, wake_up.send)
+    creator = TransactionCreator(providers, guard, clock, wake_up.send)
     transactions = TransactionServices(
         providers=providers,
         provider_outages=outages,
-        transactions=TransactionService(providers, tokens, guard, writer, waiting_calls=settings.threads // 2),
-        refunds=RefundService(writer, providers),
+        transactions=TransactionService(creator, tokens, waiting_calls=settings.threads // 2),
+        deposits=DepositService(creator),
+        refunds=RefundService(creator, providers),
         balances=BalanceService(clock),
         settlement=settlement,
         callbacks=CallbackService(providers, settlement, tokens, wake_up.send),

@@ -57,7 +57,7 @@ def prepare_demonstration(services: Services, base_url: str) -> Demonstration:
     key = _key(services, known, context)
     service_code = _service_code(services, known, context)
     _menu(services, service_code, context)
-    services.transactions.transactions.deposit(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), context)
+    services.transactions.deposits.create(CreateDeposit(client_id, _DEPOSIT_CENTS, "demonstration"), context)
     made = Demonstration(
         base_url=base_url,
         email=_EMAIL,

@@ -26,8 +26,9 @@ from benchmarks.services import opened_services
 from testbed.postgres import PostgresServer, binaries
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.transactions import Source, TransactionType
+from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.operations.book_check import check_ranges
-from ussd_server.services.transactions.insert import Draft, TransactionWriter, batch_of
+from ussd_server.services.transactions.create import Draft, RequestIdentity, TransactionCreator, batch_of
 from ussd_server.services.transactions.ledger import DEPOSITS_ACCOUNT, Leg, legs_of
 
 _ACCOUNTS = 1000
@@ -72,16 +73,16 @@ def measure_postings(size: Size) -> dict[str, Any]:
         services = stack.enter_context(opened_services(folder / "home", {"USSD_DATABASE_URL": url}))
         pool = stack.enter_context(ThreadPoolExecutor(max(_THREADS)))
         hand = stack.enter_context(psycopg.connect(url, autocommit=True))
-        recorder = TransactionWriter(services.clock, lambda: None)
-        recorded = sum(pool.map(partial(_fund, recorder), range(_ACCOUNTS)))
-        _prepare_pgbench(hand, folder, recorder)
+        creator = TransactionCreator(services.providers, AddressGuard(), services.clock, lambda: None)
+        recorded = sum(pool.map(partial(_fund, creator), range(_ACCOUNTS)))
+        _prepare_pgbench(hand, folder, creator)
         for number in range(1 + rounds):
             hand.execute("ANALYZE")
             hand.execute("CHECKPOINT")
             for accounts in _CREDITS:
                 for threads in _THREADS:
                     ours, count = _post(
-                        pool, recorder, Work(f"{number} {accounts} {threads}", threads, accounts, seconds)
+                        pool, creator, Work(f"{number} {accounts} {threads}", threads, accounts, seconds)
                     )
                     theirs, other = _run_pgbench(url, folder, threads, accounts, seconds)
                     recorded += count + other
@@ -102,28 +103,28 @@ def measure_postings(size: Size) -> dict[str, Any]:
     return {"postings": postings}
 
 
-def _fund(recorder: TransactionWriter, number: int) -> int:
+def _fund(creator: TransactionCreator, number: int) -> int:
     """Give an account money; return 1, the number of transactions."""
     name = _account(number)
-    draft = recorder.draft(CLIENT_ID, TransactionType.DEPOSIT, _FUNDS_CENTS, f"funds {number}", "", account=name)
+    identity = RequestIdentity(CLIENT_ID, "", f"funds {number}", is_deposit=True)
+    draft = creator.draft(identity, TransactionType.DEPOSIT, _FUNDS_CENTS, account=name)
     legs = legs_of(draft.row, "move", DEPOSITS_ACCOUNT, name, fee_from=DEPOSITS_ACCOUNT)
-    recorder.record(draft, legs, Source.OPERATOR)
+    creator.insert(draft, legs, Source.OPERATOR)
     release_connection()
     return 1
 
 
-def _prepare_pgbench(hand: psycopg.Connection, folder: Path, recorder: TransactionWriter) -> None:
+def _prepare_pgbench(hand: psycopg.Connection, folder: Path, creator: TransactionCreator) -> None:
     hand.execute(f"CREATE SEQUENCE bench_numbers START {FIRST_NUMBER}")
-    hand.execute(_DOCUMENT.replace("{document}", _document(recorder)))
+    hand.execute(_DOCUMENT.replace("{document}", _document(creator)))
     for accounts, credit in _CREDITS.items():
         (folder / accounts).write_text(_SCRIPT.format(last=_ACCOUNTS - 1, credit=credit))
 
 
-def _document(recorder: TransactionWriter) -> str:
+def _document(creator: TransactionCreator) -> str:
     """Return what the service sends to the database for a transfer, with marks in place of what changes."""
-    text = orjson.dumps(
-        batch_of(*_draft(recorder, "#number#", "+2567#debit#", "+2567#credit#"), Source.SUBMIT)
-    ).decode()
+    batch, _ = batch_of(*_draft(creator, "#number#", "+2567#debit#", "+2567#credit#"), Source.SUBMIT)
+    text = orjson.dumps(batch).decode()
     for place, own in enumerate(sorted(set(_ID.findall(text)) - {CLIENT_ID})):
         text = text.replace(own, f"{place:08}-0000-7000-8000-#number#")
     return text
@@ -146,31 +147,31 @@ def _run_pgbench(url: str, folder: Path, threads: int, accounts: str, seconds: f
     return float(rate[1]), int(count[1])
 
 
-def _post(pool: ThreadPoolExecutor, recorder: TransactionWriter, work: Work) -> tuple[float, int]:
+def _post(pool: ThreadPoolExecutor, creator: TransactionCreator, work: Work) -> tuple[float, int]:
     """Post with so many threads; return transfers per second, and how many were made."""
     began = time.perf_counter()
-    count = sum(pool.map(partial(_post_by_thread, recorder, work, began), range(work.threads)))
+    count = sum(pool.map(partial(_post_by_thread, creator, work, began), range(work.threads)))
     return count / (time.perf_counter() - began), count
 
 
-def _post_by_thread(recorder: TransactionWriter, work: Work, began: float, place: int) -> int:
+def _post_by_thread(creator: TransactionCreator, work: Work, began: float, place: int) -> int:
     """Make transfers, and give the connection back after each, as requests do; return how many."""
     done = 0
     while time.perf_counter() - began < work.seconds:
         debit = random.randrange(_ACCOUNTS)
         credit = _ACCOUNTS if work.accounts == "one" else (debit + random.randrange(1, _ACCOUNTS)) % _ACCOUNTS
-        draft, legs = _draft(recorder, f"{work.name} {place} {done}", _account(debit), _account(credit))
+        draft, legs = _draft(creator, f"{work.name} {place} {done}", _account(debit), _account(credit))
         try:
-            recorder.record(draft, legs)
+            creator.insert(draft, legs)
         finally:
             release_connection()
         done += 1
     return done
 
 
-def _draft(recorder: TransactionWriter, reference: str, payer: str, payee: str) -> tuple[Draft, list[Leg]]:
-    draft = recorder.draft(
-        CLIENT_ID, TransactionType.TRANSFER, 1, reference, "0" * 64,
+def _draft(creator: TransactionCreator, reference: str, payer: str, payee: str) -> tuple[Draft, list[Leg]]:
+    draft = creator.draft(
+        RequestIdentity(CLIENT_ID, "0" * 64, reference), TransactionType.TRANSFER, 1,
         phone_number=payer, account=payer, to_phone_number=payee, request_id="0" * 32,
     )  # fmt: skip
     return draft, legs_of(draft.row, "move", payer, payee, fee_from=payer)

@@ -110,7 +110,7 @@ def _fill(services: Services, clients: int) -> dict[str, list[Key]]:
             rows.append({"id": key_id, "client_id": client_id, "apikey": key.apikey, **kept, "scopes": None, **moments})
         _insert(ApiKey, rows)
     for client_id in client_ids:
-        services.transactions.transactions.deposit(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_context())
+        services.transactions.deposits.create(CreateDeposit(client_id, _FUNDS_CENTS, "funds"), operator_context())
     return keys
 
 

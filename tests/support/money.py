@@ -28,7 +28,7 @@ def operator() -> RequestContext:
 
 def deposit(services: Services, context: RequestContext, shillings: int, reference: str = "deposit") -> None:
     """Give a client money to spend."""
-    services.transactions.transactions.deposit(CreateDeposit(context.client_id, shillings * 100, reference), operator())
+    services.transactions.deposits.create(CreateDeposit(context.client_id, shillings * 100, reference), operator())
 
 
 def request(

@@ -113,7 +113,7 @@ def test_the_worker_is_woken_by_whoever_wrote_for_what_needs_a_company(
         write_batch(batch)
         written_by[threading.get_ident()].append(len(batch.transactions))
 
-    monkeypatch.setattr("ussd_server.services.transactions.insert.write_batch", write)
+    monkeypatch.setattr("ussd_server.services.transactions.create.write_batch", write)
     at_once(
         [
             partial(services.transactions.transactions.create, request(reference=f"{number}"), call)
@@ -231,7 +231,7 @@ def test_a_group_that_ran_into_a_deadlock_is_recorded_all_the_same(
         answers = [pool.submit(pay_out, first.name, 0)]
         until_waiting(1)
         answers += [pool.submit(pay_out, name, 2) for name in (first.name, second.name)]
-        eventually(lambda: len(services.transactions.transactions._recorder._together._queue) == 2)
+        eventually(lambda: len(services.transactions.transactions._creator._group_commit._queue) == 2)
         # It is the group that shall find out, not the hand.
         crosser.execute("SET LOCAL deadlock_timeout = '1min'")
         lock(crosser, second)

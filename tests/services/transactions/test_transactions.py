@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 from peewee import IntegrityError
 
+from schemas.transactions import TransactionRecord
 from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.messages.transactions import CreateRefund, GetTransaction, ListTransactions, TransactionView
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import IdempotencyKey
-from ussd_server.services.transactions.insert import TransactionWriter
+from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.status import Code, ServiceError
@@ -251,7 +252,9 @@ def test_a_repeat_is_answered_although_the_wish_would_be_refused_by_now(
     services.transactions.refunds.create(back, context)
     work(services, clock)
     assert seen(services, context, collected).status == "reversed", "no refund of it would be taken now"
-    switched_off = RefundService(TransactionWriter(clock, lambda: None), Providers([], lambda _: None))
+    no_providers = Providers([], lambda _: None)
+    creator = TransactionCreator(no_providers, AddressGuard(), clock, lambda: None)
+    switched_off = RefundService(creator, no_providers)
     assert services.transactions.transactions.create(spent, context).transaction.transaction_id == first
     for refunds in (services.transactions.refunds, switched_off):
         assert refunds.create(back, context).replayed
@@ -305,11 +308,13 @@ def test_refunds_never_give_back_more_than_was_collected(services: Services, clo
     assert refusal.value.code is Code.INVALID_AMOUNT
 
 
-def test_an_event_tells_the_next_look_as_the_record_does(services: Services, clock: MovableClock) -> None:
+def test_the_payload_of_an_event_is_the_record_that_the_api_shows(services: Services, clock: MovableClock) -> None:
     context = a_client()
-    transaction_id = made(services, context, number="+256770000009")
-    for status, seconds in (("pending", 0), ("failed", 1.5), ("succeeded", 6)):
-        work(services, clock, seconds)
+    metadata = {"basket": [17, "ü"]}
+    transaction_id = made(services, context, number="+256770000009", metadata=metadata, description="Order")
+    for status, seconds in (("created", None), ("pending", 0), ("failed", 1.5), ("succeeded", 6)):
+        if seconds is not None:
+            work(services, clock, seconds)
         event = Event.get(Event.object_id == transaction_id, Event.type == f"transaction.{status}")
-        next_look = seen(services, context, transaction_id).next_check_at
-        assert event.payload["next_check_at"] == (next_look and iso_milliseconds(next_look))
+        record = TransactionRecord().dump(seen(services, context, transaction_id))
+        assert list(event.payload.items()) == list(record.items())

@@ -26,7 +26,7 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
     with open_services() as services:
         context = operator_context()
         client_id = services.clients.clients.find(client, context).client_id
-        recorded = services.transactions.transactions.deposit(
+        recorded = services.transactions.deposits.create(
             CreateDeposit(client_id, amount_cents, reference, description), context
         )
     made = recorded.transaction

@@ -45,7 +45,7 @@ def agreed_fee(client_id: str, kind: TransactionType) -> FeeTerms:
 class FeeBook:
     """Fees as this process read them last.
 
-    Whoever records a transaction has the database compare its fee with what is agreed, and forgets one that is not.
+    The database compares the fee of each new transaction with what is agreed; a wrong one is forgotten and read again.
     """
 
     def __init__(self) -> None:
@@ -60,9 +60,9 @@ class FeeBook:
             fee = self._read[client_id, kind] = agreed_fee(client_id, kind)
         return fee
 
-    def forget(self, fee: FeeTerms) -> None:
+    def forget(self, client_id: str, kind: TransactionType) -> None:
         """Read this one again when it is needed next."""
-        self._read.pop((fee.client_id, fee.type), None)
+        self._read.pop((client_id, kind), None)
 
 
 def set_fee(fee: FeeTerms, context: RequestContext) -> FeeTerms:

@@ -1,8 +1,10 @@
-"""A transaction's story: every change of state with its event, in the unit of work that makes the change."""
+"""A transaction's status history and events, its view for clients, and its record in events."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -24,7 +26,7 @@ from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.services.webhooks.events import write_event
 
 
-def _next_step() -> Query:
+def _next_change() -> Query:
     names = ("transaction_id", "client_id", "status", "source", "detail", "created_at")
     values = {field: param(field) for field in map(StatusChange._meta.fields.get, names)}
     newest = StatusChange.select(fn.COALESCE(fn.MAX(StatusChange.sequence), 0) + 1).where(
@@ -33,8 +35,8 @@ def _next_step() -> Query:
     return StatusChange.insert(values | {StatusChange.sequence: newest})
 
 
-_TELL = CompiledQuery(_next_step)
-_STORY = CompiledQuery(
+_APPEND = CompiledQuery(_next_change)
+_CHANGES = CompiledQuery(
     lambda: (
         StatusChange.select()
         .where(StatusChange.transaction_id == param(StatusChange.transaction_id))
@@ -43,29 +45,38 @@ _STORY = CompiledQuery(
 )
 
 
+_KEYS = tuple(field.name.removesuffix("_cents") for field in fields(TransactionView) if field.name != "events")
+_VALUES = attrgetter(*(field.name for field in fields(TransactionView) if field.name != "events"))
+
+
 def append_change(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
-    """Write down that `row` has taken the status it has now, for the story and for the client's webhooks."""
-    _TELL.run(
+    """Append the status that `row` has now to its history, with an event for the client's webhooks.
+
+    Call inside the unit of work that makes the change.
+    """
+    _APPEND.run(
         transaction_id=row.id, client_id=row.client_id, status=row.status, source=source, detail=detail, created_at=now
     )
     write_transaction_event(row, f"transaction.{row.status}", now)
 
 
-def first_rows(row: Transaction, sequence: int, source: Source) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The rows of a step and of its event for a transaction that is about to be recorded."""
-    created_at = iso_milliseconds(row.created_at)
-    common = {"client_id": row.client_id, "sequence": sequence, "created_at": created_at}
-    step = common | {"transaction_id": row.id, "status": row.status, "source": source}
+def first_rows(
+    client_id: str, view: TransactionView, sequence: int, source: Source
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The rows of a status change and of its event for a transaction that is about to be inserted."""
+    created_at = iso_milliseconds(view.created_at)
+    common = {"client_id": client_id, "sequence": sequence, "created_at": created_at}
+    change = common | {"transaction_id": view.transaction_id, "status": view.status, "source": source}
     event = common | {
-        "id": new_id(row.created_at), "object_id": row.id, "type": f"transaction.{row.status}", "is_pending": True,
-        "payload": orjson.dumps(snapshot(row)).decode(),
+        "id": new_id(view.created_at), "object_id": view.transaction_id, "type": f"transaction.{view.status}",
+        "is_pending": True, "payload": orjson.dumps(snapshot(view)).decode(),
     }  # fmt: skip
-    return step, event
+    return change, event
 
 
 def write_transaction_event(row: Transaction, event_type: str, now: datetime) -> None:
     """Write an event about a transaction, with the transaction as it is now."""
-    write_event(row.client_id, event_type, row.id, snapshot(row), now)
+    write_event(row.client_id, event_type, row.id, snapshot(view_of(row)), now)
 
 
 def view_of(row: Transaction, *, with_history: bool = False) -> TransactionView:
@@ -94,7 +105,7 @@ def view_of(row: Transaction, *, with_history: bool = False) -> TransactionView:
         updated_at=kept("updated_at"),
         completed_at=kept("completed_at"),
         next_check_at=kept("due_at"),
-        events=_story_of(row) if with_history else (),
+        events=_changes_of(row) if with_history else (),
     )
 
 
@@ -106,47 +117,24 @@ def failure_of(row: Transaction) -> Failure | None:
     return Failure(row.failure_code, kind.message, kind.fault, kind.retry)
 
 
-def snapshot(row: Transaction) -> dict[str, Any]:
-    """A transaction as an event keeps it: word for word the record that clients see (wire contract 3.1)."""
-    failure = failure_of(row)
-    kept = row.__data__.get
-    return {
-        "transaction_id": kept("id"),
-        "reference": kept("reference"),
-        "type": kept("type"),
-        "phone_number": kept("phone_number"),
-        "to_phone_number": kept("to_phone_number"),
-        "amount": _shillings(kept("amount_cents")),
-        "fee": _shillings(kept("fee_cents")),
-        "currency": kept("currency"),
-        "account": kept("account"),
-        "provider": kept("provider"),
-        "provider_reference": kept("provider_reference"),
-        "provider_transaction_id": kept("provider_transaction_id"),
-        "status": str(kept("status")),
-        "failure": failure
-        and {"code": failure.code, "message": failure.message, "fault": failure.fault, "retry": failure.retry},
-        "late": kept("late"),
-        "session_id": kept("session_id"),
-        "description": kept("description"),
-        "metadata": kept("metadata"),
-        "created_at": iso_milliseconds(kept("created_at")),
-        "updated_at": iso_milliseconds(kept("updated_at")),
-        "completed_at": _written(kept("completed_at")),
-        "next_check_at": _written(kept("due_at")),
-    }
-
-
-def _written(moment: datetime | None) -> str | None:
-    return None if moment is None else iso_milliseconds(moment)
+def snapshot(view: TransactionView) -> dict[str, Any]:
+    """The payload of an event: the record that the API shows (wire contract 3.1)."""
+    record = dict(zip(_KEYS, _VALUES(view), strict=True))
+    record["amount"], record["fee"] = _shillings(view.amount_cents), _shillings(view.fee_cents)
+    if (failure := view.failure) is not None:
+        record["failure"] = asdict(failure)
+    for key in ("created_at", "updated_at", "completed_at", "next_check_at"):
+        if (moment := record[key]) is not None:
+            record[key] = iso_milliseconds(moment)
+    return record
 
 
 def _shillings(cents: int) -> int | float:
     return cents // 100 if cents % 100 == 0 else cents / 100
 
 
-def _story_of(row: Transaction) -> tuple[TransactionChange, ...]:
-    changes = _STORY.rows(StatusChange, transaction_id=row.id)
+def _changes_of(row: Transaction) -> tuple[TransactionChange, ...]:
+    changes = _CHANGES.rows(StatusChange, transaction_id=row.id)
     return tuple(
         TransactionChange(TransactionStatus(change.status), Source(change.source), change.detail, change.created_at)
         for change in changes

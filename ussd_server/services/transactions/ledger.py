@@ -84,6 +84,11 @@ def legs_of(row: Transaction, kind: str, debited: str, credited: str, *, fee_fro
     return legs
 
 
+def hold_legs(row: Transaction) -> list[Leg]:
+    """The legs that reserve a payment that leaves, and its fee, on the account that pays."""
+    return legs_of(row, "hold", row.account, PROVIDER_ACCOUNT.format(row.provider), fee_from=row.account)
+
+
 def postings_of(client_id: str, transaction_id: str, legs: Collection[Leg], now: datetime) -> Postings:
     """The legs of one transaction as the database takes them."""
     created_at = iso_milliseconds(now)

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.transactions import (
     UNFINISHED,
     CreatedTransaction,
     CreateRefund,
+    Source,
     TransactionStatus,
     TransactionType,
 )
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.transactions.insert import TransactionNames, TransactionWriter, digest_of, hold_of
+from ussd_server.services.transactions.batch import AnotherFeeError, write_batch
+from ussd_server.services.transactions.create import (
+    REFUSALS,
+    RequestIdentity,
+    TransactionCreator,
+    batch_of,
+    digest_of,
+)
+from ussd_server.services.transactions.ledger import hold_legs
 from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.transactions import find_transaction
 from ussd_server.status import Code, ServiceError
 
-# A failed refund may still succeed while its provider is asked once more or a person looks at it.
+# A failed refund may still succeed while its provider is queried once more or an operator reviews it.
 _MAY_STILL_SUCCEED = (Transaction.status == TransactionStatus.FAILED) & (
     Transaction.due_at.is_null(False)
     | (Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null())
@@ -26,27 +36,46 @@ _IS_GIVEN_BACK = Transaction.status.in_([*UNFINISHED, TransactionStatus.SUCCEEDE
 
 
 class RefundService:
-    """Records refunds; calls no provider."""
+    """Creates refunds; calls no provider."""
 
-    def __init__(self, writer: TransactionWriter, providers: Providers) -> None:
-        self._recorder = writer
+    def __init__(self, creator: TransactionCreator, providers: Providers) -> None:
+        self._creator = creator
         self._providers = providers
 
     def create(self, request: CreateRefund, context: RequestContext) -> CreatedTransaction:
-        """Record that a succeeded collection is given back to its payer, wholly or in part.
+        """Create a refund of a succeeded collection, in whole or in part.
 
-        TRANSACTION_NOT_FOUND also for somebody else's collection, INVALID_REQUEST unless it succeeded, INVALID_AMOUNT
-        for more than is left; otherwise as a transaction is created.
+        Raises TRANSACTION_NOT_FOUND, also for another client's collection, INVALID_REQUEST unless it succeeded,
+        INVALID_AMOUNT for more than is left; otherwise as `TransactionCreator.create`.
         """
         context.require("transactions:write")
         original = find_transaction(request.transaction_id, context)
         digest = digest_of(
             {"refund_of": original.id, "amount_cents": request.amount_cents, "reference": request.reference}
         )
-        names = TransactionNames(context.client_id, request.reference, request.idempotency_key)
-        return self._recorder.once(names, digest, lambda: self._record(request, original, context.request_id, digest))
+        identity = RequestIdentity(context.client_id, digest, request.reference, request.idempotency_key)
+        try:
+            amount_cents, provider = self._check(request, original)
+            draft = self._creator.draft(
+                identity, TransactionType.REFUND, amount_cents, phone_number=original.phone_number, provider=provider,
+                account=original.account, refund_of=original.id, request_id=context.request_id,
+            )  # fmt: skip
+            batch, view = batch_of(draft, hold_legs(draft.row), Source.SUBMIT)
+            with unit_of_work():
+                # Two refunds at once must not give back more than there was.
+                lock_row(Transaction, original.id)
+                _within_what_is_left(amount_cents, original)
+                write_batch(batch)
+        except AnotherFeeError:
+            self._creator.fees.forget(context.client_id, TransactionType.REFUND)
+            return self.create(request, context)
+        except REFUSALS as refusal:
+            return self._creator.existing(identity, refusal)
+        self._creator.wake_worker()
+        return CreatedTransaction(view, replayed=False)
 
-    def _record(self, request: CreateRefund, original: Transaction, request_id: str, digest: str) -> Transaction:
+    def _check(self, request: CreateRefund, original: Transaction) -> tuple[int, str]:
+        """The amount in cents and the name of the provider."""
         if original.type != TransactionType.COLLECTION or original.status != TransactionStatus.SUCCEEDED:
             raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
         assert original.phone_number is not None
@@ -54,18 +83,7 @@ class RefundService:
         provider = self._providers.choose(original.provider, original.phone_number, amount_cents)
         if provider.refunds_in_full_only and amount_cents != original.amount_cents:
             raise ServiceError(Code.INVALID_AMOUNT, f"amount: {provider.name} gives back whole payments only.")
-        draft = self._recorder.draft(
-            original.client_id, TransactionType.REFUND, amount_cents, request.reference, digest,
-            phone_number=original.phone_number, provider=provider.name, account=original.account,
-            idempotency_key=request.idempotency_key, refund_of=original.id, request_id=request_id,
-        )  # fmt: skip
-
-        def look_again() -> None:
-            # Two refunds at once must not give back more than there was.
-            lock_row(Transaction, original.id)
-            _within_what_is_left(amount_cents, original)
-
-        return self._recorder.record(draft, hold_of(draft.row), guard=look_again)
+        return amount_cents, provider.name
 
 
 def _within_what_is_left(amount_cents: int | None, original: Transaction) -> int:

@@ -1,0 +1,277 @@
+"""Creation of transactions: check, draft, legs, insert; after a refusal, the look-up of what was created before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from peewee import IntegrityError, Query
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.columns import values_of
+from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.group_commit import GroupCommit
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import database
+from ussd_server.messages.fees import FeeTerms
+from ussd_server.messages.transactions import (
+    MAIN_ACCOUNT,
+    CreatedTransaction,
+    CreateTransaction,
+    Source,
+    TransactionStatus,
+    TransactionType,
+    TransactionView,
+)
+from ussd_server.models.transactions import IdempotencyKey, Transaction
+from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.services.transactions.batch import AnotherFeeError, Batch, OverdraftError, merged, write_batch
+from ussd_server.services.transactions.fees import FeeBook, fee_cents
+from ussd_server.services.transactions.history import first_rows, view_of
+from ussd_server.services.transactions.ledger import Leg, hold_legs, legs_of, postings_of
+from ussd_server.services.transactions.providers import Providers
+from ussd_server.services.webhooks.subscriptions import require_callable
+from ussd_server.status import Code, ServiceError
+
+REFUSALS = (ServiceError, IntegrityError, OverdraftError)
+"""What refuses a new transaction; `TransactionCreator.existing` handles them."""
+
+# Digests are kept for ever, so this form never changes.
+_DIGESTED = json.JSONEncoder(sort_keys=True, default=str).encode
+# The names are compared one by one, and how long a request waits changes nothing about it.
+_CONTENT = tuple(
+    field.name
+    for field in fields(CreateTransaction)
+    if field.name not in ("idempotency_key", "session_id", "confirmation", "wait")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestIdentity:
+    """The names of a request, and the digest of its content. A repeat has one of the names and the same digest.
+
+    Deposits have references of their own: the operator and a client may use the same one.
+    """
+
+    client_id: str
+    digest: str
+    reference: str
+    idempotency_key: str | None = None
+    session_id: str | None = None
+    confirmation: str | None = None
+    is_deposit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A transaction that is not inserted yet, and the terms of its fee."""
+
+    row: Transaction
+    terms: FeeTerms
+
+
+class TransactionCreator:
+    """Creates transactions, each once under its names: row, history, events and money together or not at all."""
+
+    def __init__(
+        self, providers: Providers, guard: AddressGuard, clock: Clock, wake_worker: Callable[[], None]
+    ) -> None:
+        """`wake_worker` is called after a transaction that needs a provider is committed; it must not raise."""
+        self.wake_worker = wake_worker
+        self.fees = FeeBook()
+        self._providers = providers
+        self._guard = guard
+        self._clock = clock
+        self._group_commit = GroupCommit(_write_batches)
+
+    def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
+        """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
+
+        A refusal inserts nothing. Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else,
+        INSUFFICIENT_BALANCE when the account here is too low, INVALID_AMOUNT for cents that the provider cannot move,
+        INVALID_REQUEST for a `callback_url` that may not be called, TRANSACTION_FAILED when the provider is away.
+        """
+        context.require("transactions:write")
+        _refuse_contradictions(request)
+        identity = RequestIdentity(
+            context.client_id, digest_of({name: getattr(request, name) for name in _CONTENT}), request.reference,
+            request.idempotency_key, request.session_id, request.confirmation,
+        )  # fmt: skip
+        provider, account = None, request.account
+        try:
+            if request.callback_url is not None:
+                require_callable(self._guard, "callback_url", request.callback_url)
+            if request.type is TransactionType.TRANSFER:
+                account = request.phone_number
+            else:
+                provider = self._providers.choose(request.provider, request.phone_number, request.amount_cents).name
+            draft = self.draft(
+                identity, request.type, request.amount_cents, phone_number=request.phone_number,
+                to_phone_number=request.to_phone_number, provider=provider, account=account,
+                description=request.description, metadata=request.metadata, callback_url=request.callback_url,
+                request_id=context.request_id,
+            )  # fmt: skip
+            legs: list[Leg] = []
+            if request.to_phone_number is not None:
+                legs = legs_of(draft.row, "move", account, request.to_phone_number, fee_from=account)
+            elif request.type is TransactionType.DISBURSEMENT:
+                legs = hold_legs(draft.row)
+            return CreatedTransaction(self.insert(draft, legs), replayed=False)
+        except AnotherFeeError:
+            self.fees.forget(context.client_id, request.type)
+            return self.create(request, context)
+        except REFUSALS as refusal:
+            return self.existing(identity, refusal)
+
+    def draft(self, identity: RequestIdentity, kind: TransactionType, amount_cents: int, **more: object) -> Draft:
+        """A new transaction with its fee; `more` are further columns."""
+        now = self._clock.now()
+        terms = self.fees.find(identity.client_id, kind)
+        row = Transaction(__no_default__=True)
+        row.__data__ |= dict(
+            id=new_id(now), client_id=identity.client_id, type=kind, status=TransactionStatus.CREATED, currency="UGX",
+            amount_cents=amount_cents, fee_cents=fee_cents(terms, amount_cents), reference=identity.reference,
+            idempotency_key=identity.idempotency_key, session_id=identity.session_id,
+            confirmation=identity.confirmation, request_digest=identity.digest, late=False, ask_attempts=0, checks=0,
+            created_at=now, updated_at=now, due_at=now, due_source=Source.POLL,
+            # The provider's reference is chosen now, so that it is stored before anything is sent.
+            provider_reference=str(uuid.uuid4()) if more.get("provider") else None,
+            **more,
+        )  # fmt: skip
+        return Draft(row, terms)
+
+    def insert(self, draft: Draft, legs: Collection[Leg], source: Source = Source.SUBMIT) -> TransactionView:
+        """Insert and commit a draft with its money, in one batch with other callers' drafts.
+
+        Raises OverdraftError, AnotherFeeError when its fee is not what is agreed now, and IntegrityError for a name
+        that is taken.
+        """
+        batch, view = batch_of(draft, legs, source)
+        # The caller that wrote the batch wakes the worker for all transactions in it.
+        written = self._group_commit.do(batch)
+        if any("provider" in row for batch in written for row in batch.transactions):
+            self.wake_worker()
+        return view
+
+    def existing(self, identity: RequestIdentity, refusal: Exception) -> CreatedTransaction:
+        """The transaction that was created before under one of the names; raises the refusal when there is none.
+
+        Names are looked up only after a refusal: few requests are repeats, and the database refuses every repeat by
+        its names. Binds a repeat's idempotency key to the transaction.
+        Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else.
+        """
+        key = identity.idempotency_key
+        bound = _BOUND.first(IdempotencyKey, client_id=identity.client_id, key=key) if key is not None else None
+        found = (_NAMED_DEPOSIT if identity.is_deposit else _NAMED).rows(
+            Transaction, client_id=identity.client_id, reference=identity.reference, idempotency_key=key,
+            session_id=identity.session_id, confirmation=identity.confirmation,
+            bound_id=bound and bound.transaction_id,
+        )  # fmt: skip
+        if not found:
+            if isinstance(refusal, OverdraftError):
+                raise ServiceError(
+                    Code.INSUFFICIENT_BALANCE, "Insufficient balance to complete the transaction"
+                ) from None
+            if isinstance(refusal, IntegrityError):
+                raise AssertionError("a constraint refused a transaction that has no twin") from refusal
+            raise refusal
+        if len(found) > 1 or found[0].request_digest != identity.digest:
+            raise ServiceError(
+                Code.IDEMPOTENCY_KEY_REUSED, "The reference or idempotency key was used for a different request"
+            )
+        (row,) = found
+        if key is not None and bound is None and row.idempotency_key != key:
+            try:
+                IdempotencyKey.insert(
+                    client_id=identity.client_id, key=key, transaction_id=row.id, created_at=self._clock.now()
+                ).execute()
+            except IntegrityError:
+                # Another call has bound the key meanwhile, to this transaction or to another one.
+                return self.existing(identity, refusal)
+        return CreatedTransaction(view_of(row), replayed=True)
+
+
+def digest_of(content: dict[str, object]) -> str:
+    """Distinguishes a repeat from another request under the same name."""
+    return hashlib.sha256(_DIGESTED(content).encode()).hexdigest()
+
+
+def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch, TransactionView]:
+    """What is written for a draft, and its view. Money that moves at once makes the transaction succeeded."""
+    row, terms = draft.row, draft.terms
+    transaction = values_of(row)
+    view = view_of(row)
+    changes, settled = [first_rows(row.client_id, view, 1, source)], []
+    if any(leg.kind == "move" for leg in legs):
+        row.status, row.completed_at, row.due_at = TransactionStatus.SUCCEEDED, row.created_at, None
+        view = view_of(row)
+        changes.append(first_rows(row.client_id, view, 2, source))
+        settled.append(row.id)
+    postings = postings_of(row.client_id, row.id, legs, row.created_at)
+    batch = Batch(
+        accounts=postings.accounts,
+        legs=postings.legs,
+        transactions=[transaction],
+        story=[change for change, _ in changes],
+        events=[event for _, event in changes],
+        settled=settled,
+        fees=[
+            {"client_id": row.client_id, "type": row.type, "fixed_cents": terms.fixed_cents,
+             "share_basis_points": terms.share_basis_points}
+        ],
+    )  # fmt: skip
+    return batch, view
+
+
+def _write_batches(batches: Sequence[Batch]) -> None:
+    assert not database.in_transaction(), "a caller must not get a result whose commit is still to come"
+    # In one order of names, so that two groups cannot wait for each other.
+    batches = sorted(batches, key=_first_name)
+    write_batch(batches[0] if len(batches) == 1 else merged(batches))
+
+
+def _first_name(batch: Batch) -> tuple[str, str]:
+    (row,) = batch.transactions
+    return row["client_id"], row["reference"]
+
+
+def _refuse_contradictions(request: CreateTransaction) -> None:
+    """Raise INVALID_REQUEST for fields that belong to another type of transaction."""
+    if request.type is not TransactionType.TRANSFER:
+        if request.to_phone_number is not None:
+            raise ServiceError(Code.INVALID_REQUEST, "to_phone_number: Belongs to a transfer only.")
+        return
+    if request.to_phone_number in (None, request.phone_number):
+        raise ServiceError(Code.INVALID_REQUEST, "to_phone_number: A transfer needs another account than phone_number.")
+    if request.provider is not None:
+        raise ServiceError(Code.INVALID_REQUEST, "provider: A transfer moves within this service and has none.")
+    if request.account not in (MAIN_ACCOUNT, request.phone_number):
+        raise ServiceError(Code.INVALID_REQUEST, "account: A transfer debits the account of phone_number.")
+
+
+def _named(kind: Any) -> Query:
+    """Transactions under any of a client's names; a name that is null matches none."""
+    return Transaction.select().where(
+        Transaction.client_id == param(Transaction.client_id),
+        ((Transaction.reference == param(Transaction.reference)) & kind)
+        | (Transaction.idempotency_key == param(Transaction.idempotency_key))
+        | (Transaction.id == param(Transaction.id, "bound_id"))
+        | (
+            (Transaction.session_id == param(Transaction.session_id))
+            & (Transaction.confirmation == param(Transaction.confirmation))
+        ),
+    )
+
+
+_BOUND = CompiledQuery(
+    lambda: IdempotencyKey.select().where(
+        IdempotencyKey.client_id == param(IdempotencyKey.client_id), IdempotencyKey.key == param(IdempotencyKey.key)
+    )
+)
+_NAMED = CompiledQuery(lambda: _named(Transaction.type != TransactionType.DEPOSIT))
+_NAMED_DEPOSIT = CompiledQuery(lambda: _named(Transaction.type == TransactionType.DEPOSIT))

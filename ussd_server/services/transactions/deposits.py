@@ -1,0 +1,37 @@
+"""Deposits: what clients paid the operator, credited to their main accounts."""
+
+from __future__ import annotations
+
+from ussd_server.context import RequestContext
+from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateDeposit, CreatedTransaction, Source, TransactionType
+from ussd_server.models.clients import Client
+from ussd_server.services.transactions.create import REFUSALS, RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.ledger import DEPOSITS_ACCOUNT, legs_of
+from ussd_server.status import Code, ServiceError
+
+
+class DepositService:
+    """Creates deposits, which are free."""
+
+    def __init__(self, creator: TransactionCreator) -> None:
+        self._creator = creator
+
+    def create(self, request: CreateDeposit, context: RequestContext) -> CreatedTransaction:
+        """Credit a client's main account with what it paid the operator; the same reference again changes nothing.
+
+        Raises NOT_FOUND for an unknown client, IDEMPOTENCY_KEY_REUSED for a reference of another deposit.
+        """
+        context.require("accounts:credit")
+        digest = digest_of({"deposit": request.amount_cents, "reference": request.reference})
+        identity = RequestIdentity(request.client_id, digest, request.reference, is_deposit=True)
+        try:
+            if not Client.select().where(Client.id == request.client_id).exists():
+                raise ServiceError(Code.NOT_FOUND, "Client not found")
+            draft = self._creator.draft(
+                identity, TransactionType.DEPOSIT, request.amount_cents,
+                account=MAIN_ACCOUNT, description=request.description, request_id=context.request_id,
+            )  # fmt: skip
+            legs = legs_of(draft.row, "move", DEPOSITS_ACCOUNT, MAIN_ACCOUNT, fee_from=DEPOSITS_ACCOUNT)
+            return CreatedTransaction(self._creator.insert(draft, legs, Source.OPERATOR), replayed=False)
+        except REFUSALS as refusal:
+            return self._creator.existing(identity, refusal)
