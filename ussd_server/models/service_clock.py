@@ -13,6 +13,9 @@ from ussd_server.database.unit_of_work import database, database_now, is_postgre
 SLEW_SHARE = 0.01
 """The service's time goes so much slower or faster than the database's until both are the same again."""
 
+_FURTHEST_MS = 100 * 365 * 86_400 * 1000
+"""No clock is wrong by more than a hundred years: a row that says so was not written by the service."""
+
 # How far ahead the service is, in milliseconds, and the database's time when that was decided.
 Decision = tuple[int, datetime | None]
 
@@ -64,15 +67,19 @@ class ClockReading:
 
 
 def read_service_clock() -> ClockReading:
-    """Read the database's time and the row in one statement; a database that is not migrated yet gives its time alone.
+    """Read the database's time and the row in one statement.
 
-    Raises one of `DATABASE_TROUBLE`.
+    Returns the database's time alone while the database is not migrated, and where the row was deleted or cannot be
+    true. Raises one of `DATABASE_TROUBLE`.
     """
     try:
-        row = ServiceClock.select(SQL(_DATABASE_TIME[is_postgres()]), ServiceClock).tuples().first()
+        row = ServiceClock.select(SQL(_DATABASE_TIME[is_postgres()]), ServiceClock).where(ServiceClock.id == 1)
+        row = row.tuples().first()
     except (ProgrammingError, OperationalError):
         if database.table_exists("service_clock"):
             raise
+        return ClockReading(database_now())
+    if row is None or abs(row[2]) > _FURTHEST_MS:
         return ClockReading(database_now())
     database_at = MomentField().python_value(row[0])
     assert database_at is not None

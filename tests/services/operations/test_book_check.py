@@ -401,6 +401,22 @@ def test_a_delivery_that_is_never_due_is_named(services: Services) -> None:
     assert [str(one) for one in check_everything()] == [f"Delivery {Delivery.get().id} {_DELIVERED_LATE}."]
 
 
+@pytest.mark.parametrize(
+    ("mistake", "sentence"),
+    [
+        ("DELETE FROM service_clock", "is missing, or cannot be true, so that no process follows it"),
+        (
+            "UPDATE service_clock SET ahead_ms = 31536000000",
+            "puts the service's time more than a day before or after the database's",
+        ),
+    ],
+)
+def test_a_service_time_that_a_hand_moved_is_named(services: Services, mistake: str, sentence: str) -> None:
+    assert check_everything() == []
+    database.execute_sql(mistake)
+    assert [str(one) for one in check_everything()] == [f"The row of service_clock {sentence}."]
+
+
 def test_every_rule_has_a_violation_in_these_tests() -> None:
     rules = {rule for part in check._PARTS.values() for rule in part.rules} | {*check_history.HISTORY_RULES}
     rules |= {rule for named in NAME_RULES.values() for rule in named}

@@ -9,7 +9,13 @@ import pytest
 from peewee import OperationalError
 
 from ussd_server.clock import Clock
-from ussd_server.database.unit_of_work import close_connections, database, open_database, release_connection
+from ussd_server.database.unit_of_work import (
+    close_connections,
+    database,
+    database_now,
+    open_database,
+    release_connection,
+)
 from ussd_server.models import service_clock
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.services.operations.timekeeper import Timekeeper
@@ -257,4 +263,24 @@ def test_the_database_is_asked_where_its_own_time_is_told(database_url: str) -> 
     Timekeeper(clock)
     assert abs(clock.now() - datetime.now(UTC)) < timedelta(minutes=1)
     release_connection()
+    close_connections()
+
+
+@pytest.mark.parametrize(
+    "mistake", ["DELETE FROM service_clock", "UPDATE service_clock SET ahead_ms = 9000000000000000000"]
+)
+def test_a_row_that_is_gone_or_cannot_be_true_stops_no_clock(database_url: str, mistake: str) -> None:
+    open_database(database_url, 2)
+    running, started = Clock(), Clock()
+    timekeeper = Timekeeper(running)
+    timekeeper.look()
+    database.execute_sql(mistake)
+    timekeeper.look()
+    Timekeeper(started).look()
+    for clock in (running, started):
+        assert abs(clock.now() - datetime.now(UTC)) < timedelta(minutes=1)
+    ServiceClock.delete().execute()
+    ServiceClock.insert(id=1, ahead_ms=3_600_000, decided_at=database_now()).execute()
+    timekeeper.look()
+    assert abs(running.now() - datetime.now(UTC) - timedelta(hours=1)) < timedelta(minutes=1)
     close_connections()

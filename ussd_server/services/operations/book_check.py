@@ -13,6 +13,7 @@ from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id
 from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import database, database_now, is_postgres, without_timeouts
+from ussd_server.models.service_clock import read_service_clock
 from ussd_server.services.operations.book_check_history import history_faults
 from ussd_server.services.operations.book_check_money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
 
@@ -22,6 +23,7 @@ _LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 # Well beyond every lease and every pause between two attempts that the service itself sets.
 _LONGEST_LEASE = timedelta(minutes=10)
 _LONGEST_PAUSE = timedelta(days=2)
+_FURTHEST_AHEAD = timedelta(days=1)
 # So many transactions are compared with their histories and events at a time: these are in memory together.
 _COMPARED_TOGETHER = 500
 
@@ -59,6 +61,7 @@ class _Part:
 
 
 _SCHEMA = "schema"
+_CLOCK = "clock"
 _PARTS = {
     "clients": _Part("Client", "clients", "id", CLIENT_RULES),
     "accounts": _Part("Account", "ledger_accounts", "id", ACCOUNT_RULES),
@@ -72,7 +75,8 @@ _PARTS = {
 class Violation:
     """Something that must never be: in which part, of which id, and what is wrong, to be read behind the id.
 
-    In the part `schema` the id is the name of a table, or `database` for what belongs to none.
+    In the part `schema` the id is the name of a table, or `database` for what belongs to none; in the part `clock` it
+    is `service_clock`.
     """
 
     part: str
@@ -80,7 +84,7 @@ class Violation:
     rule: str
 
     def __str__(self) -> str:
-        noun = "The schema of" if self.part == _SCHEMA else _PARTS[self.part].noun
+        noun = {_SCHEMA: "The schema of", _CLOCK: "The row of"}.get(self.part) or _PARTS[self.part].noun
         return f"{noun} {self.id} {self.rule}."
 
 
@@ -103,7 +107,7 @@ def check_ranges(mark: str | None = None, batch: int = 10_000, now: datetime | N
     """
     if mark is None:
         mark = f"{next(iter(_PARTS))}:{_FIRST}"
-        violations = tuple(_schema_violations())
+        violations = (*_schema_violations(), *_clock_violations())
         yield CheckedRange(_SCHEMA, 1, violations, mark)
     names = list(_PARTS)
     name, low = _read_mark(mark)
@@ -155,6 +159,17 @@ def _schema_violations() -> Iterator[Violation]:
     with _snapshot():
         for table in {difference.table for difference in differences} & NAME_RULES.keys():
             yield from _found(parts[table], NAME_RULES[table], {})
+
+
+def _clock_violations() -> Iterator[Violation]:
+    """Where the service's time is not near the database's, deadlines lie where no person expects them."""
+    reading = read_service_clock()
+    if reading.decided_at is None:
+        yield Violation(_CLOCK, "service_clock", "is missing, or cannot be true, so that no process follows it")
+    elif abs(reading.ahead) > _FURTHEST_AHEAD:
+        yield Violation(
+            _CLOCK, "service_clock", "puts the service's time more than a day before or after the database's"
+        )
 
 
 def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[str, int]:
