@@ -1,10 +1,9 @@
--- Divides the two tables that grow most by rows, `events` and `transaction_events`, by months: psql -f partitions.sql
+-- Partitions the two largest tables, `events` and `transaction_events`, by months: psql -f partitions.sql
 --
--- What is there stays one partition until the first of next month; from then on every month has its own. Ids begin with
+-- Existing rows stay one partition until the first of next month; from then on every month has its own. Ids begin with
 -- their time, so a range of ids is a range of time. Run it once, in a quiet hour, as the service's own user, who then owns
--- the new tables; the worker adds the months to come.
--- Given up: that two events of one object in two months may not have the same number is no longer refused by the
--- database; within a month it is. Services need no restart.
+-- the new tables; the worker adds further months. Services need no restart.
+-- Given up: the database no longer refuses equal numbers of two events of one object in different months.
 
 CREATE FUNCTION id_floor(moment timestamptz) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
     SELECT (substr(digits, 1, 8) || '-' || substr(digits, 9) || '-7000-8000-000000000000')::uuid
@@ -29,8 +28,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Done beforehand, while everybody works: what is there fits the first partition, and every index is there. So nothing
--- has to be read or built in the one moment in which nobody else can work.
+-- Before the exclusive lock: validate that existing rows fit the first partition, and build every index. Nothing is read or
+-- built under the lock.
 DO $$
 DECLARE
     next_month uuid := id_floor(date_trunc('month', now(), 'UTC') + interval '1 month');
@@ -43,7 +42,7 @@ CREATE INDEX CONCURRENTLY events_of_object ON events (object_id, sequence);
 ALTER TABLE events VALIDATE CONSTRAINT events_first;
 ALTER TABLE transaction_events VALIDATE CONSTRAINT events_first;
 
--- In one moment.
+-- Under the lock.
 BEGIN;
 SET LOCAL lock_timeout = '2s';
 ALTER TABLE deliveries DROP CONSTRAINT deliveries_event_id_fkey;

@@ -1,4 +1,4 @@
-"""Brings a script into the environment that `scripts/serve` made, whichever Python it was started with."""
+"""Runs a script in the virtual environment of `scripts/serve`, whichever Python started it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PYTHON = _CHECKOUT / ".venv" / "bin" / "python"
 
 
 def enter() -> None:
-    """Start the script again with the environment's Python where libraries are missing; use the data of `serve`."""
+    """Restart the script with the environment's Python if libraries are missing; use the data of `serve`."""
     os.environ.setdefault("USSD_DATA_DIR", str(_CHECKOUT / "var"))
     if find_spec("click") is None:
         if not _PYTHON.exists():

@@ -17,21 +17,21 @@ prepare_environment() {
     venv=$checkout/.venv
     stamp=$venv/installed$extras
     python=$(find_python)
-    # Another checkout, another Python or other versions make another environment.
+    # Another checkout, Python or version needs a new environment.
     wanted=$(cd "$checkout" && { echo "$checkout" && "$python" --version && cat setup.cfg setup.py constraints.txt; } | cksum)
     if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ] && "$venv/bin/python" -c '' 2>/dev/null; then
         return
     fi
-    # Two starts at once must not install into one folder at once.
+    # Two simultaneous starts must not install into the same folder.
     exec 9>"$checkout/.venv.lock"
     if command -v flock >/dev/null; then flock 9; fi
     install_into_environment "$python" "$extras"
-    # What has the extras has the service too.
+    # An environment with the extras has the service too.
     printf '%s\n' "$wanted" | tee "$stamp" >"$venv/installed"
     exec 9>&-
 }
 
-# A checkout that cannot be written to is copied to the data folder, sources and all, and used from there.
+# A read-only checkout is copied to the data folder and used from there.
 copy_checkout() {
     local copy=$USSD_DATA_DIR/checkout
     (umask 077 && mkdir -p "$copy") 2>/dev/null && [ -w "$copy" ] ||
@@ -65,7 +65,7 @@ install_into_environment() {
         "$python" -m venv --clear "$venv" >/dev/null 2>&1 ||
             give_up "The virtual environment $venv could not be made; is the disk full?"
     fi
-    # Without an order to the contrary nothing is written to the home folder.
+    # Nothing is written to the home folder unless PIP_CACHE_DIR says so.
     if [ -z "${PIP_CACHE_DIR:-}" ]; then export PIP_NO_CACHE_DIR=1; fi
     export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RETRIES=${PIP_RETRIES:-2}
     if ! (cd "$checkout" && "$venv/bin/python" -m pip install --no-input -c constraints.txt -e ".$extras") >"$log" 2>&1; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bring a list of clients into the database: the same as `ussd-server clients seed`; `--help` explains the columns."""
+"""Import a list of clients: the same as `ussd-server clients seed`; `--help` explains the columns."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bring a list of keys into the database: the same as `ussd-server keys seed`; `--help` explains the columns."""
+"""Import a list of keys: the same as `ussd-server keys seed`; `--help` explains the columns."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Servers of one's own on loopback, for the tests and for the benchmarks: PostgreSQL and Valkey."""
+"""Starts PostgreSQL and Valkey on loopback for tests and benchmarks."""

@@ -17,7 +17,7 @@ _SYSTEM_VERSIONS = Path("/usr/lib/postgresql")
 
 
 class PostgresServer:
-    """A PostgreSQL process of one's own, on loopback.
+    """A PostgreSQL process on loopback.
 
     Unless `is_durable`, it may lose everything in a crash of the machine, which makes it faster. `replica_of` makes
     it a streaming replica of another one.
@@ -63,13 +63,13 @@ class PostgresServer:
         raise RuntimeError("PostgreSQL did not start")
 
     def stop(self) -> None:
-        """End it at once, connections included."""
+        """Stop it at once and close its connections."""
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait()
 
 
 def create_database(server_url: str, template: str = "template1", options: str = "") -> str:
-    """Make a database of a fresh name on the server; give its address."""
+    """Create a database with a new name; return its URL."""
     name = f"t{uuid.uuid4().hex}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} {options}")
@@ -77,13 +77,13 @@ def create_database(server_url: str, template: str = "template1", options: str =
 
 
 def drop_database(server_url: str, url: str) -> None:
-    """Remove a database, even while somebody is connected to it."""
+    """Drop a database, with its connections."""
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
 
 
 def binaries() -> Path:
-    """The folder of PostgreSQL's programs."""
+    """Return the folder of PostgreSQL's programs."""
     installed = sorted(_SYSTEM_VERSIONS.glob("*/bin/initdb"))
     if installed:
         return installed[-1].parent
@@ -93,7 +93,7 @@ def binaries() -> Path:
 
 
 def _let_others_pass(folder: Path) -> None:
-    """Temporary folders of tests are private to root; the server's user must be able to walk through them."""
+    """Let the server's user enter the temporary folders of tests, which are private to root."""
     for above in folder.parents:
         if above.stat().st_uid == os.getuid() and not above.stat().st_mode & 0o001:
             above.chmod(above.stat().st_mode | 0o011)

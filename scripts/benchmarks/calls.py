@@ -1,4 +1,4 @@
-"""`calls`: requests per second of our API beside the bare and the usual Flask application, and latencies under load."""
+"""`calls`: requests per second of our API beside the bare and the peer application, and latencies under load."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Scripts = Sequence[Sequence[Call]]
 class Target:
     """One kind of call of one application.
 
-    `scripts` makes the calls of a run of so many seconds. `peer` names the target of the usual application.
+    `scripts` makes the calls of a run of so many seconds. `peer` names the same target of the peer.
     """
 
     name: str
@@ -107,15 +107,15 @@ def _get(purpose: str, path: str, mark: bytes) -> Callable[[Stage, float], Scrip
 
 def _with_wrong_secrets(stage: Stage, _: float) -> Scripts:
     keys = [key._replace(secret=WRONG_SECRET) for key in stage.keys["refused"]]
-    return [calls_with(keys, "/bench/door", b"INVALID_CREDENTIALS")]
+    return [calls_with(keys, "/bench/answer", b"INVALID_CREDENTIALS")]
 
 
 def _above_the_limit(stage: Stage, _: float) -> Scripts:
     """Return calls with keys that have just made all the calls of their minute."""
     keys = [stage.keys["spent"].pop(0) for _ in range(_SPENT_AT_ONCE)]
-    for call in calls_with(keys, "/bench/door", _DONE) * MOST_A_MINUTE:
+    for call in calls_with(keys, "/bench/answer", _DONE) * MOST_A_MINUTE:
         ask(stage.webs["service"].port, call.request)
-    return [calls_with(keys, "/bench/door", b"RATE_LIMIT_EXCEEDED")]
+    return [calls_with(keys, "/bench/answer", b"RATE_LIMIT_EXCEEDED")]
 
 
 def _payments(keys: Callable[[Stage], list[Key]], mark: bytes, path: bytes = b"") -> Callable[[Stage, float], Scripts]:
@@ -145,11 +145,11 @@ def _ours(stage: Stage) -> list[Key]:
 TARGETS = (
     Target("bare GET", "bare", _get("authenticated", "/", _DONE)),
     Target("bare POST", "bare", _payments(_ours, _DONE, b"/"), bare="bare POST"),
-    Target("peer: authenticated call", "peer", lambda stage, _: [calls_with(stage.peer_keys, "/bench/door", _DONE)]),
+    Target("peer: authenticated call", "peer", lambda stage, _: [calls_with(stage.peer_keys, "/bench/answer", _DONE)]),
     Target("peer: disbursement", "peer", _payments(lambda stage: stage.peer_keys, _CREATED), 201, repeats=False,
            bare="bare POST"),
     Target("peer: USSD step", "peer", _steps("peer"), repeats=False, bare="bare POST"),
-    Target("authenticated call", "service", _get("authenticated", "/bench/door", _DONE),
+    Target("authenticated call", "service", _get("authenticated", "/bench/answer", _DONE),
            peer="peer: authenticated call", has_latencies=True),
     Target("refused 401", "service", _with_wrong_secrets, 401),
     Target("refused 429", "service", _above_the_limit, 429, warms_up=False),

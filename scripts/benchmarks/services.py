@@ -1,4 +1,4 @@
-"""The service's own classes, opened on a database of the benchmark's."""
+"""The service's classes on a database of the benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `calls` starts: PostgreSQL, Valkey, the load generator, and the bare, the usual and our application, filled."""
+"""What `calls` starts: PostgreSQL, Valkey, the load generator and the three applications, with their data."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def start_stage(clients: int) -> Iterator[Stage]:
             "bare": stack.enter_context(serve("benchmarks.bare:app", homes["bare"], settings)),
             # An application that blocks in its database driver needs threads.
             "peer": stack.enter_context(serve("benchmarks.peer.app:app", homes["peer"], peer_settings, "gthread")),
-            "service": stack.enter_context(serve("benchmarks.door:app", homes["service"], settings)),
+            "service": stack.enter_context(serve("benchmarks.service_app:app", homes["service"], settings)),
         }
         peer_keys = [Key(*pair) for pair in made["keys"]]
         yield Stage(webs, generator, keys, peer_keys, {"service": paths, "peer": made["gateway_paths"]})

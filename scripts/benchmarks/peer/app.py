@@ -92,7 +92,7 @@ def by_key(view: Any) -> Any:
     return checked
 
 
-@app.get("/bench/door")
+@app.get("/bench/answer")
 @by_key
 def authenticated() -> Response:
     """Return a constant."""

@@ -1,4 +1,4 @@
-"""Makes the tables and, for each of so many clients, a key and an account with money; prints who may call."""
+"""Creates the tables and, for each client, a key and an account with money; prints the keys and gateway paths."""
 
 from __future__ import annotations
 

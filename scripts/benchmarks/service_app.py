@@ -1,4 +1,4 @@
-"""The whole service with one route more, behind the door of client programs, that only answers."""
+"""The service with one more authenticated endpoint, which returns a constant."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from wsgi import app
 
 __all__ = ["app"]
 
-door = ApiBlueprint("bench", authenticate_api_key)
+blueprint = ApiBlueprint("bench", authenticate_api_key)
 
 
-@door.call("GET", "/bench/door", message="Done")
+@blueprint.call("GET", "/bench/answer", message="Done")
 def answer(_: RequestContext) -> dict[str, Any]:
-    """What the bare application answers."""
+    """Return the same constant as the bare application."""
     return {}
 
 
-app.register_blueprint(door)
+app.register_blueprint(blueprint)
