@@ -204,7 +204,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         transactions.transactions, transactions.balances, providers, client_server, bulkhead, keyring, clock
     )
     sessions = Sessions(keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds)
-    conversations = Conversations(sessions, actions, clock)
+    conversations = Conversations(sessions, actions)
     channels = ChannelService(vault, limiter, clock)
     quota = QuotaLeases(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
 
@@ -227,7 +227,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         ussd=UssdServices(
             channels=channels,
             menus=MenuService(guard, keyring, clock, settings.session_life_seconds),
-            api_sessions=UssdService(sessions, conversations, tokens, clock),
+            api_sessions=UssdService(sessions, conversations, tokens),
             gateways=GatewayService(channels, sessions, conversations, quota),
         ),
         webhooks=WebhookServices(

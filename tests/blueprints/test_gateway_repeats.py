@@ -130,13 +130,13 @@ def test_a_step_that_waited_for_the_database_counts_from_when_it_arrived(
     phone = phone_of("dmark", Shop(services, of_one_price()), web)
     phone.dial()
     opened = phone.type("1")
-    find = GatewayService._find
+    find = GatewayService._find_session
 
     def find_slowly(*call: Any) -> Any:
         clock.advance(3)
         return find(*call)
 
-    monkeypatch.setattr(GatewayService, "_find", find_slowly)
+    monkeypatch.setattr(GatewayService, "_find_session", find_slowly)
     assert phone.again() == opened
     assert Transaction.select().count() == 0
 

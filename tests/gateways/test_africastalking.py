@@ -15,7 +15,7 @@ from ussd_server.messages.gateways import (
     SessionEnd,
     SessionOutcome,
     StepKind,
-    Unreadable,
+    UnreadableError,
     UssdStep,
 )
 
@@ -97,7 +97,7 @@ def test_a_readable_post_becomes_a_step(body: bytes, expected: UssdStep) -> None
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_hopeless_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
-    with pytest.raises(Unreadable) as refusal:
+    with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(post(body))
     assert "4321" not in repr(refusal.value)
     assert refusal.value.__cause__ is refusal.value.__context__ is None
@@ -137,7 +137,7 @@ def test_an_answer_starts_with_its_word_and_is_plain_text(screen: GatewayScreen,
 
 
 def test_trouble_closes_the_session() -> None:
-    assert GATEWAY.trouble("Please try again later.").body == b"END Please try again later."
+    assert GATEWAY.write_error("Please try again later.").body == b"END Please try again later."
 
 
 EVENT = (
@@ -196,6 +196,6 @@ def test_an_event_with_an_odd_date_counts_all_the_same(date: bytes) -> None:
     ],
 )
 def test_a_hopeless_event_is_refused(body: bytes) -> None:
-    with pytest.raises(Unreadable) as refusal:
+    with pytest.raises(UnreadableError) as refusal:
         EVENT_ADAPTERS["at"].read_event(post(body))
     assert "4321" not in repr(refusal.value)

@@ -11,7 +11,7 @@ from ussd_server.messages.gateways import (
     GatewayRequest,
     GatewayScreen,
     StepKind,
-    Unreadable,
+    UnreadableError,
     UssdStep,
 )
 
@@ -84,7 +84,7 @@ def test_a_readable_call_becomes_a_step(query: bytes, expected: UssdStep) -> Non
 
 @pytest.mark.parametrize("query", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_hopeless_call_is_refused_without_repeating_what_was_typed(query: bytes) -> None:
-    with pytest.raises(Unreadable) as refusal:
+    with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(get(query), CHANNEL)
     assert "4321" not in repr(refusal.value)
     assert refusal.value.__context__ is None
@@ -119,5 +119,5 @@ def test_an_answer_is_the_bare_screen_and_headers_that_charge_nothing(
 
 
 def test_trouble_closes_the_session() -> None:
-    reply = GATEWAY.trouble("Please try again later.")
+    reply = GATEWAY.write_error("Please try again later.")
     assert (reply.body, reply.headers["Freeflow"]) == (b"Please try again later.", "FB")

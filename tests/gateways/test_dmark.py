@@ -13,7 +13,7 @@ from ussd_server.messages.gateways import (
     GatewayRequest,
     GatewayScreen,
     StepKind,
-    Unreadable,
+    UnreadableError,
     UssdStep,
 )
 
@@ -79,7 +79,7 @@ def test_a_readable_call_becomes_a_step(query: bytes, expected: UssdStep) -> Non
 
 @pytest.mark.parametrize("query", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_hopeless_call_is_refused_without_repeating_what_was_typed(query: bytes) -> None:
-    with pytest.raises(Unreadable) as refusal:
+    with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(get(query), CHANNEL)
     assert "4321" not in repr(refusal.value)
     assert refusal.value.__context__ is None
@@ -93,4 +93,4 @@ def test_an_answer_says_whether_an_entry_is_awaited(action: Action, word: str) -
 
 
 def test_trouble_closes_the_session() -> None:
-    assert json.loads(GATEWAY.trouble("Sorry.").body) == {"responseString": "Sorry.", "action": "end"}
+    assert json.loads(GATEWAY.write_error("Sorry.").body) == {"responseString": "Sorry.", "action": "end"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
 from ussd_server.gateways.fields import part_dialled
-from ussd_server.messages.gateways import Action, GatewayRequest, GatewayScreen, StepKind, Unreadable, UssdStep
+from ussd_server.messages.gateways import Action, GatewayRequest, GatewayScreen, StepKind, UnreadableError, UssdStep
 
 # Enough for every company at once, so that most of what is generated gets past the first fault.
 GOOD = {
@@ -60,7 +60,7 @@ def test_each_company_is_reached_by_its_own_word_and_africas_talking_also_by_at(
 def test_any_bytes_give_a_sound_step_or_one_refusal(word: str, raw: bytes, method: str) -> None:
     try:
         step = ADAPTERS[word].read(GatewayRequest(method, query_string=raw, body=raw))
-    except Unreadable:
+    except UnreadableError:
         return
     assert re.fullmatch(r"[ -~]{1,128}", step.provider_session_id)
     assert re.fullmatch(r"\+256[0-9]{9}", step.phone_number)
@@ -76,7 +76,7 @@ def test_any_bytes_give_a_sound_step_or_one_refusal(word: str, raw: bytes, metho
 def test_any_bytes_give_a_sound_event_or_one_refusal(word: str, raw: bytes) -> None:
     try:
         event = EVENT_ADAPTERS[word].read_event(GatewayRequest("POST", body=raw))
-    except Unreadable:
+    except UnreadableError:
         return
     assert re.fullmatch(r"\+256[0-9]{9}", event.phone_number)
 
@@ -86,7 +86,7 @@ def test_any_bytes_give_a_sound_event_or_one_refusal(word: str, raw: bytes) -> N
 @given(text=st.text(), action=st.sampled_from(Action))
 def test_any_screen_can_be_written(word: str, text: str, action: Action) -> None:
     step = UssdStep("s-1", "+256772123456", "", "", StepKind.INPUT, "1", cumulative=False)
-    for reply in (ADAPTERS[word].write(GatewayScreen(action, text), step), ADAPTERS[word].trouble(text)):
+    for reply in (ADAPTERS[word].write(GatewayScreen(action, text), step), ADAPTERS[word].write_error(text)):
         assert reply.body.decode().isascii() or reply.content_type.startswith("text/plain")
 
 

@@ -13,7 +13,7 @@ from ussd_server.messages.gateways import (
     GatewayRequest,
     GatewayScreen,
     StepKind,
-    Unreadable,
+    UnreadableError,
     UssdStep,
 )
 
@@ -98,7 +98,7 @@ def test_a_readable_post_becomes_a_step(body: bytes, expected: UssdStep) -> None
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_hopeless_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
-    with pytest.raises(Unreadable) as refusal:
+    with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(post(body))
     assert "4321" not in repr(refusal.value)
     assert refusal.value.__context__ is None
@@ -118,4 +118,4 @@ def test_an_answer_is_an_action_and_a_message(action: Action, word: str) -> None
 
 
 def test_trouble_closes_the_session() -> None:
-    assert json.loads(GATEWAY.trouble("Sorry.").body) == {"action": "end", "message": "Sorry."}
+    assert json.loads(GATEWAY.write_error("Sorry.").body) == {"action": "end", "message": "Sorry."}

@@ -29,7 +29,7 @@ def take_step(api_request: ApiRequest, adapter: str, channel_secret: str) -> Api
 @takes_api_request
 def take_report(api_request: ApiRequest, adapter: str, channel_secret: str) -> ApiResponse:
     """A phone company's report on a session that ended."""
-    api_request.services.ussd.gateways.hear(adapter, channel_secret, _foreign(api_request))
+    api_request.services.ussd.gateways.record_end(adapter, channel_secret, _foreign(api_request))
     return ApiResponse(200, b"", content_type="text/plain; charset=utf-8")
 
 

@@ -17,7 +17,7 @@ from ussd_server.messages.gateways import (
     SessionEnd,
     SessionOutcome,
     StepKind,
-    Unreadable,
+    UnreadableError,
     UssdStep,
 )
 
@@ -60,7 +60,7 @@ class AfricasTalking:
         """The screen behind the word that keeps the session open or closes it."""
         return plain_reply(PREFIXES[screen.action] + screen.text)
 
-    def trouble(self, text: str) -> GatewayReply:
+    def write_error(self, text: str) -> GatewayReply:
         """A last screen."""
         return plain_reply(PREFIXES[Action.END] + text)
 
@@ -72,7 +72,7 @@ class AfricasTalking:
         fields = RequestFields.of_form(request)
         outcome = OUTCOMES.get(fields.word("status").lower())
         if outcome is None:
-            raise Unreadable("status is not an outcome")
+            raise UnreadableError("status is not an outcome")
         return SessionEnd(
             provider_session_id=fields.session_id("sessionId"),
             phone_number=fields.phone_number("phoneNumber"),

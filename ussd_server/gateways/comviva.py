@@ -51,7 +51,7 @@ class Comviva:
         """The screen, without leading blanks, which the company shows as an empty line; the subscriber pays nothing."""
         return _reply(screen)
 
-    def trouble(self, text: str) -> GatewayReply:
+    def write_error(self, text: str) -> GatewayReply:
         """A last screen."""
         return _reply(GatewayScreen(Action.END, text))
 

@@ -48,7 +48,7 @@ class DMark:
         """The screen and whether an entry is awaited."""
         return _reply(screen)
 
-    def trouble(self, text: str) -> GatewayReply:
+    def write_error(self, text: str) -> GatewayReply:
         """A last screen."""
         return _reply(GatewayScreen(Action.END, text))
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import parse_qsl
 
-from ussd_server.messages.gateways import GatewayRequest, Unreadable
+from ussd_server.messages.gateways import GatewayRequest, UnreadableError
 
 MAX_REQUEST_BYTES = 16_384
 MAX_PARAMETERS = 64
@@ -44,7 +44,7 @@ class RequestFields:
 
     @classmethod
     def of_form(cls, request: GatewayRequest) -> RequestFields:
-        """The parameters of a GET, or the form in a body; raises Unreadable when they are not UTF-8 or too many."""
+        """Parse the query of a GET or the form in a body. Raises UnreadableError if not UTF-8 or too many."""
         raw = _bounded(request.query_string if request.method == "GET" else request.body)
         try:
             pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
@@ -52,19 +52,19 @@ class RequestFields:
             pairs = None
         # Raised out here, because an exception raised above would carry the raw text along as its context.
         if pairs is None:
-            raise Unreadable("the parameters are not a form")
+            raise UnreadableError("the parameters are not a form")
         return cls(pairs)
 
     @classmethod
     def of_json(cls, request: GatewayRequest) -> RequestFields:
-        """The members of a JSON object in a body; raises Unreadable for anything else."""
+        """The members of a JSON object in a body; raises UnreadableError for anything else."""
         raw = _bounded(request.body)
         try:
             parsed = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=cls)
         except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, RequestFields):
-            raise Unreadable("the body is not a JSON object")
+            raise UnreadableError("the body is not a JSON object")
         return parsed
 
     def has(self, name: str) -> bool:
@@ -79,9 +79,9 @@ class RequestFields:
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if not isinstance(value, str):
-            raise Unreadable(f"{name} is not one text")
+            raise UnreadableError(f"{name} is not one text")
         if len(value) > longest:
-            raise Unreadable(f"{name} is too long")
+            raise UnreadableError(f"{name} is too long")
         return value
 
     def text(self, name: str) -> str:
@@ -92,14 +92,14 @@ class RequestFields:
         """The company's name for the session: 1 to 128 printable ASCII characters, not all of them spaces."""
         value = self.word(name, MAX_SESSION_ID)
         if not SESSION_ID.fullmatch(value):
-            raise Unreadable(f"{name} is not a session id")
+            raise UnreadableError(f"{name} is not a session id")
         return value
 
     def phone_number(self, name: str) -> str:
         """A Ugandan number as +256 and nine digits; takes 0772…, 256772…, +256772… and a plus that became a space."""
         found = PHONE_NUMBER.fullmatch(self.word(name))
         if not found:
-            raise Unreadable(f"{name} is not a Ugandan phone number")
+            raise UnreadableError(f"{name} is not a Ugandan phone number")
         return f"+256{found[1]}"
 
     def service_code(self, name: str) -> str:
@@ -107,7 +107,7 @@ class RequestFields:
         value = self.word(name).strip(" ")
         found = SERVICE_CODE.fullmatch(value)
         if value and not found:
-            raise Unreadable(f"{name} is not a service code")
+            raise UnreadableError(f"{name} is not a service code")
         return f"*{found[1]}#" if found else ""
 
     def network(self, name: str) -> str:
@@ -123,7 +123,7 @@ class RequestFields:
         if not value:
             return None
         if not NUMBER.fullmatch(value):
-            raise Unreadable(f"{name} is not a number")
+            raise UnreadableError(f"{name} is not a number")
         return int(value)
 
 
@@ -146,5 +146,5 @@ def part_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tupl
 
 def _bounded(raw: bytes) -> bytes:
     if len(raw) > MAX_REQUEST_BYTES:
-        raise Unreadable("the request is too long")
+        raise UnreadableError("the request is too long")
     return raw

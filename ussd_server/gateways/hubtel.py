@@ -12,7 +12,7 @@ from ussd_server.messages.gateways import (
     GatewayRequest,
     GatewayScreen,
     StepKind,
-    Unreadable,
+    UnreadableError,
     UssdStep,
 )
 
@@ -35,7 +35,7 @@ class Hubtel:
         fields = RequestFields.of_json(request)
         kind = KINDS.get(fields.word("Type").lower())
         if kind is None:
-            raise Unreadable("Type is not a kind of step")
+            raise UnreadableError("Type is not a kind of step")
         service_code = fields.service_code("ServiceCode")
         text = fields.text("Message")
         if kind is StepKind.BEGIN:
@@ -55,7 +55,7 @@ class Hubtel:
         """The screen and whether an entry is awaited. `ClientState` is left out: our state is here."""
         return _reply(screen)
 
-    def trouble(self, text: str) -> GatewayReply:
+    def write_error(self, text: str) -> GatewayReply:
         """A last screen."""
         return _reply(GatewayScreen(Action.END, text))
 

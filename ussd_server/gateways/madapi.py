@@ -12,7 +12,7 @@ from ussd_server.messages.gateways import (
     GatewayRequest,
     GatewayScreen,
     StepKind,
-    Unreadable,
+    UnreadableError,
     UssdStep,
 )
 
@@ -38,7 +38,7 @@ class Madapi:
         fields = RequestFields.of_json(request)
         kind = KINDS.get(fields.word("messageType"))
         if kind is None:
-            raise Unreadable("messageType is not one of 0 to 5")
+            raise UnreadableError("messageType is not one of 0 to 5")
         service_code = fields.service_code("serviceCode")
         text = fields.text("ussdString")
         if kind is StepKind.BEGIN:
@@ -57,7 +57,7 @@ class Madapi:
         """The screen with the step's session, code and number repeated; the same step always gives the same bytes."""
         return _reply(screen, step.provider_session_id, step.service_code, step.phone_number.removeprefix("+"))
 
-    def trouble(self, text: str) -> GatewayReply:
+    def write_error(self, text: str) -> GatewayReply:
         """A last screen that belongs to no known session."""
         return _reply(GatewayScreen(Action.END, text), "", "", "")
 

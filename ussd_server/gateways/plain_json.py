@@ -25,7 +25,7 @@ from ussd_server.messages.gateways import (
     GatewayRequest,
     GatewayScreen,
     StepKind,
-    Unreadable,
+    UnreadableError,
     UssdStep,
 )
 
@@ -46,7 +46,7 @@ class PlainJson:
             text = text.lstrip("*")
         kind = KINDS.get(fields.word("kind") or (StepKind.INPUT if text else StepKind.BEGIN))
         if kind is None:
-            raise Unreadable("kind is not a kind of step")
+            raise UnreadableError("kind is not a kind of step")
         return UssdStep(
             provider_session_id=fields.session_id("session_id"),
             phone_number=fields.phone_number("phone_number"),
@@ -62,7 +62,7 @@ class PlainJson:
         """The screen and what may follow it."""
         return _reply(screen)
 
-    def trouble(self, text: str) -> GatewayReply:
+    def write_error(self, text: str) -> GatewayReply:
         """A last screen."""
         return _reply(GatewayScreen(Action.END, text))
 

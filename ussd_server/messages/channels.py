@@ -40,7 +40,7 @@ class ChannelView:
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelOfCall:
+class CachedChannel:
     """The channel that a phone company's call came in by, as its path named it."""
 
     channel_id: str

@@ -123,7 +123,7 @@ class ChannelOptions:
 AS_DOCUMENTED = ChannelOptions()
 
 
-class Unreadable(Exception):  # noqa: N818 -- it reads as what it says
+class UnreadableError(Exception):
     """A request that cannot be a step. The message names the field and the fault, never a value: values hold PINs."""
 
 
@@ -133,14 +133,14 @@ class Gateway(Protocol):
     name: str
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
-        """Understand a call; raises Unreadable when it names no session or no Ugandan number, or breaks a bound."""
+        """Parse a request. Raises UnreadableError without a session or a Ugandan number, or beyond a bound."""
         ...
 
     def write(self, screen: GatewayScreen, step: UssdStep, /) -> GatewayReply:
         """Answer a step. A notice that a session is over is answered with an END screen without text."""
         ...
 
-    def trouble(self, text: str) -> GatewayReply:
+    def write_error(self, text: str) -> GatewayReply:
         """A last screen for a call that could not be read."""
         ...
 
@@ -149,5 +149,5 @@ class EventGateway(Protocol):
     """A phone company that reports on each session after it ended."""
 
     def read_event(self, request: GatewayRequest) -> SessionEnd:
-        """Understand such a report; raises Unreadable as `Gateway.read` does. The answer is an empty 200."""
+        """Understand such a report; raises UnreadableError as `Gateway.read` does. The answer is an empty 200."""
         ...

@@ -49,7 +49,7 @@ def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, co
     assert {row.id: row.updated_at for row in ApiKey.select()} == updated
     for channel in (shared, own):
         _, _, adapter, secret = channel.gateway_path.split("/")
-        assert services.ussd.channels.identify(adapter, secret).channel_id == channel.channel_id
+        assert services.ussd.channels.find(adapter, secret).channel_id == channel.channel_id
     assert services.ussd.channels.list(OPERATOR) == (shared, own)
 
 

@@ -14,16 +14,16 @@ from ussd_server.status import Code, ServiceError
 
 def _refusal(services: Services, adapter: str, secret: str) -> Code:
     with pytest.raises(ServiceError) as refused:
-        services.ussd.channels.identify(adapter, secret)
+        services.ussd.channels.find(adapter, secret)
     return refused.value.code
 
 
 def test_a_channel_is_found_by_the_path_it_was_given(services: Services) -> None:
     shop = Shop(services)
     _, _, adapter, secret = shop.channel.gateway_path.split("/")
-    found = services.ussd.channels.identify(adapter, secret)
+    found = services.ussd.channels.find(adapter, secret)
     assert (found.channel_id, found.client_id, found.transliterates) == (shop.channel.channel_id, shop.client_id, True)
-    assert services.ussd.channels.identify("at", secret).channel_id == shop.channel.channel_id
+    assert services.ussd.channels.find("at", secret).channel_id == shop.channel.channel_id
 
 
 def test_a_wrong_secret_another_adapter_and_a_closed_channel_are_not_found(services: Services) -> None:
@@ -36,7 +36,7 @@ def test_a_wrong_secret_another_adapter_and_a_closed_channel_are_not_found(servi
     services.ussd.channels.set_active(shop.channel.channel_id, False, OPERATOR)
     assert _refusal(services, adapter, secret) is Code.NOT_FOUND
     services.ussd.channels.set_active(shop.channel.channel_id, True, OPERATOR)
-    assert services.ussd.channels.identify(adapter, secret).channel_id == shop.channel.channel_id
+    assert services.ussd.channels.find(adapter, secret).channel_id == shop.channel.channel_id
 
 
 def test_the_secret_of_a_path_stands_nowhere_in_the_clear(services: Services) -> None:

@@ -1,4 +1,4 @@
-"""Deeds: what menus ask the world to do, done within a bounded time and without trouble of the world's own."""
+"""Actions: what a menu asks the service to do. Each has a time limit, and a failure is an outcome for the menu."""
 
 from __future__ import annotations
 
@@ -44,17 +44,16 @@ CALL_SECONDS = 2.5
 STEP_SECONDS = 5.5
 _LONGEST_REFERENCE = 64
 _LOOKUPS = 20
-# After these refusals there may be a transaction under the payment's name all the same.
+# After these errors the payment may have been created.
 _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KEY_REUSED)
 
 
 @dataclass(slots=True)
 class ActionContext:
-    """One step for whose sake deeds are done, and what they left behind.
+    """The step that actions run for, and what they did.
 
-    `call` acts for the client whose menu it is. `ends_at` is a reading of the monotonic clock: a phone company drops a
-    step that takes longer than its own patience, so all deeds of a step share one deadline. `is_unsure` while nobody
-    knows whether a payment was recorded.
+    `context` acts for the menu's client. `ends_at`, in seconds of the monotonic clock, is the deadline of all actions
+    of the step, because gateways drop slow steps. `is_unsure` while it is unknown whether a payment was created.
     """
 
     context: RequestContext
@@ -67,12 +66,12 @@ class ActionContext:
     ends_at: float = field(default_factory=lambda: time.monotonic() + STEP_SECONDS)
 
     def seconds_left(self) -> float:
-        """How long the next call to the outside may take; 0 when there is no time left."""
+        """Return the seconds that the next outgoing request may take; 0 when no time is left."""
         return max(0.0, min(CALL_SECONDS, self.ends_at - time.monotonic()))
 
 
 class Actions:
-    """Does deeds, each at most once for its place in a conversation."""
+    """Runs the actions of menus."""
 
     def __init__(
         self,
@@ -84,9 +83,9 @@ class Actions:
         keyring: Keyring,
         clock: Clock,
     ) -> None:
-        """`bulkhead` bounds how many requests wait for the servers of clients."""
+        """`bulkhead` bounds the requests that wait for clients' servers."""
         self._bulkhead = bulkhead
-        # As many as there are connections to a provider, so that no client's callers take all of them.
+        # As many as there are connections to a provider, and a quarter of them for one client.
         self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)
         self._transactions = transactions
         self._balances = balances
@@ -95,8 +94,8 @@ class Actions:
         self._keyring = keyring
         self._clock = clock
 
-    def do(self, action: MenuAction, action_context: ActionContext) -> ActionOutcome:
-        """Do a deed and say what came of it; trouble of the outside world is an outcome like any other."""
+    def run(self, action: MenuAction, action_context: ActionContext) -> ActionOutcome:
+        """Run an action and return its outcome, also when a provider or a client's server fails."""
         match action:
             case PayAction():
                 return self._pay(action, action_context)
@@ -114,7 +113,7 @@ class Actions:
                         return Failed(none.timed_out)
 
     def _pay(self, action: PayAction, action_context: ActionContext) -> ActionOutcome:
-        """Record a payment under the name of its confirmation, so that the same confirmation never pays twice."""
+        """Create a payment with the reference of its confirmation, so that one confirmation never pays twice."""
         request = CreateTransaction(
             type=TransactionType(action.kind),
             phone_number=action.phone_number,
@@ -127,14 +126,14 @@ class Actions:
         )
         had_paid, action_context.may_have_paid, action_context.is_unsure = action_context.may_have_paid, True, True
         try:
-            recorded = self._transactions.create(request, action_context.context)
-        except ServiceError as refusal:
-            if refusal.code in _UNCERTAIN:
+            created = self._transactions.create(request, action_context.context)
+        except ServiceError as error:
+            if error.code in _UNCERTAIN:
                 return Failed()
             action_context.may_have_paid, action_context.is_unsure = had_paid, False
             return Paid(accepted=False)
         action_context.is_unsure = False
-        action_context.transaction_id = recorded.transaction.transaction_id
+        action_context.transaction_id = created.transaction.transaction_id
         return Paid(accepted=True)
 
     def _look_up(self, phone_number: str, action_context: ActionContext) -> ActionOutcome:
@@ -150,7 +149,7 @@ class Actions:
     def _ask_client(self, action: HttpAction | HandoverAction, action_context: ActionContext) -> ActionOutcome:
         facts, seconds = action_context.facts, action_context.seconds_left()
         signature = Signature(
-            # The same step always makes the same name, so a server that is called twice can tell.
+            # The same for each repetition of a step, so that the server recognises it.
             f"{facts.session_id}-{action.node}-{action_context.turn}",
             self._clock.now(),
             call_secrets(self._keyring, action_context.context.client_id),
@@ -181,7 +180,7 @@ def _refused(action_context: ActionContext) -> ActionOutcome:
 
 
 def payment_reference(session_id: str, confirmation: str) -> str:
-    """The client's name for a payment that a conversation ordered: `ussd-{session}-{confirmation}`, 64 at most."""
+    """Return the reference of a payment by USSD: `ussd-{session}-{confirmation}`, at most 64 characters."""
     reference = f"ussd-{session_id}-{confirmation}"
     if len(reference) <= _LONGEST_REFERENCE:
         return reference
@@ -189,6 +188,6 @@ def payment_reference(session_id: str, confirmation: str) -> str:
 
 
 def call_secrets(keyring: Keyring, client_id: str) -> Sequence[bytes]:
-    """The secrets with which calls to a client's own server are signed, newest first: one for each key of the house."""
+    """Return the secrets that sign requests to a client's server, newest first: one for each master key."""
     materials = reversed(keyring.all_materials(Ring.SIGNING))
     return [hmac.digest(material, f"client-server\0{client_id}".encode(), "sha256") for material in materials]

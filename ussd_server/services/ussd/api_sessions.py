@@ -1,8 +1,7 @@
-"""USSD sessions for client programs: begun, answered, looked at and ended over the API."""
+"""USSD sessions over the API: begin, answer, read, list and end them."""
 
 from __future__ import annotations
 
-from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.messages.ussd import (
@@ -18,53 +17,55 @@ from ussd_server.messages.ussd import (
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.ussd.conversations import Conversations, Dialled
+from ussd_server.services.ussd.conversations import Conversations, DialRequest
+from ussd_server.services.ussd.session_lookup import find_target
 from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.services.ussd.transcripts import view_of
 from ussd_server.status import Code, ServiceError
 
 
 class UssdService:
-    """Lets a client program be the phone: what a session shows, the program shows to its own user."""
+    """Runs the sessions of client programs, which show the screens to their own users."""
 
-    def __init__(self, sessions: Sessions, conversations: Conversations, tokens: Tokens, clock: Clock) -> None:
+    def __init__(self, sessions: Sessions, conversations: Conversations, tokens: Tokens) -> None:
         self._sessions = sessions
         self._conversations = conversations
         self._tokens = tokens
-        self._clock = clock
 
     def begin(self, request: BeginSession, context: RequestContext) -> SessionView:
-        """Dial a code; gives the session with its first screen.
+        """Dial a code; returns the session with its first screen.
 
-        INVALID_REQUEST when the code is not one of the client's, or no menu of the client answers it yet.
+        Raises INVALID_REQUEST when the code is not the client's or has no menu yet.
         """
         context.require("ussd:write")
-        opening = self._conversations.find_opening(request.service_code, context.client_id, request.phone_number)
-        if opening is None:
+        step_input = self._sessions.received(request.text)
+        now = step_input.received_at
+        target = find_target(request.service_code, context.client_id, request.phone_number, now)
+        if target is None:
             raise ServiceError(Code.INVALID_REQUEST, "service_code: Not one of this client's codes with a menu.")
-        dialled = Dialled(
+        dial = DialRequest(
             phone_number=request.phone_number,
             service_code=request.service_code,
             network=request.network,
             entries=tuple(request.text.split("*")) if request.text.strip("*") else (),
             key_id=context.caller.key_id,
         )
-        row = self._conversations.open(dialled, opening, self._sessions.arrived(request.text), context.request_id)
+        row = self._conversations.begin(dial, target, step_input, context.request_id)
         if row is None:
-            # Its key was deleted while the first screen was being made.
+            # The API key was deleted while the first screen was being made.
             raise _not_found()
         return view_of(row)
 
     def enter(self, request: EnterText, context: RequestContext) -> SessionView:
-        """Answer the screen of a session; gives the next one.
+        """Answer the screen of a session; returns the session with the next screen.
 
-        The number of the last answered turn repeats that answer, without a second effect; so does the same text while
-        its step is still being worked on. SESSION_NOT_FOUND for a session that is missing, over or another client's,
-        INVALID_TURN for a number that is neither the last nor the next, SERVICE_UNAVAILABLE when another step of the
-        session takes too long.
+        The number of the last answered turn repeats its answer without a second effect; so does the same text while its
+        step is in progress. Raises SESSION_NOT_FOUND for a session that is missing, over or another client's,
+        INVALID_TURN for a number that is neither the last nor the next, and SERVICE_UNAVAILABLE when another step of
+        the session takes too long.
         """
         context.require("ussd:write")
-        arrived = self._sessions.arrived(request.text)
+        step_input = self._sessions.received(request.text)
         known_turn = None
         for _ in self._sessions.attempts():
             row = self._find(request.session_id, context)
@@ -72,23 +73,23 @@ class UssdService:
                 # The phone itself answers this session.
                 raise _not_found()
             known_turn = row.turn if known_turn is None else known_turn
-            if self._sessions.is_worked_on(row):
+            if self._sessions.is_claimed(row):
                 continue
             if self._is_repeat(row, known_turn, request):
                 return view_of(row)
             action_context = self._conversations.action_context(row, context.request_id)
-            answered = self._conversations.go_on(row, request.text, arrived, action_context)
+            answered = self._conversations.enter(row, request.text, step_input, action_context)
             if answered is not None:
                 return view_of(answered)
         raise ServiceError(Code.SERVICE_UNAVAILABLE, "The session is busy", retry_after_seconds=1)
 
     def get(self, request: NameSession, context: RequestContext) -> SessionView:
-        """A session with its transcript, also one that is over. SESSION_NOT_FOUND for a missing or another client's."""
+        """Return a session with its transcript. Raises SESSION_NOT_FOUND for a missing or another client's session."""
         context.require("ussd:read")
         return view_of(self._find(request.session_id, context), with_transcript=True)
 
     def list(self, request: ListSessions, context: RequestContext) -> SessionPage:
-        """A page of the client's sessions, newest first."""
+        """Return a page of the client's sessions, newest first."""
         context.require("ussd:read")
         rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
         for column, value in (
@@ -103,7 +104,7 @@ class UssdService:
         return SessionPage(tuple(map(view_of, found)), next_cursor)
 
     def end(self, request: NameSession, context: RequestContext) -> SessionView:
-        """End a session that is under way. SESSION_NOT_FOUND for any other."""
+        """End an active session. Raises SESSION_NOT_FOUND for any other."""
         context.require("ussd:write")
         row = self._find(request.session_id, context)
         if self._sessions.is_over(row) or not self._sessions.end(row, SessionStatus.ENDED_BY_CLIENT, EndReason.DELETED):
@@ -111,16 +112,16 @@ class UssdService:
         return view_of(row)
 
     def end_expired(self, limit: int = 100) -> int:
-        """End up to `limit` sessions whose time is up; give how many ended. For the worker."""
+        """End up to `limit` expired sessions; returns how many ended. For the worker."""
         return self._sessions.end_expired(limit)
 
     def _is_repeat(self, row: UssdSession, known_turn: int, request: EnterText) -> bool:
-        """Whether an entry was answered before. Refuses what the session cannot take."""
+        """Whether an entry was answered before. Raises the errors of `enter` for an entry that does not fit."""
         over = self._sessions.is_over(row)
         if request.turn == row.turn and (not over or row.status == SessionStatus.COMPLETED):
             return True
-        moved_on = request.turn is None and row.turn != known_turn
-        if moved_on and self._sessions.answered(row)[-1].equals(request.text, self._sessions.digest(row)):
+        has_changed = request.turn is None and row.turn != known_turn
+        if has_changed and self._sessions.answered(row)[-1].equals(request.text, self._sessions.digest(row)):
             return True
         if over:
             raise _not_found()

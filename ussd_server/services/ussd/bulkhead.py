@@ -1,4 +1,4 @@
-"""Bulkheads: how many requests of a process wait for slow servers, in all and for one client."""
+"""A bound on the requests of a process that wait for slow servers, in all and for each client."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from threading import Lock
 
 
 class Bulkhead:
-    """A fixed number of places. Unlike `WaitingPlaces`, no client ever has more than its share of them."""
+    """A fixed number of places. Unlike in `WaitingPlaces`, a client never holds more than its share."""
 
     def __init__(self, places: int, places_of_client: int) -> None:
-        """At most `places` requests wait at the same time, at most `places_of_client` of them for one client."""
+        """At most `places` requests wait at a time, at most `places_of_client` of them for one client."""
         self._places = places
         self._places_of_client = places_of_client
         self._lock = Lock()
@@ -20,7 +20,7 @@ class Bulkhead:
 
     @contextmanager
     def place(self, client_id: str) -> Iterator[bool]:
-        """A place for the length of the block; False, at once, when there is none for this client."""
+        """Hold a place during the block. Yields False, without waiting, when none is free for this client."""
         has_place = self._take(client_id)
         try:
             yield has_place

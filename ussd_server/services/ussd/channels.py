@@ -1,4 +1,4 @@
-"""Channels of phone companies and the codes that phones dial: made by the operator, looked up at every call."""
+"""Channels of gateways, and service codes: the operator creates them, every step looks up its channel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ussd_server.gateways import ADAPTERS
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.logs import logger
-from ussd_server.messages.channels import AssignCode, ChannelOfCall, ChannelView, CodeView, CreateChannel
+from ussd_server.messages.channels import AssignCode, CachedChannel, ChannelView, CodeView, CreateChannel
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, Menu, ServiceCode
 from ussd_server.security.credentials import Vault
@@ -20,26 +20,26 @@ from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)
 
-# The proof that a screen fits counts twenty characters for a service code.
+# The width proof counts twenty characters for a service code.
 _SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
 _LONGEST_SECRET = 128
 _OPTIONS = ("cumulative", "transliterates", "septets", "ucs2")
 
 
 class ChannelService:
-    """Lets phone companies in, each by a path of its own, and gives codes to clients."""
+    """Gives every channel a secret path, and service codes to clients."""
 
     def __init__(self, vault: Vault, limiter: Limiter, clock: Clock) -> None:
         self._vault = vault
         self._limiter = limiter
         self._clock = clock
-        self._known: dict[bytes, ChannelOfCall] = {}
+        self._cache: dict[bytes, CachedChannel] = {}
         self._has_loaded = False
 
     def create(self, request: CreateChannel, context: RequestContext) -> ChannelView:
-        """Make a channel; its path is in the answer.
+        """Create a channel; returns it with its path.
 
-        INVALID_REQUEST for an adapter or a code that cannot be, NOT_FOUND for a client that does not exist.
+        Raises INVALID_REQUEST for an unknown adapter or a malformed code, NOT_FOUND for an unknown client.
         """
         context.require_operator()
         adapter = ADAPTERS.get(request.adapter)
@@ -64,28 +64,28 @@ class ChannelService:
         return self._view(row)
 
     def list(self, context: RequestContext) -> tuple[ChannelView, ...]:
-        """Every channel with its path, oldest first."""
+        """Return every channel with its path, oldest first."""
         context.require_operator()
         return tuple(self._view(row) for row in Channel.select().order_by(Channel.id))
 
     def set_active(self, channel_id: str, is_active: bool, context: RequestContext) -> ChannelView:
-        """Open or close a channel; a closed one answers like one that does not exist. NOT_FOUND for an unknown id."""
+        """Open or close a channel. A closed channel answers like a missing one. Raises NOT_FOUND for an unknown id."""
         context.require_operator()
         if not is_id(channel_id) or not Channel.update(is_active=is_active).where(Channel.id == channel_id).execute():
             raise ServiceError(Code.NOT_FOUND, "Channel not found")
         return self._view(Channel.get_by_id(channel_id))
 
-    def recall(self, adapter: str, secret: str, address: str = "") -> ChannelOfCall:
-        """As `identify`, but from memory where the channel is known: for callers that check whether it is open.
+    def find_cached(self, adapter: str, secret: str, address: str = "") -> CachedChannel:
+        """Find a channel as `find` does, from the cache if possible. The caller checks whether it has been closed.
 
-        Apart from being opened and closed, a channel never changes. An `address` with too many wrong paths gets
-        NOT_FOUND for every path that this process does not know, and costs the database nothing.
+        Nothing else of a channel changes. An `address` with too many wrong paths gets NOT_FOUND for every path that is
+        not in the cache, without a query.
         """
-        channel = self._from_memory(adapter, secret)
+        channel = self._from_cache(adapter, secret)
         if channel is None and not self._has_loaded:
-            # So a flood of wrong paths keeps no channel of its address away from a process that just began.
+            # A new process caches all channels before it refuses an address.
             self._load()
-            channel = self._from_memory(adapter, secret)
+            channel = self._from_cache(adapter, secret)
         if channel is not None:
             return channel
         network = network_of(address)
@@ -93,15 +93,15 @@ class ChannelService:
             log.warning("a gateway path was not looked up: its address called too many wrong ones")
             raise ServiceError(Code.NOT_FOUND, "Not found")
         try:
-            return self.identify(adapter, secret)
+            return self.find(adapter, secret)
         except ServiceError:
             self._limiter.hit("wrong-path", network)
             raise
 
-    def identify(self, adapter: str, secret: str) -> ChannelOfCall:
-        """The channel whose path a call came by. NOT_FOUND for a wrong secret, a closed channel or another adapter.
+    def find(self, adapter: str, secret: str) -> CachedChannel:
+        """Return the active channel of a path. Raises NOT_FOUND for a wrong secret, a closed channel, another adapter.
 
-        The secret is looked up by its keyed digest, so that the time it takes says nothing about the secret.
+        Looks the secret up by its HMAC, so that the time of the query reveals nothing about the secret.
         """
         row = (
             Channel.select()
@@ -112,17 +112,17 @@ class ChannelService:
         )
         if row is None or row.adapter != ADAPTERS[adapter].name:
             raise ServiceError(Code.NOT_FOUND, "Not found")
-        return self._remember(row)
+        return self._keep(row)
 
     def codes_served(self, client_id: str | None) -> tuple[str, ...]:
-        """The codes behind a channel that lists none: a client's, or everybody's for None."""
+        """Return the codes of a channel that lists none: those of one client, or all codes for None."""
         codes = ServiceCode.select(ServiceCode.code).order_by(ServiceCode.code)
         return tuple(row.code for row in (codes.where(ServiceCode.client_id == client_id) if client_id else codes))
 
     def assign_code(self, request: AssignCode, context: RequestContext) -> CodeView:
-        """Give a code to a client; again for the same client changes nothing.
+        """Give a code to a client. Repeating it changes nothing.
 
-        INVALID_REQUEST when it is somebody else's or not a code, NOT_FOUND for a client that does not exist.
+        Raises INVALID_REQUEST for a malformed code or another client's, NOT_FOUND for an unknown client.
         """
         context.require_operator()
         code = service_code(request.service_code)
@@ -136,18 +136,18 @@ class ChannelService:
 
     def _load(self) -> None:
         for row in Channel.select().where(Channel.is_active):
-            self._remember(row)
+            self._keep(row)
         self._has_loaded = True
 
-    def _from_memory(self, adapter: str, secret: str) -> ChannelOfCall | None:
+    def _from_cache(self, adapter: str, secret: str) -> CachedChannel | None:
         gateway = ADAPTERS.get(adapter)
-        found = (self._known.get(digest) for digest in reversed(self._vault.path_digests(secret)))
+        found = (self._cache.get(digest) for digest in reversed(self._vault.path_digests(secret)))
         channel = next(filter(None, found), None)
         return channel if channel is not None and gateway is not None and channel.adapter == gateway.name else None
 
-    def _remember(self, row: Channel) -> ChannelOfCall:
-        channel = ChannelOfCall(row.id, row.client_id, row.adapter, tuple(row.codes or ()), **row.settings)
-        self._known[bytes(row.secret_digest)] = channel
+    def _keep(self, row: Channel) -> CachedChannel:
+        channel = CachedChannel(row.id, row.client_id, row.adapter, tuple(row.codes or ()), **row.settings)
+        self._cache[bytes(row.secret_digest)] = channel
         return channel
 
     def _view(self, row: Channel) -> ChannelView:
@@ -165,7 +165,7 @@ class ChannelService:
 
 
 def service_code(text: str) -> str:
-    """A service code as it is kept, `*384*123#`; the closing hash may be left out. INVALID_REQUEST for what is none."""
+    """Return a service code as it is stored, `*384*123#`; adds a missing hash. Raises INVALID_REQUEST if malformed."""
     code = text if text.endswith("#") else f"{text}#"
     if not _SERVICE_CODE.fullmatch(code):
         raise ServiceError(Code.INVALID_REQUEST, "service_code: Must be a code such as *384*123#.")
@@ -173,7 +173,7 @@ def service_code(text: str) -> str:
 
 
 def view_of_code(row: ServiceCode) -> CodeView:
-    """A service code with the name of the menu that answers."""
+    """Return a service code with the name of its menu."""
     menu = Menu.get_or_none(Menu.id == row.menu_id) if row.menu_id else None
     return CodeView(row.code, row.client_id, menu.name if menu else None, row.created_at)
 

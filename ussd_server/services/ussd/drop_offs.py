@@ -1,4 +1,4 @@
-"""Drop-offs: where conversations break off, counted by the process that ends them."""
+"""Drop-offs: sessions that ended before their last screen, counted by the process that ends them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.menus import published_document
 
 MOST_PLACES = 200
-"""So many places are told apart in each process; the nodes of all others count as `(other)`."""
+"""A process counts this many places; the nodes of all others count as `(other)`."""
 
 Place = tuple[str, str, str, str]
 
 
 class DropOffs:
-    """Counts conversations that ended before their last screen, by code, menu, node and reason."""
+    """Counts drop-offs by code, menu, node and reason."""
 
     def __init__(self) -> None:
         self._counts: Counter[Place] = Counter()
         self._lock = threading.Lock()
 
     def count(self, row: UssdSession) -> None:
-        """Count a conversation that has just been ended."""
+        """Count a session that was just ended."""
         menu = published_document(row.menu_id, row.menu_version).id
         place = (row.service_code, menu, row.node, str(row.end_reason))
         with self._lock:
@@ -33,6 +33,6 @@ class DropOffs:
         count_drop_off(*place)
 
     def counts(self) -> list[tuple[Place, int]]:
-        """How often each place was counted since the process began."""
+        """Return the count of each place since the process started."""
         with self._lock:
             return sorted(self._counts.items())

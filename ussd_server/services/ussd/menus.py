@@ -1,4 +1,4 @@
-"""Menus: drafts, the check before publishing, versions that never change, and the codes that lead to them."""
+"""Menus: drafts, checks, published versions that never change, and the service codes that lead to them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MENU_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class MenuService:
-    """Keeps the menus of every client."""
+    """Reads and writes the menus of clients."""
 
     def __init__(self, guard: AddressGuard, keyring: Keyring, clock: Clock, session_life_seconds: int) -> None:
         self._guard = guard
@@ -55,10 +55,10 @@ class MenuService:
         self._session_life_seconds = session_life_seconds
 
     def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
-        """Keep a draft, also one that could not be published, and say what is wrong with it.
+        """Save a draft, even one that cannot be published; returns the report of its check.
 
-        The document may leave out its `id`. INVALID_REQUEST when it names another menu, when the id is not 1 to 64
-        letters, digits and `_.-`, or beyond 200 menus a client.
+        The document may leave out its `id`. Raises INVALID_REQUEST when it names another menu, when the id is not 1 to
+        64 letters, digits and `_.-`, or beyond 200 menus a client.
         """
         context.require("menus:write")
         if not _MENU_ID.fullmatch(request.menu_id):
@@ -76,17 +76,17 @@ class MenuService:
         return self._report(request.menu_id, document)
 
     def check(self, request: CheckMenu, context: RequestContext) -> CheckReport:
-        """Say what is wrong with a menu's draft, or with the given document. NOT_FOUND for a menu without a draft."""
+        """Check a menu's draft, or the given document. Raises NOT_FOUND for a menu without a draft."""
         context.require("menus:read")
         if request.document is None:
             return self._report(request.menu_id, _find(request.menu_id, context).draft)
         return self._report(request.menu_id, _named(request.document, request.menu_id))
 
     def publish(self, request: NameMenu, context: RequestContext) -> VersionView:
-        """Put the draft in force as a new version; a draft that is in force already stays the version it is.
+        """Publish the draft as a new version. Publishing the current version again changes nothing.
 
-        MENU_INVALID, naming the first error, while the check finds one or a script fails. Sessions that are under way
-        keep the version they began with.
+        Raises MENU_INVALID with the first error when the check finds one or a script fails. Active sessions keep the
+        version they began with.
         """
         context.require("menus:write")
         menu = _find(request.menu_id, context)
@@ -111,7 +111,7 @@ class MenuService:
         return _version_view(request.menu_id, row, row.version)
 
     def roll_back(self, request: RollBack, context: RequestContext) -> VersionView:
-        """Put an earlier version in force again; the draft stays. NOT_FOUND for a version that was never published."""
+        """Make an earlier version current again; the draft stays. Raises NOT_FOUND for an unknown version."""
         context.require("menus:write")
         menu = _find(request.menu_id, context)
         row = _version(menu.id, request.version)
@@ -121,7 +121,7 @@ class MenuService:
         return _version_view(request.menu_id, row, row.version)
 
     def list(self, context: RequestContext) -> tuple[MenuSummary, ...]:
-        """Every menu of the client, by name."""
+        """Return every menu of the client, by name."""
         context.require("menus:read")
         codes = _codes_by_menu(context.client_id)
         rows = Menu.select().where(Menu.client_id == context.client_id).order_by(Menu.name)
@@ -131,7 +131,7 @@ class MenuService:
         )
 
     def get(self, request: NameMenu, context: RequestContext) -> MenuView:
-        """One menu with its documents. NOT_FOUND for one that the client does not have."""
+        """Return a menu with its documents. Raises NOT_FOUND for a menu that the client does not have."""
         context.require("menus:read")
         menu = _find(request.menu_id, context)
         current = _version(menu.id, menu.published_version) if menu.published_version else None
@@ -146,14 +146,14 @@ class MenuService:
         )
 
     def versions(self, request: NameMenu, context: RequestContext) -> tuple[VersionView, ...]:
-        """Every published version of a menu, newest first."""
+        """Return every published version of a menu, newest first."""
         context.require("menus:read")
         menu = _find(request.menu_id, context)
         rows = MenuVersion.select().where(MenuVersion.menu_id == menu.id).order_by(MenuVersion.version.desc())
         return tuple(_version_view(menu.name, row, menu.published_version) for row in rows)
 
     def graph(self, request: GetGraph, context: RequestContext) -> GraphView:
-        """How the nodes of a menu hang together. NOT_FOUND for a menu or a version that the client does not have."""
+        """Return the nodes and edges of a menu. Raises NOT_FOUND for an unknown menu or version."""
         context.require("menus:read")
         menu = _find(request.menu_id, context)
         version = request.version or menu.published_version
@@ -161,27 +161,27 @@ class MenuService:
         if request.version and row is None:
             raise ServiceError(Code.NOT_FOUND, "Menu version not found")
         document, _ = read(menu.draft if row is None else row.document)
-        drawn = graph(document)
-        return GraphView(menu.name, version, tuple(drawn["nodes"]), tuple(drawn["edges"]), draw(document))
+        parts = graph(document)
+        return GraphView(menu.name, version, tuple(parts["nodes"]), tuple(parts["edges"]), draw(document))
 
     def bind_code(self, request: BindCode, context: RequestContext) -> CodeView:
-        """Let a menu answer a code. NOT_FOUND for a code or a menu that the client does not have."""
+        """Bind a code to a menu. Raises NOT_FOUND for a code or a menu that the client does not have."""
         context.require("menus:write")
         menu = _find(request.menu_id, context)
         code = service_code(request.service_code)
-        mine = (ServiceCode.code == code) & (ServiceCode.client_id == context.client_id)
-        if not ServiceCode.update(menu_id=menu.id).where(mine).execute():
+        is_theirs = (ServiceCode.code == code) & (ServiceCode.client_id == context.client_id)
+        if not ServiceCode.update(menu_id=menu.id).where(is_theirs).execute():
             raise ServiceError(Code.NOT_FOUND, "Service code not found")
-        return view_of_code(ServiceCode.get(mine))
+        return view_of_code(ServiceCode.get(is_theirs))
 
     def codes(self, context: RequestContext) -> tuple[CodeView, ...]:
-        """The codes that the operator gave to the client."""
+        """Return the codes that the operator gave to the client."""
         context.require("menus:read")
         rows = ServiceCode.select().where(ServiceCode.client_id == context.client_id).order_by(ServiceCode.code)
         return tuple(view_of_code(row) for row in rows)
 
     def call_secrets(self, context: RequestContext) -> Sequence[bytes]:
-        """The secrets with which calls of menus to the client's own server are signed, newest first."""
+        """Return the secrets that sign requests of menus to the client's server, newest first."""
         context.require_operator()
         return call_secrets(self._keyring, context.client_id)
 
@@ -191,7 +191,7 @@ class MenuService:
             allow_plain_http=self._guard.takes_plain_http,
             session_life_seconds=self._session_life_seconds,
             also=lambda document: _refused_addresses(document, self._guard),
-            work=WorkBudget(pause=_let_others_go_on),
+            work=WorkBudget(pause=_yield_to_other_threads),
         )
         found = report.to_dict()
         return CheckReport(menu_id, report.passes, tuple(found["errors"]), tuple(found["warnings"]))
@@ -199,24 +199,24 @@ class MenuService:
 
 @lru_cache(maxsize=512)
 def published_document(menu_id: str, version: int) -> Document:
-    """A published version, read once in each process: versions never change. `menu_id` is the row's own id."""
+    """Return a published version, cached because versions never change. `menu_id` is the row's id."""
     row = _version(menu_id, version)
     assert row is not None
     return parse(row.document)
 
 
-def _let_others_go_on() -> None:
-    """Give the interpreter to other calls of the process."""
+def _yield_to_other_threads() -> None:
+    """Let other requests of the process run."""
     time.sleep(0)
 
 
 def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Finding]:
-    """The addresses in a document that the guard would refuse at every call anyway."""
+    """The addresses in a document that the guard refuses."""
     for name, node in document.nodes.items():
         if isinstance(node, HandoverNode):
             url = node.url
         elif isinstance(node, HttpNode):
-            # The host is written out; what variables add behind it cannot lead anywhere else.
+            # The host is literal; variables only add to the path behind it.
             url = "".join(part if isinstance(part, str) else "0" for part in node.url.parts)
         else:
             continue
@@ -244,7 +244,7 @@ def _find(menu_id: str, context: RequestContext) -> Menu:
 
 
 def _lock(menu_id: str) -> tuple[str, int | None]:
-    """Keep others from publishing the same menu until the unit of work ends; give the version in force."""
+    """Lock a menu until the unit of work ends; returns its current version."""
     row = for_update(Menu.select(Menu.id, Menu.published_version).where(Menu.id == menu_id)).get()
     return row.id, row.published_version
 
@@ -270,6 +270,6 @@ def _title(document: dict[str, Any]) -> str:
 
 
 def _sentence(finding: dict[str, Any]) -> str:
-    """The first error as one sentence that names its place."""
+    """A finding as one sentence that names its place."""
     place = finding["node"] or "document"
     return f"{place}: {finding['message']}"

@@ -1,4 +1,4 @@
-"""Redials: what a new session of a phone begins with when the one before it broke off."""
+"""Redials: what a new session shows first when the subscriber's last session was cut off."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.menus import published_document
-from ussd_server.services.ussd.sessions import Arrived, Sessions, may_be_paying, state_of
+from ussd_server.services.ussd.session_lookup import FEWEST_TURNS_TO_RESUME
+from ussd_server.services.ussd.sessions import Sessions, StepInput, may_be_paying, state_of
 
-FEWEST_TURNS_TO_RESUME = 2
-_BROKE_OFF = (SessionStatus.ACTIVE, SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
+_CUT_OFF = (SessionStatus.ACTIVE, SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
 _OUTCOMES = {
     TransactionStatus.SUCCEEDED: "succeeded",
     TransactionStatus.REVERSED: "succeeded",
@@ -29,57 +29,56 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Redial:
-    """A session about to begin: its row, its menu, and what its first screen may need.
+    """A session about to begin, and what its first screen may need.
 
-    `language` is the one that the phone chose last, None when it never chose; `given` is for the menu's given
-    variables.
+    `language` is the one that the subscriber chose last, None for none; `given` fills the menu's given variables.
     """
 
     row: UssdSession
     document: Document
-    arrived: Arrived
+    input: StepInput
     language: str | None
     given: Mapping[str, Any]
-    channel: DisplayOptions
+    display: DisplayOptions
     has_entries: bool
 
 
 class Redials:
-    """Decides whether a new session goes on from the phone's last one."""
+    """Decides whether a new session resumes the subscriber's last one."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     def first_turn(self, redial: Redial, last_id: str) -> Turn | None:
-        """The outcome of the last session's payment, or an offer to continue it; None when it begins afresh.
+        """Return the outcome of the last session's payment or an offer to resume it; None to begin at the start.
 
-        Waits while a deed of the last session is being done, so that nothing before a payment is ever offered while
-        the payment is being recorded. When that cannot be known in time, the payment is said to be processed.
+        Waits for a step of the last session that is in progress, so that no screen before a payment is offered while
+        the payment is being created. If that step takes too long, the screen says that the payment is being processed.
         """
         last = self._last(redial, last_id)
         if last is None:
             return None
         if may_be_paying(last):
             return _announced(redial, last, "processing", 0)
-        if redial.document.resume == "off" or not _is_dropped(last, redial.arrived):
+        if redial.document.resume == "off" or not _is_cut_off(last, redial.input):
             return None
         payment = _payment_of(last)
         if payment is not None:
             outcome = _OUTCOMES.get(TransactionStatus(payment.status), "processing")
             return _announced(redial, last, outcome, payment.amount_cents)
-        # A session that ended with its last screen stands nowhere.
-        if redial.has_entries or not last.state or not _is_far(last):
+        # A session that ended with its last screen has no state.
+        if redial.has_entries or not last.state or not _is_resumable(last):
             return None
-        begun_with = published_document(last.menu_id, last.menu_version)
-        reopened = reopen(begun_with, state_of(last), facts_of(redial.row), redial.channel)
+        document = published_document(last.menu_id, last.menu_version)
+        reopened = reopen(document, state_of(last), facts_of(redial.row), redial.display)
         if reopened is not None:
             redial.row.menu_version = last.menu_version
         return reopened
 
     def _last(self, redial: Redial, last_id: str) -> UssdSession | None:
-        """The last session of this phone with this menu, None when it is in the hands of a client program.
+        """The last session of this phone with this menu; None when a client program holds it.
 
-        One that may be continued is ended first: an entry that comes late must not be answered in it any more.
+        A session that may be resumed is ended first, so that it answers no late entry.
         """
         row = redial.row
         for _ in self._sessions.attempts():
@@ -88,41 +87,41 @@ class Redials:
                 return None
             if last.status == SessionStatus.ACTIVE and None in (last.channel_id, row.channel_id):
                 return None
-            if not self._sessions.is_worked_on(last):
-                may_continue = redial.document.resume != "off" and _is_far(last) and not self._sessions.is_over(last)
-                if not may_continue or self._sessions.give_way(last):
+            if not self._sessions.is_claimed(last):
+                resumes = redial.document.resume != "off" and _is_resumable(last) and not self._sessions.is_over(last)
+                if not resumes or self._sessions.end_for_redial(last):
                     break
         return last
 
 
 def facts_of(row: UssdSession) -> SessionFacts:
-    """What a menu may know of a session."""
+    """Return what a menu may know of a session."""
     return SessionFacts(row.phone_number, row.service_code, row.network, row.id)
 
 
 def _announced(redial: Redial, last: UssdSession, outcome: str, amount_cents: int) -> Turn:
     language = redial.language or last.language
     facts = facts_of(redial.row)
-    return announce(redial.document, facts, language, outcome, amount_cents, given=redial.given, channel=redial.channel)
+    return announce(redial.document, facts, language, outcome, amount_cents, given=redial.given, channel=redial.display)
 
 
-def _is_dropped(last: UssdSession, arrived: Arrived) -> bool:
-    """Whether a session broke off, or ended with a screen that the person did not see.
+def _is_cut_off(last: UssdSession, step_input: StepInput) -> bool:
+    """Whether a session was cut off, or ended with a screen that the subscriber did not see.
 
-    A session under way counts as dropped when the same phone dials again through a gateway, which does not always
-    tell that a call broke off. An answer given after the person dialled again was not seen.
+    An active session counts as cut off when its phone dials again, because gateways do not always report the end of a
+    call. The subscriber did not see an answer that was given after dialling again.
     """
-    unseen = last.end_reason == EndReason.NOT_DELIVERED or last.last_seen_at > arrived.at
-    broke_off = last.status in _BROKE_OFF or (last.status == SessionStatus.COMPLETED and unseen)
-    return broke_off and last.working_token is None
+    unseen = last.end_reason == EndReason.NOT_DELIVERED or last.last_seen_at > step_input.received_at
+    was_cut_off = last.status in _CUT_OFF or (last.status == SessionStatus.COMPLETED and unseen)
+    return was_cut_off and last.working_token is None
 
 
-def _is_far(row: UssdSession) -> bool:
+def _is_resumable(row: UssdSession) -> bool:
     return row.turn >= FEWEST_TURNS_TO_RESUME
 
 
 def _payment_of(row: UssdSession) -> Transaction | None:
-    """The last payment that a session ordered, also one that the session itself could not note down any more."""
+    """The last payment that a session created, also one whose id the session row does not have."""
     payment: Transaction | None = (
         Transaction.select(Transaction.status, Transaction.amount_cents)
         .where(Transaction.session_id == row.id, Transaction.confirmation.is_null(False))

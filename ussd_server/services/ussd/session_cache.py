@@ -1,4 +1,4 @@
-"""Sessions as this process left them, so that the next step of one need not read it first."""
+"""Sessions as this process last wrote them, so that their next step does not read them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ import threading
 from ussd_server.models.ussd import UssdSession
 
 MOST_SESSIONS = 4096
-"""A session takes a few kilobytes; the one that rested longest makes room."""
+"""A session takes a few kilobytes. The cache drops the session that was written longest ago."""
 
-_Name = tuple[str | None, str | None, str]
+_CacheKey = tuple[str | None, str | None, str]
 
 
 class SessionCache:
-    """Remembers sessions of phone companies. What is remembered may be old: only a write that finds the session as it
-    is remembered, its channel open and its client active, proves that it was not."""
+    """Caches the sessions of gateways.
+
+    A cached session may be out of date: `Sessions.write` checks its turn, its channel and its client.
+    """
 
     def __init__(self, most: int = MOST_SESSIONS) -> None:
         self._most = most
-        self._rows: dict[_Name, UssdSession] = {}
+        self._rows: dict[_CacheKey, UssdSession] = {}
         self._lock = threading.Lock()
 
     def take(self, channel_id: str, provider_session_id: str, phone_number: str) -> UssdSession | None:
-        """Give a session away, so that no other thread works with the same one; None when it is not remembered."""
+        """Remove and return a session, so that no other thread uses it; None when it is not cached."""
         with self._lock:
             return self._rows.pop((channel_id, provider_session_id, phone_number), None)
 
     def keep(self, row: UssdSession) -> None:
-        """Remember a session that is under way as it was just written."""
+        """Add an active session that was just written."""
         with self._lock:
             self._rows[row.channel_id, row.provider_session_id, row.phone_number] = row
             if len(self._rows) > self._most:

@@ -1,4 +1,4 @@
-"""USSD sessions as rows: how they begin, how a step is claimed and written back, and how they end."""
+"""Rows of USSD sessions: insert one, claim it for a step, write the step, end it."""
 
 from __future__ import annotations
 
@@ -25,46 +25,47 @@ from ussd_server.polling import attempts
 from ussd_server.security.key_ring import Keyring, MasterKey, Ring
 from ussd_server.services.ussd.drop_offs import DropOffs
 from ussd_server.services.ussd.step_writes import StepWrite, WriteCondition, write_steps
-from ussd_server.services.ussd.transcripts import news_of_end, tell_end
+from ussd_server.services.ussd.transcripts import end_event, write_end_event
 from ussd_server.services.webhooks.events import new_event
 
-# Longer than any step may take, and shorter than a phone company waits: who waits for a dead worker takes over.
+# Longer than any step may take and shorter than a gateway waits: a waiting step takes over from a dead process.
 LEASE_SECONDS = 7
 _WAIT_SECONDS = 7.5
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
 MAX_TURNS = 200
-# A gateway that delivers a step twice does so at once; a person has to read the screen first.
+# A gateway that delivers a step twice does so at once; a subscriber has to read the screen first.
 _REPEAT_WITHIN = timedelta(seconds=2)
 _MOST_POSTPONED = 500
 _BROKEN_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
-_UNDER_WAY = UssdSession.status == SessionStatus.ACTIVE
+_IS_ACTIVE = UssdSession.status == SessionStatus.ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
-    """A step as it came: when, its text, and its number where the gateway numbers steps."""
+class StepInput:
+    """What a step brought: its time, its text, and its number where the gateway numbers steps."""
 
-    at: datetime
+    received_at: datetime
     text: str = field(repr=False)
     sequence: int | None = None
 
 
 class Sessions:
-    """Keeps sessions. A step is one read and one write; one that does deeds is claimed first, by one write more."""
+    """Reads and writes sessions. A step is one read and one write; a step with actions claims the session first."""
 
     def __init__(
         self, keyring: Keyring, drop_offs: DropOffs, clock: Clock, idle_seconds: int, life_seconds: int
     ) -> None:
+        """A session ends `idle_seconds` after its last step, and `life_seconds` after its first at the latest."""
         self._keyring = keyring
         self._drop_offs = drop_offs
         self._clock = clock
         self._idle = timedelta(seconds=idle_seconds)
         self._life = timedelta(seconds=life_seconds)
-        self._together = GroupCommit(write_steps)
+        self._writes = GroupCommit(write_steps)
 
-    def arrived(self, text: str, sequence: int | None = None) -> Arrived:
-        """A step that arrives now."""
-        return Arrived(self._clock.now(), text, sequence)
+    def received(self, text: str, sequence: int | None = None) -> StepInput:
+        """Return the input of a step that is received now."""
+        return StepInput(self._clock.now(), text, sequence)
 
     def attempts(self) -> Iterator[int]:
         """Attempts at a step while another step of its session is in progress, for longer than a lease."""
@@ -74,101 +75,101 @@ class Sessions:
         """Whether a session has ended or its time is up."""
         return row.status != SessionStatus.ACTIVE or row.expires_at <= self._clock.now()
 
-    def is_worked_on(self, row: UssdSession) -> bool:
-        """Whether somebody is working on a step of this session at this moment."""
+    def is_claimed(self, row: UssdSession) -> bool:
+        """Whether a step of this session is in progress."""
         return row.working_until is not None and row.working_until > self._clock.now()
 
-    def was_just_answered(self, row: UssdSession, arrived: Arrived) -> bool:
-        """Whether a step arrived less than two seconds after its session's last answer."""
-        passed: timedelta = arrived.at - row.last_seen_at
+    def was_just_answered(self, row: UssdSession, step_input: StepInput) -> bool:
+        """Whether a step was received less than two seconds after its session's last answer."""
+        passed: timedelta = step_input.received_at - row.last_seen_at
         return passed < _REPEAT_WITHIN
 
-    def new_row(self, after: str | None, **facts: Any) -> UssdSession:
-        """A session that has not answered anything yet; not written. `after` is the id of the one before, if any."""
+    def new_row(self, previous_id: str | None, **facts: Any) -> UssdSession:
+        """Return a session without turns, not yet inserted; its id sorts behind `previous_id`."""
         now = self._clock.now()
         facts |= {
-            "id": new_id(now, after), "status": SessionStatus.ACTIVE, "turn": 0, "state": {}, "turns": [], "node": "",
-            "message": "", "action": Action.CONTINUE, "created_at": now, "last_seen_at": now,
+            "id": new_id(now, previous_id), "status": SessionStatus.ACTIVE, "turn": 0, "state": {}, "turns": [],
+            "node": "", "message": "", "action": Action.CONTINUE, "created_at": now, "last_seen_at": now,
             "expires_at": now + self._idle, "due_at": now + self._idle,
         }  # fmt: skip
         return UssdSession(**dict.fromkeys(UssdSession._meta.fields) | facts)
 
     def insert_claimed(self, row: UssdSession) -> bool:
-        """Write a new session whose first screen needs deeds. False as `insert_answered`."""
+        """Insert a session whose first screen needs actions, claimed. Returns False as `insert_answered` does."""
         row.working_token = secrets.token_hex(8)
         row.working_until = self._clock.now() + timedelta(seconds=LEASE_SECONDS)
         return self._insert(row)
 
-    def insert_answered(self, row: UssdSession, turn: Turn, arrived: Arrived) -> bool:
-        """Write a new session with its first screen. False when the step was faster elsewhere, or its key is gone."""
-        self._take(row, turn, arrived, None)
+    def insert_answered(self, row: UssdSession, turn: Turn, step_input: StepInput) -> bool:
+        """Insert a session with its first screen. False when the same step was inserted before or the key deleted."""
+        self._apply(row, turn, step_input, None)
         return self._insert(row, turn.language_chosen)
 
     def claim(self, row: UssdSession) -> bool:
-        """Reserve a session for a step that does deeds. False when another step was faster or its time is up."""
+        """Claim a session for a step with actions. False when another step was faster or the session expired."""
         now = self._clock.now()
         token = secrets.token_hex(8)
         claimed = {"working_token": token, "working_until": now + timedelta(seconds=LEASE_SECONDS)}
-        is_in_time = _UNDER_WAY & (UssdSession.expires_at > now)
+        is_in_time = _IS_ACTIVE & (UssdSession.expires_at > now)
         if not UssdSession.update(claimed).where(_is_as_read(row, now), is_in_time).execute():
             return False
         row.working_token = token
         return True
 
     def release(self, session_id: str, token: str, transaction_id: str | None) -> None:
-        """Give back a claim whose step was not written, and note the payment that the step ordered, if any."""
+        """Release the claim of a step that was not written; keeps the id of the payment that it created, if any."""
         released: dict[str, Any] = {"working_token": None, "working_until": None}
         if transaction_id is not None:
             released["transaction_id"] = transaction_id
-        is_mine = (UssdSession.id == session_id) & (UssdSession.working_token == token)
-        UssdSession.update(released).where(is_mine).execute()
+        has_claim = (UssdSession.id == session_id) & (UssdSession.working_token == token)
+        UssdSession.update(released).where(has_claim).execute()
 
     def write(
         self,
         row: UssdSession,
         turn: Turn,
-        arrived: Arrived,
+        step_input: StepInput,
         transaction_id: str | None = None,
         *,
-        is_remembered: bool = False,
+        is_cached: bool = False,
     ) -> bool:
-        """Write a step's answer. False, and nothing is written, when the session has moved on or ended meanwhile.
+        """Write an answered step. Returns False, and writes nothing, when the session has changed or ended since.
 
-        One that was remembered, not read, is written only while its channel is open and its client active.
+        A cached session is written only while its channel and its client are active.
         """
-        proof = (
-            WriteCondition.REMEMBERED
-            if is_remembered
+        condition = (
+            WriteCondition.CACHED
+            if is_cached
             else WriteCondition.READ
             if row.working_token is None
             else WriteCondition.CLAIMED
         )
-        step = StepWrite(row, proof, row.turn, row.working_token, language=turn.language_chosen)
-        self._take(row, turn, arrived, transaction_id)
-        step.event = _end_of(row)
-        self._together.do(step)
+        step = StepWrite(row, condition, row.turn, row.working_token, language=turn.language_chosen)
+        self._apply(row, turn, step_input, transaction_id)
+        step.event = _end_event_of(row)
+        self._writes.do(step)
         return step.is_written
 
     def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
-        """End a session that is under way and tell its client. False when it had ended already.
+        """End an active session and write the event for its client. Returns False when it had ended before.
 
-        A deed under way goes on, and the session stays claimed until it is done.
+        An action in progress goes on, and the session stays claimed until it is done.
         """
         return self._end(row, status, reason, UssdSession.id == row.id)
 
-    def give_way(self, row: UssdSession) -> bool:
-        """End a session because its phone dials again. False when a step was faster, or is being worked on."""
+    def end_for_redial(self, row: UssdSession) -> bool:
+        """End a session because its phone dials again. False when a step was faster or is in progress."""
         if self.is_over(row):
             return self.expire(row)
         is_as_read = _is_as_read(row, self._clock.now())
         return self._end(row, SessionStatus.ENDED_BY_USER, EndReason.REDIALLED, is_as_read)
 
     def end_expired(self, limit: int) -> int:
-        """End up to `limit` sessions whose time is up; give how many ended."""
+        """End up to `limit` expired sessions; returns how many ended."""
         now = self._clock.now()
-        is_due = _UNDER_WAY & (UssdSession.due_at <= now)
-        went_on = UssdSession.select(UssdSession.id).where(is_due, UssdSession.expires_at > now)
-        postponed = went_on.order_by(UssdSession.due_at).limit(_MOST_POSTPONED)
+        is_due = _IS_ACTIVE & (UssdSession.due_at <= now)
+        continued = UssdSession.select(UssdSession.id).where(is_due, UssdSession.expires_at > now)
+        postponed = continued.order_by(UssdSession.due_at).limit(_MOST_POSTPONED)
         # A few at a time, because steps wait for rows that are being written.
         while UssdSession.update(due_at=UssdSession.expires_at).where(UssdSession.id.in_(postponed)).execute():
             continue
@@ -177,53 +178,53 @@ class Sessions:
         return sum(self.expire(row) for row in list(rows))
 
     def expire(self, row: UssdSession) -> bool:
-        """End a session because its time is up. False when a step was faster, or is being worked on."""
+        """End an expired session. False when a step was faster or is in progress."""
         lived_long = row.expires_at >= row.created_at + self._life
         reason = EndReason.TOO_LONG if lived_long else EndReason.IDLE
         return self._end(row, SessionStatus.TIMED_OUT, reason, _is_as_read(row, self._clock.now()))
 
     def digest(self, row: UssdSession) -> Digest:
-        """The keyed hash of a session's texts."""
+        """Return the HMAC function for the texts of a session."""
         key = self._digest_key(row)
         return lambda text: hmac.digest(key.material, f"entry\0{row.id}\0{text}".encode(), "sha256").hex()[:32]
 
     def answered(self, row: UssdSession) -> list[AnsweredText]:
-        """The texts that a session has answered, oldest first."""
+        """Return the texts that a session has answered, oldest first."""
         return [AnsweredText(turn["length"], turn["digest"]) for turn in row.turns]
 
     def _digest_key(self, row: UssdSession) -> MasterKey:
-        """The key of the house with which a session began, so that a rotation does not make its texts strange to it."""
-        began_with = self._keyring.find(Ring.DIGESTS, row.turns[0]["key"]) if row.turns else None
-        return began_with or self._keyring.newest(Ring.DIGESTS)
+        """The master key that the session began with, so that repeats are recognised after a rotation."""
+        first_key = self._keyring.find(Ring.DIGESTS, row.turns[0]["key"]) if row.turns else None
+        return first_key or self._keyring.newest(Ring.DIGESTS)
 
     def _end(self, row: UssdSession, status: SessionStatus, reason: EndReason, where: Any) -> bool:
-        """End a session that is under way, where `where` holds, and tell its client."""
+        """End an active session for which `where` holds, and write the event for its client."""
         ending = _ending(status, reason, self._clock.now())
         with unit_of_work():
-            if not UssdSession.update(ending).where(_UNDER_WAY, where).execute():
+            if not UssdSession.update(ending).where(_IS_ACTIVE, where).execute():
                 return False
-            _become_ended(row, ending)
+            _end_row(row, ending)
         if status in _BROKEN_OFF:
             self._drop_offs.count(row)
         return True
 
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
-        step = StepWrite(row, WriteCondition.NEW, event=_end_of(row), language=language_chosen)
+        step = StepWrite(row, WriteCondition.NEW, event=_end_event_of(row), language=language_chosen)
         if row.key_id is None:
-            self._together.do(step)
+            self._writes.do(step)
             return step.is_written
         with unit_of_work():
-            # The key may have been deleted after the door had let the call through, and its sessions have been ended.
+            # The key may have been deleted, and its sessions ended, after this request was authenticated.
             if for_update(ApiKey.select().where(ApiKey.id == row.key_id)).exists():
                 write_steps([step])
         return step.is_written
 
-    def _take(self, row: UssdSession, turn: Turn, arrived: Arrived, transaction_id: str | None) -> None:
-        """Let a row say what it is after an answer."""
+    def _apply(self, row: UssdSession, turn: Turn, step_input: StepInput, transaction_id: str | None) -> None:
+        """Change a row to its state after a turn."""
         screen = turn.screen
         assert screen is not None
         now = self._clock.now()
-        key, answered = self._digest_key(row).id, AnsweredText.of(arrived.text, self.digest(row))
+        key, answered = self._digest_key(row).id, AnsweredText.of(step_input.text, self.digest(row))
         is_last = screen.ends or len(row.turns) == MAX_TURNS
         row.message, row.action = screen.text, Action.END if is_last else Action.CONTINUE
         row.turn = len(row.turns)
@@ -235,12 +236,12 @@ class Sessions:
                 "node": turn.state.node,
                 "action": row.action,
                 "septets": measure(screen.text).units,
-                "took_ms": max(0, round((now - arrived.at) / timedelta(milliseconds=1))),
+                "took_ms": max(0, round((now - step_input.received_at) / timedelta(milliseconds=1))),
                 "at": iso_milliseconds(now),
                 "key": key,
                 "length": answered.length,
                 "digest": answered.digest,
-                "sequence": arrived.sequence,
+                "sequence": step_input.sequence,
             },
         ]
         row.state = {} if is_last else turn.state.to_dict()
@@ -256,41 +257,41 @@ class Sessions:
 
 
 def may_be_paying(row: UssdSession) -> bool:
-    """Whether a step that presses Yes was begun and is not known to have ended: it may yet record a payment."""
+    """Whether a confirmation was claimed and not written: its step may still create a payment."""
     return row.working_token is not None and bool(row.state.get("confirmation"))
 
 
 def state_of(row: UssdSession) -> State:
-    """Where the conversation stands."""
+    """Return the engine's state of a session."""
     return State.from_dict(row.state)
 
 
 def _is_as_read(row: UssdSession, now: datetime) -> Any:
-    """A session that no step has changed since `row` was read, and that no step is being worked on of."""
+    """No step has changed the session since `row` was read, and none is in progress."""
     is_free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
     return (UssdSession.id == row.id) & (UssdSession.turn == row.turn) & is_free
 
 
-def _end_of(row: UssdSession) -> dict[str, Any] | None:
-    """The news that a session is over, to be written with the step that ends it."""
-    return None if row.ended_at is None else new_event(*news_of_end(row), row.ended_at)
+def _end_event_of(row: UssdSession) -> dict[str, Any] | None:
+    """The event of a session that has ended, to be written with the step that ended it."""
+    return None if row.ended_at is None else new_event(*end_event(row), row.ended_at)
 
 
 def invalidate_sessions(key_id: str, now: datetime) -> None:
-    """End the open sessions of a key that is being deleted, in the unit of work that deletes it."""
+    """End the active sessions of an API key, in the unit of work that deletes the key."""
     ending = _ending(SessionStatus.INVALIDATED, EndReason.KEY_DELETED, now)
-    for row in for_update(UssdSession.select().where(UssdSession.key_id == key_id, _UNDER_WAY)):
+    for row in for_update(UssdSession.select().where(UssdSession.key_id == key_id, _IS_ACTIVE)):
         UssdSession.update(ending).where(UssdSession.id == row.id).execute()
-        _become_ended(row, ending)
+        _end_row(row, ending)
 
 
 def _ending(status: SessionStatus, reason: EndReason, now: datetime) -> dict[str, Any]:
-    """What the row of a session says when something other than a step has ended it."""
+    """The columns of a session that something other than a step has ended."""
     return {"status": status, "end_reason": reason, "ended_at": now, "action": Action.END}
 
 
-def _become_ended(row: UssdSession, ending: dict[str, Any]) -> None:
-    """Let a row that was read say the same, and tell its client."""
+def _end_row(row: UssdSession, ending: dict[str, Any]) -> None:
+    """Set the same columns on a row that was read, and write the event for its client."""
     for name, value in ending.items():
         setattr(row, name, value)
-    tell_end(row, ending["ended_at"])
+    write_end_event(row, ending["ended_at"])

@@ -1,7 +1,6 @@
-"""Steps of conversations: each is written where nobody was faster, together with others that come at the same time.
+"""Writes of steps: each only if no other step was faster, together with the steps of other requests.
 
-PostgreSQL has a function for it, which is one round trip and a transaction by itself; on SQLite it is a statement or
-two for each step.
+PostgreSQL writes a batch with one function call, which is one transaction; SQLite needs one or two statements a step.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
 
 
 class WriteCondition(StrEnum):
-    """What lets a step be written.
+    """When a step may be written.
 
-    That the session is new; that its turn is the one that was read; that it is the one that was remembered, while
-    channel and client are still active; or the claim that was made before.
+    NEW: the session does not exist. READ: its turn is still the one that was read. CACHED: its turn is still the cached
+    one, and channel and client are active. CLAIMED: this step holds the claim.
     """
 
     NEW = "new"
     READ = "read"
-    REMEMBERED = "remembered"
+    CACHED = "remembered"
     CLAIMED = "claimed"
 
 
 @dataclass(slots=True)
 class StepWrite:
-    """What a step changes: the session as it shall be, the news that it is over, the language to be remembered.
+    """What a step changes: the session after it, the event of its end, the language that the subscriber chose.
 
-    `turn_read` and `my_token` are the session's before the step; `event` is what `new_event` gave. `is_written` is
-    told by `write_steps`.
+    `turn_read` and `my_token` are the session's before the step; `event` comes from `new_event`. `write_steps` sets
+    `is_written`.
     """
 
     row: UssdSession
-    proof: WriteCondition
+    condition: WriteCondition
     turn_read: int = 0
     my_token: str | None = None
     event: Mapping[str, Any] | None = None
@@ -55,7 +54,7 @@ class StepWrite:
 
 
 def write_steps(steps: Sequence[StepWrite]) -> None:
-    """Write those steps whose proof holds, in one transaction or in the unit of work that is open."""
+    """Write the steps whose condition holds, in one transaction or in the surrounding unit of work."""
     if is_postgres():
         document = orjson.dumps([_document(step) for step in steps]).decode()
         written = {place for (place,) in database.execute_sql("SELECT ussd_step(%s::jsonb)", (document,))}
@@ -69,9 +68,9 @@ def write_steps(steps: Sequence[StepWrite]) -> None:
 
 
 def _document(step: StepWrite) -> dict[str, Any]:
-    """A step as the function of PostgreSQL takes it."""
+    """A step as an argument of the PostgreSQL function."""
     document = values_of(step.row)
-    document |= {"proof": step.proof, "turn_read": step.turn_read, "my_token": step.my_token}
+    document |= {"proof": step.condition, "turn_read": step.turn_read, "my_token": step.my_token}
     if step.event is not None:
         document["event"] = {name: getattr(Event, name).db_value(value) for name, value in step.event.items()}
     if step.language is not None:
@@ -79,34 +78,33 @@ def _document(step: StepWrite) -> dict[str, Any]:
     return document
 
 
-# What follows is for SQLite, and says what the function in the migrations says.
+# For SQLite; does what the PostgreSQL function in the migrations does.
 def _write_one(step: StepWrite) -> bool:
     row = step.row
     before = {"turn_read": step.turn_read, "my_token": step.my_token, "now": row.last_seen_at}
-    if not _WRITES[step.proof].run(**row.__data__, **before):
+    if not _WRITES[step.condition].run(**row.__data__, **before):
         return False
     if step.event is not None:
         insert_event(step.event)
     if step.language is not None:
-        _REMEMBER.run(client_id=row.client_id, phone_number=row.phone_number, language=step.language)
+        _SAVE_LANGUAGE.run(client_id=row.client_id, phone_number=row.phone_number, language=step.language)
     return True
 
 
-def _update(proof: WriteCondition) -> Any:
-    """Write a step where its proof holds."""
-    mine = (UssdSession.id == param(UssdSession.id)) & (UssdSession.status == "active")
-    if proof is WriteCondition.CLAIMED:
-        mine &= UssdSession.working_token == param(UssdSession.working_token, "my_token")
+def _update(condition: WriteCondition) -> Any:
+    where = (UssdSession.id == param(UssdSession.id)) & (UssdSession.status == "active")
+    if condition is WriteCondition.CLAIMED:
+        where &= UssdSession.working_token == param(UssdSession.working_token, "my_token")
     else:
         free = UssdSession.working_until.is_null() | (
             UssdSession.working_until <= param(UssdSession.last_seen_at, "now")
         )
-        mine &= (UssdSession.turn == param(UssdSession.turn, "turn_read")) & free
-    if proof is WriteCondition.REMEMBERED:
+        where &= (UssdSession.turn == param(UssdSession.turn, "turn_read")) & free
+    if condition is WriteCondition.CACHED:
         channel = Channel.select(Channel.id).where(Channel.id == param(UssdSession.channel_id), Channel.is_active)
         client = Client.select(Client.id).where(Client.id == param(UssdSession.client_id), Client.is_active)
-        mine &= fn.EXISTS(channel) & fn.EXISTS(client)
-    return UssdSession.update({field: param(field) for field in _WRITTEN}).where(mine)
+        where &= fn.EXISTS(channel) & fn.EXISTS(client)
+    return UssdSession.update({field: param(field) for field in _WRITTEN}).where(where)
 
 
 _WRITTEN = (
@@ -122,11 +120,11 @@ _WRITES = {
         ).on_conflict_ignore()
     ),
     **{
-        proof: CompiledQuery(partial(_update, proof))
-        for proof in (WriteCondition.READ, WriteCondition.REMEMBERED, WriteCondition.CLAIMED)
+        condition: CompiledQuery(partial(_update, condition))
+        for condition in (WriteCondition.READ, WriteCondition.CACHED, WriteCondition.CLAIMED)
     },
 }
-_REMEMBER = CompiledQuery(
+_SAVE_LANGUAGE = CompiledQuery(
     lambda: SubscriberLanguage.insert(
         {field: param(field) for field in SubscriberLanguage._meta.sorted_fields}
     ).on_conflict(

@@ -1,4 +1,4 @@
-"""Transcripts: a session as its client sees it, and the news that it is over."""
+"""Views of a session: the record for its client, the event of its end, and a turn's screen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ussd_server.services.webhooks.events import write_event
 
 
 def view_of(row: UssdSession, *, with_transcript: bool = False) -> SessionView:
-    """A session as its client sees it."""
+    """Return a session as its client sees it."""
     return SessionView(
         session_id=row.id,
         phone_number=row.phone_number,
@@ -40,20 +40,22 @@ def view_of(row: UssdSession, *, with_transcript: bool = False) -> SessionView:
 
 
 def screen_of(turn: Mapping[str, Any]) -> GatewayScreen:
-    """The screen that answered a turn, for a phone company that sends it again."""
+    """Return the screen of a turn."""
     return GatewayScreen(Action(turn["action"]), turn["screen"])
 
 
-def tell_end(row: UssdSession, now: datetime) -> None:
-    """Write the event that a session is over, in the unit of work that ends it."""
-    write_event(*news_of_end(row), now)
+def write_end_event(row: UssdSession, now: datetime) -> None:
+    """Write the event of a session's end, in the unit of work that ends it."""
+    write_event(*end_event(row), now)
 
 
-def news_of_end(row: UssdSession) -> tuple[str, str, str, dict[str, Any]]:
-    """Whom the end of a session is told, as what, of which object, and what is told."""
+def end_event(row: UssdSession) -> tuple[str, str, str, dict[str, Any]]:
+    """Return the event of a session's end: client id, event type, session id and the session's fields."""
     view = view_of(row)
-    shown = {name: getattr(view, name) for name in SessionView.__slots__ if name != "transcript"}
-    written = {name: iso_milliseconds(value) if isinstance(value, datetime) else value for name, value in shown.items()}
+    fields = {name: getattr(view, name) for name in SessionView.__slots__ if name != "transcript"}
+    written = {
+        name: iso_milliseconds(value) if isinstance(value, datetime) else value for name, value in fields.items()
+    }
     return row.client_id, "ussd.session.ended", row.id, written
 
 

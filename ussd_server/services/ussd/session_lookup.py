@@ -1,0 +1,145 @@
+"""Queries that a step begins with: the session that it belongs to, and the menu that a dialled code leads to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from peewee import JOIN, Select
+
+from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.models.clients import Client
+from ussd_server.models.ussd import Channel, Menu, ServiceCode, SubscriberLanguage, UssdSession
+
+RESUME_WITHIN = timedelta(minutes=10)
+FEWEST_TURNS_TO_RESUME = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTarget:
+    """Where a dialled code leads: its client and the menu version for new sessions.
+
+    `language` is the one that the subscriber chose last, `last_session_id` a session that may be resumed.
+    """
+
+    client_id: str
+    menu_id: str
+    menu_version: int
+    language: str | None
+    last_session_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLookup:
+    """The last session under a gateway's session id, if any, and what decides whether the step is answered.
+
+    `target` is for a step that dials: None when no menu answers the code.
+    """
+
+    row: UssdSession | None
+    channel_is_active: bool
+    client_is_active: bool
+    target: CodeTarget | None = None
+
+
+def find_session(channel_id: str, provider_session_id: str, phone_number: str) -> SessionLookup:
+    """Read the session of a step, in one query."""
+    names = _names(channel_id, provider_session_id, phone_number)
+    return _lookup(_SESSION.first(UssdSession, **names))
+
+
+def find_session_and_target(
+    channel_id: str, provider_session_id: str, phone_number: str, code: str, client_id: str | None, now: datetime
+) -> SessionLookup:
+    """Read the same and the target of a dialled code, in one query. `client_id` None allows codes of every client."""
+    names = _names(channel_id, provider_session_id, phone_number)
+    row = _SESSION_AND_TARGET.first(UssdSession, **names, dialled_code=code, resumable_since=now - RESUME_WITHIN)
+    return _lookup(row, _target_of(row, client_id))
+
+
+def find_target(code: str, client_id: str | None, phone_number: str, now: datetime) -> CodeTarget | None:
+    """Return where a code of a client, or of any client for None, leads; None without a menu or an active client."""
+    since = now - RESUME_WITHIN
+    row = _TARGET.first(ServiceCode, dialled_code=code, phone_number=phone_number, resumable_since=since)
+    return _target_of(row, client_id)
+
+
+def _names(channel_id: str, provider_session_id: str, phone_number: str) -> dict[str, str]:
+    return {"channel_id": channel_id, "provider_session_id": provider_session_id, "phone_number": phone_number}
+
+
+def _lookup(row: Any, target: CodeTarget | None = None) -> SessionLookup:
+    if row is None:
+        return SessionLookup(None, channel_is_active=False, client_is_active=False)
+    found = row if row.id is not None else None
+    return SessionLookup(found, bool(row.channel_is_active), bool(row.client_is_active), target)
+
+
+def _target_of(row: Any, client_id: str | None) -> CodeTarget | None:
+    if row is None or row.owner_id is None or row.target_version is None:
+        return None
+    owner_id = str(row.owner_id)
+    if client_id not in (None, owner_id):
+        return None
+    last_id = None if row.last_id is None else str(row.last_id)
+    return CodeTarget(owner_id, str(row.target_menu_id), row.target_version, row.chosen_language, last_id)
+
+
+def _select_session() -> Any:
+    return (
+        Channel.select(
+            Channel.is_active.alias("channel_is_active"), Client.is_active.alias("client_is_active"), UssdSession
+        )
+        .join(
+            UssdSession,
+            JOIN.LEFT_OUTER,
+            on=(UssdSession.channel_id == Channel.id)
+            & (UssdSession.provider_session_id == param(UssdSession.provider_session_id))
+            & (UssdSession.phone_number == param(UssdSession.phone_number)),
+        )
+        .join(Client, JOIN.LEFT_OUTER, on=(Client.id == UssdSession.client_id))
+        .where(Channel.id == param(Channel.id, "channel_id"))
+        .order_by(UssdSession.id.desc())
+        .limit(1)
+    )
+
+
+def _with_target(rows: Any) -> Any:
+    """Add the columns of a target to a query that has joined the service code, or none."""
+    owner, last = Client.alias("owner"), UssdSession.alias("last")
+    newest = (
+        last.select(last.id, last.turn, last.last_seen_at, last.working_token)
+        .where(last.client_id == owner.id, last.phone_number == param(UssdSession.phone_number))
+        .order_by(last.id.desc())
+        .limit(1)
+        .alias("newest")
+    )
+    is_recent = newest.c.last_seen_at >= param(UssdSession.last_seen_at, "resumable_since")
+    is_resumable = (newest.c.turn >= FEWEST_TURNS_TO_RESUME) | newest.c.working_token.is_null(False)
+    resumable = Select([newest], [newest.c.id]).where(is_recent, is_resumable)
+    return (
+        rows.select_extend(
+            owner.id.alias("owner_id"),
+            Menu.id.alias("target_menu_id"),
+            Menu.published_version.alias("target_version"),
+            SubscriberLanguage.language.alias("chosen_language"),
+            resumable.alias("last_id"),
+        )
+        .join(Menu, JOIN.LEFT_OUTER, on=(Menu.id == ServiceCode.menu_id))
+        .join(owner, JOIN.LEFT_OUTER, on=(owner.id == ServiceCode.client_id) & owner.is_active)
+        .join(
+            SubscriberLanguage,
+            JOIN.LEFT_OUTER,
+            on=(SubscriberLanguage.client_id == owner.id)
+            & (SubscriberLanguage.phone_number == param(UssdSession.phone_number)),
+        )
+    )
+
+
+_IS_DIALLED = ServiceCode.code == param(ServiceCode.code, "dialled_code")
+_SESSION = CompiledQuery(_select_session)
+_SESSION_AND_TARGET = CompiledQuery(
+    lambda: _with_target(_select_session().join(ServiceCode, JOIN.LEFT_OUTER, on=_IS_DIALLED))
+)
+_TARGET = CompiledQuery(lambda: _with_target(ServiceCode.select(ServiceCode.code).where(_IS_DIALLED)))

@@ -1,0 +1,121 @@
+"""Steps of a gateway: what is known of one while it is answered, and what it is to its session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ussd_server.menus.engine.navigator import DisplayOptions
+from ussd_server.menus.engine.turns import (
+    Arrival,
+    Entry,
+    NumberedArrival,
+    Repeat,
+    Start,
+    classify_number,
+    classify_text,
+)
+from ussd_server.menus.text.phrases import phrase
+from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Budget
+from ussd_server.messages.channels import CachedChannel
+from ussd_server.messages.gateways import Action, GatewayScreen, StepKind, UssdStep
+from ussd_server.messages.ussd import SessionStatus
+from ussd_server.models.ussd import UssdSession
+from ussd_server.services.ussd.actions import ActionContext
+from ussd_server.services.ussd.session_lookup import CodeTarget
+from ussd_server.services.ussd.sessions import Sessions, StepInput
+
+
+@dataclass(slots=True)
+class PhoneStep:
+    """One step while it is answered. `language` and `may_have_paid` are for the error screen."""
+
+    step: UssdStep
+    channel: CachedChannel
+    request_id: str
+    input: StepInput
+    language: str = "en"
+    may_have_paid: bool = False
+    target: CodeTarget | None = None
+    action_context: ActionContext | None = None
+
+    def error_screen(self) -> GatewayScreen:
+        """Return a last screen. It never says that a payment failed when one may have been created."""
+        paid = self.may_have_paid or (self.action_context is not None and self.action_context.may_have_paid)
+        return GatewayScreen(Action.END, phrase("payment_processing" if paid else "trouble", self.language))
+
+    @property
+    def has_paid(self) -> bool:
+        """Whether this step created a payment."""
+        return self.action_context is not None and self.action_context.transaction_id is not None
+
+    @property
+    def code(self) -> str:
+        """The dialled code; the channel's only one when the gateway sends none, else empty."""
+        codes = self.channel.codes
+        code = self.step.service_code or (codes[0] if len(codes) == 1 else "")
+        return code if code in codes or not codes else ""
+
+    @property
+    def display(self) -> DisplayOptions:
+        """How this channel carries screens."""
+        septets, ucs2 = self.channel.septets, self.channel.ucs2
+        budget = Budget(septets or MAX_SEPTETS, ucs2 or MAX_UCS2) if septets or ucs2 else None
+        return DisplayOptions(self.channel.transliterates, budget)
+
+
+def classify(
+    row: UssdSession | None, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions
+) -> Arrival | NumberedArrival:
+    """Decide whether a step starts a session, enters something or repeats a turn.
+
+    `known_turn` is the session's turn when the step was received, None when there was no session.
+    """
+    step = phone_step.step
+    if row is None or not row.turns:
+        return Start(_dialled_entries(step))
+    if not sessions.is_over(row):
+        return _within(row, known_turn, phone_step, sessions)
+    if row.status != SessionStatus.COMPLETED:
+        return Start(_dialled_entries(step))
+    # A last screen takes no entry: the same text repeats it, any other is a new call under the same session id.
+    dials_again = step.cumulative and not step.text and row.turn > 0
+    arrival = _within(row, None, phone_step, sessions)
+    if isinstance(arrival, Repeat) and not dials_again:
+        return arrival
+    return Start(_dialled_entries(step) if step.kind is StepKind.BEGIN else ())
+
+
+def _within(
+    row: UssdSession, known_turn: int | None, phone_step: PhoneStep, sessions: Sessions
+) -> Arrival | NumberedArrival:
+    """Classify a step of a session that has answered at least one step."""
+    step = phone_step.step
+    answered, digest = sessions.answered(row), sessions.digest(row)
+    last_number = row.turns[-1]["sequence"]
+    if step.cumulative:
+        return classify_text(answered, step.text, digest)
+    if step.sequence is not None and last_number is not None:
+        arrival = classify_number(last_number, step.sequence, step.text)
+        # A dialled text is never an entry, whatever its number.
+        dials_again = step.kind is StepKind.BEGIN and not isinstance(arrival, Repeat)
+        return Start(_dialled_entries(step)) if dials_again else arrival
+    # The first delivery was in progress when this one was received, or was answered a moment before.
+    may_repeat = row.turn != known_turn or sessions.was_just_answered(row, phone_step.input)
+    if may_repeat and step.kind is StepKind.INPUT and answered[-1].equals(step.text, digest):
+        return Repeat(row.turn)
+    # Where the gateway does not mark a first step, the dialled text tells it from an entry.
+    is_dialled = step.opening_text is not None and step.service_code and answered[0].equals(step.text, digest)
+    if step.kind is StepKind.BEGIN or is_dialled:
+        return Repeat(0) if row.turn == 0 else Start(_dialled_entries(step))
+    return Entry(step.text)
+
+
+def _dialled_entries(step: UssdStep) -> tuple[str, ...]:
+    """The entries that were dialled after the code. An entry whose session is gone counts for nothing."""
+    if step.opening_text is not None:
+        text = step.opening_text
+    elif step.cumulative or step.kind is StepKind.BEGIN:
+        text = step.text
+    else:
+        text = ""
+    return tuple(text.split("*")) if text.strip("*") else ()
