@@ -30,7 +30,7 @@ class CreateTransactionBody(Body):
     type = fields.String(required=True, validate=validate.OneOf(("collection", "disbursement", "transfer")))
     currency = fields.String(validate=validate.OneOf(("UGX",)))
     reference = Text(required=True, longest=_LONGEST_REFERENCE)
-    provider = fields.String(allow_none=True, validate=validate.OneOf(("mtn", "airtel", "sandbox")))
+    provider = Text(longest=32, allow_none=True)
     account = Text(longest=13, pattern=r"main|\+256[0-9]{9}")
     description = Text(longest=200, allow_none=True)
     metadata = JsonObject(longest=4096, allow_none=True)

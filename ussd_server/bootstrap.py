@@ -19,8 +19,7 @@ from ussd_server.metrics import note_replica
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.client_server import ClientServer
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.prediction import predict
-from ussd_server.providers.registry import build_companies
+from ussd_server.providers.registry import build_providers
 from ussd_server.redis.provider_outages import ProviderOutages
 from ussd_server.redis.wake_up import WakeUpSignal
 from ussd_server.security.credentials import Vault
@@ -165,11 +164,11 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     )
     keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
     vault, tokens = Vault(keyring), Tokens(keyring)
-    adapters = build_companies(settings, clock.now, lambda provider: callback_path(tokens, provider))
+    adapters = build_providers(settings, clock.now, lambda provider: callback_path(tokens, provider))
     limiter = _limiter(settings, adapters)
     wake_up = WakeUpSignal(settings.redis_url, lambda: limiter.away)
     outages = ProviderOutages(settings.redis_url, lambda: limiter.away, [adapter.name for adapter in adapters])
-    providers = Providers(adapters, predict, outages.is_away)
+    providers = Providers(adapters, outages.is_away)
     drop_offs = DropOffs()
     heartbeat = Heartbeat(providers, drop_offs, clock)
     guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)

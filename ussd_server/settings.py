@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,9 @@ from urllib.parse import quote, urlsplit
 from environs import Env, EnvValidationError, validate
 
 from ussd_server.outbound.transport import authorities
-from ussd_server.providers.settings import (
-    MTN_SANDBOX,
-    CompanySettings,
-    problems_of_address,
-    read_company_settings,
-)
+from ussd_server.providers.package import ProviderAccess
+from ussd_server.providers.registry import read_provider_settings
+from ussd_server.providers.settings import problems_of_address
 from ussd_server.redis.client import hosts_of, is_address
 
 _ENVIRONMENTS = ("sandbox", "production")
@@ -54,7 +52,7 @@ class Settings:
     session_idle_seconds: int
     session_life_seconds: int
     log_level: str
-    companies: CompanySettings = field(default_factory=CompanySettings)
+    providers: Mapping[str, ProviderAccess] = field(default_factory=dict)
     provider_timeout_seconds: int = 20
     public_url: str | None = None
     replica_url: str | None = None
@@ -78,7 +76,7 @@ class Settings:
 
     @property
     def delivery_slots(self) -> int:
-        """How many webhooks a worker calls at the same time: receivers are slower than money companies."""
+        """How many webhooks a worker calls at the same time: receivers are slower than providers."""
         return 4 * self.worker_threads
 
     @property
@@ -117,7 +115,8 @@ def read_settings() -> Settings:
         del os.environ[name]
     env = Env(prefix="USSD_", eager=False)
     given = {name.removeprefix("USSD_") for name in os.environ if name.startswith("USSD_")}
-    companies, problems_of_companies = read_company_settings(env, given)
+    in_production = os.environ.get("USSD_ENV") == "production"
+    providers, problems_of_providers = read_provider_settings(env, given, in_production=in_production)
     data_dir = Path(env.str("DATA_DIR", "./var") or "./var").absolute()
     settings = Settings(
         data_dir=data_dir,
@@ -135,7 +134,7 @@ def read_settings() -> Settings:
         session_idle_seconds=env.int("SESSION_IDLE_SECONDS", 180, validate=validate.Range(10, 3600)),
         session_life_seconds=env.int("SESSION_LIFE_SECONDS", 600, validate=validate.Range(30, 7200)),
         log_level=env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
-        companies=companies,
+        providers=providers,
         # Less than half of the lease under which a worker asks.
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
         public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
@@ -152,7 +151,7 @@ def read_settings() -> Settings:
     except EnvValidationError as error:
         said: Any = error.error_messages
         raise SettingsError("\n".join(f"{name}: {' '.join(map(str, lines))}" for name, lines in said.items())) from None
-    problems = [*_malformed(settings), *problems_of_companies, *(() if settings.is_sandbox else _unsafe(settings))]
+    problems = [*_malformed(settings), *problems_of_providers, *(() if settings.is_sandbox else _unsafe(settings))]
     if problems:
         raise SettingsError("\n".join(problems))
     return settings
@@ -190,7 +189,7 @@ def _malformed(settings: Settings) -> list[str]:
     if settings.session_life_seconds < settings.session_idle_seconds:
         problems.append("USSD_SESSION_LIFE_SECONDS: must not be shorter than USSD_SESSION_IDLE_SECONDS")
     if settings.public_url is not None:
-        problems += problems_of_address("PUBLIC_URL", settings.public_url)
+        problems += problems_of_address("PUBLIC_URL", settings.public_url, https_only=not settings.is_sandbox)
     try:
         if settings.ca_file is not None:
             authorities(settings.ca_file)
@@ -213,15 +212,6 @@ def _unsafe(settings: Settings) -> list[str]:
         problems.append("USSD_ALLOW_PRIVATE_ADDRESSES: is for development; unset it in production")
     if settings.kill_point is not None:
         problems.append("USSD_KILL_POINT: is for fault tests; unset it in production")
-    for name, address in (
-        ("USSD_PUBLIC_URL", settings.public_url),
-        ("USSD_MTN_BASE_URL", settings.companies.mtn and settings.companies.mtn.base_url),
-        ("USSD_AIRTEL_BASE_URL", settings.companies.airtel and settings.companies.airtel.base_url),
-    ):
-        if address and not address.startswith("https://"):
-            problems.append(f"{name}: production needs an address that begins with https://")
-    if settings.companies.mtn and settings.companies.mtn.target_environment == MTN_SANDBOX:
-        problems.append("USSD_MTN_ENVIRONMENT: names MTN's sandbox, where no money moves; production needs mtnuganda")
     redis_is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
     if settings.database_url.startswith("sqlite") and redis_is_elsewhere:
         problems.append("USSD_DATABASE_URL: SQLite serves one machine, but Redis is on another; use PostgreSQL")

@@ -17,9 +17,8 @@ from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections, database
 from ussd_server.models.transactions import Transaction
-from ussd_server.providers.airtel.adapter import AirtelAccess
-from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
-from ussd_server.providers.settings import CompanySettings
+from ussd_server.providers.airtel.settings import AirtelAccess
+from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.transactions.provider_callbacks import callback_path
@@ -144,10 +143,11 @@ def test_a_path_outlives_the_renewal_of_the_keys_and_ends_with_the_old_key(
 
 def test_every_company_has_a_path_and_reads_its_own_words(settings: Settings, clock: MovableClock) -> None:
     product = MtnProduct("k", "u", "s")
-    companies = CompanySettings(
-        mtn=MtnAccess("http://127.0.0.1:1", "mtnuganda", product), airtel=AirtelAccess("http://127.0.0.1:1", "c", "s")
-    )
-    services = build_services(replace(settings, companies=companies), clock)
+    providers = {
+        "mtn": MtnAccess("http://127.0.0.1:1", "mtnuganda", product),
+        "airtel": AirtelAccess("http://127.0.0.1:1", "c", "s"),
+    }
+    services = build_services(replace(settings, providers=providers), clock)
     try:
         paths = {each.company: each.path for each in services.transactions.callbacks.paths(operator())}
         assert list(paths) == ["mtn", "airtel"]

@@ -76,8 +76,9 @@ def test_a_payment_survives_a_crash_at_any_point_and_moves_once(
             for kind in ("collection", "disbursement")
         ]
         release_connection()
-        impatient = replace(services.settings.companies, mtn_enquiry_seconds=(0.1,))
-        work_until_killed(replace(services.settings, kill_point=kill_point, companies=impatient))
+        access = services.settings.providers["mtn"]
+        impatient = replace(access, schedule=replace(access.schedule, delays=(0.1,)))
+        work_until_killed(replace(services.settings, kill_point=kill_point, providers={"mtn": impatient}))
         assert check_everything() == []
         catch_up(services, clock)
         assert check_everything() == []

@@ -69,7 +69,7 @@ def house_of(settings: Settings, clock: MovableClock, **more: str) -> Iterator[S
     """The house that the same settings make, in this process and with a clock that can be moved."""
     with mock.patch.dict(os.environ, environment(settings.data_dir, **(_named(settings) | more)), clear=True):
         read = read_settings()
-    settings = replace(settings, companies=read.companies, provider_timeout_seconds=1)
+    settings = replace(settings, providers=read.providers, provider_timeout_seconds=1)
     services = build_services(settings, clock)
     try:
         yield services

@@ -1,4 +1,4 @@
-"""A company's server whose every answer is a raw table entry; it gives tokens, and remembers the requests."""
+"""A server's server whose every answer is a raw table entry; it gives tokens, and remembers the requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOKEN = {"access_token": "t-1", "token_type": "access_token", "expires_in": 3600
 
 
 @dataclass
-class Company:
+class ProviderServer:
     """Answers by the beginning of the path; each path's answers are used up in turn, the last one stays."""
 
     answers: dict[str, list[bytes]]

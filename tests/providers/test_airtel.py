@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.outbound.strange_server import StrangeServer
-from tests.providers.provider_server import HANG_UP, SILENCE, Company, said
+from tests.providers.provider_server import HANG_UP, SILENCE, ProviderServer, said
 from ussd_server.messages.providers import (
     Direction,
     FailureCode,
@@ -26,7 +26,8 @@ from ussd_server.messages.providers import (
     ProviderAnswer,
 )
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.airtel.adapter import AIRTEL_PACE, AirtelAccess, AirtelProvider
+from ussd_server.providers.airtel.adapter import AirtelProvider
+from ussd_server.providers.airtel.settings import AIRTEL_SCHEDULE, AirtelAccess
 
 REFERENCE = "0b3c8a50-9a44-4c1e-8a44-0d5b6a3f9f10"
 PAYMENT = PaymentOrder("t-1", REFERENCE, Direction.COLLECTION, "+256700123123", 50_000, "UGX", note="ACME's order, #12")
@@ -42,9 +43,9 @@ PUBLISHED = base64.b64encode(KEY.public_key().public_bytes(Encoding.DER, PublicF
 
 
 @contextmanager
-def airtel(answers: dict[str, list[bytes]], access: AirtelAccess = ACCESS) -> Iterator[tuple[Provider, Company]]:
+def airtel(answers: dict[str, list[bytes]], access: AirtelAccess = ACCESS) -> Iterator[tuple[Provider, ProviderServer]]:
     token = {"access_token": "t-1", "expires_in": "180", "token_type": "bearer"}
-    company = Company(
+    server = ProviderServer(
         {
             "POST /auth/oauth2/token ": [said("200 OK", token)],
             "GET /v1/rsa/encryption-keys ": [said("200 OK", {"data": {"key_id": "1", "key": PUBLISHED}})],
@@ -52,8 +53,8 @@ def airtel(answers: dict[str, list[bytes]], access: AirtelAccess = ACCESS) -> It
         | answers
     )
     transport = Transport()
-    with StrangeServer(company) as server:
-        yield AirtelProvider(replace(access, base_url=server.url), transport), company
+    with StrangeServer(server) as listener:
+        yield AirtelProvider(replace(access, base_url=listener.url), transport), server
         transport.close()
 
 
@@ -78,7 +79,7 @@ def refused(code: object, result_code: str = "ESB000011", status: str = "200 OK"
     return said(status, {"status": envelope})
 
 
-ASKED = [
+REPLIES = [
     ("prompt sent", said_of("SUCCESS", "DP00800001006"), PAYMENT, Outcome.PENDING, None),
     ("prompt sent under a false id", said_of("SUCCESS", id=False), PAYMENT, Outcome.PENDING, None),
     ("prompt sent and called a success", said_of("SUCCESS", "DP00800001001"), PAYMENT, Outcome.PENDING, None),
@@ -116,7 +117,7 @@ ASKED = [
     ("refused at the door twice", said("401 Unauthorized"), PAYMENT, Outcome.NOT_SENT, None),
 ]  # fmt: skip
 
-TOLD = [
+ENQUIRED = [
     ("paid", said_of("TS", "DP00800001001"), PAYMENT, Outcome.SUCCEEDED, None),
     ("paid for somebody else", said_of("TS", id="other"), PAYMENT, Outcome.UNKNOWN, None),
     ("wrong PIN", said_of("TF", "DP00800001002"), PAYMENT, Outcome.FAILED, FailureCode.WRONG_PIN),
@@ -139,7 +140,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize(
-    ("reply", "payment", "outcome", "failure"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED]
+    ("reply", "payment", "outcome", "failure"), [row[1:] for row in REPLIES], ids=[row[0] for row in REPLIES]
 )
 def test_the_answer_to_a_request_proves_no_more_than_it_says(
     reply: bytes, payment: PaymentOrder, outcome: Outcome, failure: FailureCode | None
@@ -149,7 +150,7 @@ def test_the_answer_to_a_request_proves_no_more_than_it_says(
 
 
 @pytest.mark.parametrize(
-    ("reply", "payment", "outcome", "failure"), [row[1:] for row in TOLD], ids=[row[0] for row in TOLD]
+    ("reply", "payment", "outcome", "failure"), [row[1:] for row in ENQUIRED], ids=[row[0] for row in ENQUIRED]
 )
 def test_the_answer_to_an_enquiry_proves_no_more_than_it_says(
     reply: bytes, payment: PaymentOrder, outcome: Outcome, failure: FailureCode | None
@@ -174,9 +175,9 @@ def test_a_success_carries_airtels_id() -> None:
 
 
 def test_a_push_is_written_as_airtel_wants_it() -> None:
-    with airtel({"POST /merchant/v1/payments/ ": [said_of("SUCCESS")]}) as (provider, company):
+    with airtel({"POST /merchant/v1/payments/ ": [said_of("SUCCESS")]}) as (provider, server):
         provider.ask(PAYMENT, LONG_SECONDS)
-    token, request = company.requests
+    token, request = server.requests
     assert json.loads(token.split(b"\r\n\r\n")[1]) == {
         "client_id": "our-id",
         "client_secret": "our-secret",
@@ -193,10 +194,10 @@ def test_a_push_is_written_as_airtel_wants_it() -> None:
     }
 
 
-def test_a_payout_is_written_with_the_pin_that_the_operator_sealed() -> None:
-    with airtel({"POST /standard/v1/disbursements/ ": [said_of("TS")]}) as (provider, company):
+def test_a_payout_is_written_with_the_pin_that_the_operator_encrypted() -> None:
+    with airtel({"POST /standard/v1/disbursements/ ": [said_of("TS")]}) as (provider, server):
         provider.ask(PAYOUT, LONG_SECONDS)
-    assert json.loads(company.requests[-1].split(b"\r\n\r\n")[1]) == {
+    assert json.loads(server.requests[-1].split(b"\r\n\r\n")[1]) == {
         "payee": {"msisdn": "700123123"},
         "reference": "ACME s order 12",
         "pin": "sealed-by-the-portal",
@@ -205,27 +206,27 @@ def test_a_payout_is_written_with_the_pin_that_the_operator_sealed() -> None:
 
 
 def test_a_refund_names_airtels_own_id() -> None:
-    with airtel({"POST /standard/v1/payments/refund ": [said_of("SUCCESS")]}) as (provider, company):
+    with airtel({"POST /standard/v1/payments/refund ": [said_of("SUCCESS")]}) as (provider, server):
         provider.ask(REFUND, LONG_SECONDS)
-    body = json.loads(company.requests[-1].split(b"\r\n\r\n")[1])
+    body = json.loads(server.requests[-1].split(b"\r\n\r\n")[1])
     assert body == {"transaction": {"airtel_money_id": "MP210603.1234.L06941"}}
 
 
-def test_a_plain_pin_is_sealed_for_airtel_and_the_key_asked_for_once() -> None:
+def test_a_plain_pin_is_encrypted_for_airtel_and_the_key_fetched_once() -> None:
     access = replace(ACCESS, encrypted_pin=None, pin="1234")
-    with airtel({"POST /standard/v1/disbursements/ ": [said_of("TS")]}, access) as (provider, company):
+    with airtel({"POST /standard/v1/disbursements/ ": [said_of("TS")]}, access) as (provider, server):
         for _ in range(2):
             provider.ask(PAYOUT, LONG_SECONDS)
-    assert len(company.to("GET /v1/rsa/encryption-keys")) == 1
-    pin = json.loads(company.requests[-1].split(b"\r\n\r\n")[1])["pin"]
+    assert len(server.to("GET /v1/rsa/encryption-keys")) == 1
+    pin = json.loads(server.requests[-1].split(b"\r\n\r\n")[1])["pin"]
     assert KEY.decrypt(base64.b64decode(pin), PKCS1v15()) == b"1234"
 
 
 def test_version_two_signs_the_very_bytes_it_sends() -> None:
     access = replace(ACCESS, version="v2")
-    with airtel({"POST /merchant/v2/payments/ ": [said_of("SUCCESS")]}, access) as (provider, company):
+    with airtel({"POST /merchant/v2/payments/ ": [said_of("SUCCESS")]}, access) as (provider, server):
         assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
-    head, body = company.requests[-1].split(b"\r\n\r\n")
+    head, body = server.requests[-1].split(b"\r\n\r\n")
     headers = dict(line.split(b": ", 1) for line in head.split(b"\r\n")[1:])
     key, iv = KEY.decrypt(base64.b64decode(headers[b"x-key"]), PKCS1v15()).split(b":")
     decryptor = Cipher(algorithms.AES256(base64.b64decode(key)), modes.CBC(base64.b64decode(iv))).decryptor()
@@ -236,9 +237,9 @@ def test_version_two_signs_the_very_bytes_it_sends() -> None:
 
 def test_version_two_says_that_a_payout_goes_to_a_customer() -> None:
     access = replace(ACCESS, version="v2")
-    with airtel({"POST /standard/v2/disbursements/ ": [said_of("TS")]}, access) as (provider, company):
+    with airtel({"POST /standard/v2/disbursements/ ": [said_of("TS")]}, access) as (provider, server):
         provider.ask(PAYOUT, LONG_SECONDS)
-    body = json.loads(company.requests[-1].split(b"\r\n\r\n")[1])
+    body = json.loads(server.requests[-1].split(b"\r\n\r\n")[1])
     assert body["payee"] == {"msisdn": "700123123", "currency": "UGX"}
     assert body["transaction"]["type"] == "B2C"
 
@@ -249,9 +250,9 @@ def test_without_airtels_key_nothing_is_sent(key: object) -> None:
         "GET /v1/rsa/encryption-keys ": [said("200 OK", {"data": {"key": key}})],
         "POST /merchant": [said_of("SUCCESS")],
     }
-    with airtel(answers, replace(ACCESS, version="v2")) as (provider, company):
+    with airtel(answers, replace(ACCESS, version="v2")) as (provider, server):
         assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
-    assert company.to("POST /merchant") == []
+    assert server.to("POST /merchant") == []
 
 
 @pytest.mark.parametrize(
@@ -264,10 +265,10 @@ def test_without_airtels_key_nothing_is_sent(key: object) -> None:
     ],
 )
 def test_what_airtel_cannot_do_is_refused_here(payment: PaymentOrder, failure: FailureCode) -> None:
-    with airtel({}, replace(ACCESS, encrypted_pin=None)) as (provider, company):
+    with airtel({}, replace(ACCESS, encrypted_pin=None)) as (provider, server):
         got = provider.ask(payment, LONG_SECONDS)
     assert (got.outcome, got.failure) == (Outcome.FAILED, failure)
-    assert company.requests == []
+    assert server.requests == []
 
 
 def test_the_path_of_a_payouts_enquiry_is_a_setting() -> None:
@@ -325,5 +326,5 @@ def test_no_secret_is_shown_with_the_settings() -> None:
 
 
 def test_airtel_is_not_asked_before_three_minutes_are_over() -> None:
-    assert AIRTEL_PACE.delays[0] >= 180
-    assert AIRTEL_PACE.not_found_means_lost_after >= 180
+    assert AIRTEL_SCHEDULE.delays[0] >= 180
+    assert AIRTEL_SCHEDULE.not_found_means_lost_after >= 180

@@ -15,7 +15,8 @@ from simulators.airtel import AirtelMoney, AirtelSettings
 from simulators.server import run
 from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.airtel.adapter import AirtelAccess, AirtelProvider
+from ussd_server.providers.airtel.adapter import AirtelProvider
+from ussd_server.providers.airtel.settings import AirtelAccess
 
 LONG_SECONDS = 20.0
 SHORT_SECONDS = 0.5

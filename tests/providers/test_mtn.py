@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tests.outbound.strange_server import StrangeServer
-from tests.providers.provider_server import HANG_UP, SILENCE, TOKEN, Company, said
+from tests.providers.provider_server import HANG_UP, SILENCE, TOKEN, ProviderServer, said
 from ussd_server.messages.providers import (
     Direction,
     FailureCode,
@@ -22,7 +22,8 @@ from ussd_server.messages.providers import (
 )
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.breaker import Breaker
-from ussd_server.providers.mtn.adapter import MTN_PACE, MtnAccess, MtnProduct, MtnProvider
+from ussd_server.providers.mtn.adapter import MtnProvider
+from ussd_server.providers.mtn.settings import MTN_SCHEDULE, MtnAccess, MtnProduct
 
 REFERENCE = "0b3c8a50-9a44-4c1e-8a44-0d5b6a3f9f10"
 PAYMENT = PaymentOrder("t-1", REFERENCE, Direction.COLLECTION, "+256772123456", 500_000, "UGX", note="ACME's order #12")
@@ -44,14 +45,14 @@ SHORT_SECONDS = 0.4
 @contextmanager
 def mtn(
     answers: dict[str, list[bytes]], access: MtnAccess = ACCESS, breaker: Breaker | None = None
-) -> Iterator[tuple[Provider, Company]]:
-    company = Company(
+) -> Iterator[tuple[Provider, ProviderServer]]:
+    server = ProviderServer(
         {"POST /collection/token/": [said("200 OK", TOKEN)], "POST /disbursement/token/": [said("200 OK", TOKEN)]}
         | answers
     )
     transport = Transport()
-    with StrangeServer(company) as server:
-        yield MtnProvider(replace(access, base_url=server.url), transport, breaker=breaker), company
+    with StrangeServer(server) as listener:
+        yield MtnProvider(replace(access, base_url=listener.url), transport, breaker=breaker), server
         transport.close()
 
 
@@ -81,7 +82,7 @@ def status(word: object, **others: object) -> bytes:
     return said("200 OK", {name: value for name, value in (body | others).items() if value is not None})
 
 
-ASKED = [
+REPLIES = [
     ("accepted", said("202 Accepted"), Outcome.PENDING, None),
     ("a bad request", said("400 Bad Request"), Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
     ("a forbidden address", error("403 Forbidden", "FORBIDDEN"), Outcome.FAILED, FailureCode.PROVIDER_CONFIG),
@@ -104,7 +105,7 @@ ASKED = [
     ("refused at the door twice", said("401 Unauthorized"), Outcome.NOT_SENT, None),
 ]  # fmt: skip
 
-TOLD = [
+ENQUIRED = [
     ("paid", status("SUCCESSFUL"), Outcome.SUCCEEDED, None),
     ("paid with a numeric id", status("SUCCESSFUL", financialTransactionId=7), Outcome.SUCCEEDED, None),
     ("paid without an id", status("SUCCESSFUL", financialTransactionId=None), Outcome.SUCCEEDED, None),
@@ -144,7 +145,7 @@ TOLD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("reply", "outcome", "failure"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED])
+@pytest.mark.parametrize(("reply", "outcome", "failure"), [row[1:] for row in REPLIES], ids=[row[0] for row in REPLIES])
 def test_the_answer_to_a_request_proves_no_more_than_it_says(
     reply: bytes, outcome: Outcome, failure: FailureCode | None
 ) -> None:
@@ -152,7 +153,9 @@ def test_the_answer_to_a_request_proves_no_more_than_it_says(
     assert (got.outcome, got.failure) == (outcome, failure)
 
 
-@pytest.mark.parametrize(("reply", "outcome", "failure"), [row[1:] for row in TOLD], ids=[row[0] for row in TOLD])
+@pytest.mark.parametrize(
+    ("reply", "outcome", "failure"), [row[1:] for row in ENQUIRED], ids=[row[0] for row in ENQUIRED]
+)
 def test_the_answer_to_an_enquiry_proves_no_more_than_it_says(
     reply: bytes, outcome: Outcome, failure: FailureCode | None
 ) -> None:
@@ -169,7 +172,7 @@ def test_half_an_answer_proves_nothing() -> None:
     assert enquire(status("SUCCESSFUL")[:-1], timeout_seconds=SHORT_SECONDS).outcome is Outcome.UNKNOWN
 
 
-def test_a_company_that_cannot_be_reached_was_not_sent_anything() -> None:
+def test_a_provider_that_cannot_be_reached_was_not_sent_anything() -> None:
     provider = MtnProvider(replace(ACCESS, base_url="http://127.0.0.1:1"), Transport())
     assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
     assert provider.enquire(PAYMENT, LONG_SECONDS).outcome is Outcome.UNKNOWN
@@ -186,9 +189,9 @@ def test_our_float_that_is_short_is_not_the_payers_fault() -> None:
 
 
 def test_a_request_to_pay_is_written_as_mtn_wants_it() -> None:
-    with mtn({"POST /": [said("202 Accepted")]}) as (provider, company):
+    with mtn({"POST /": [said("202 Accepted")]}) as (provider, server):
         provider.ask(PAYMENT, LONG_SECONDS)
-    token, request = company.requests
+    token, request = server.requests
     assert token.startswith(b"POST /collection/token/ HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Basic " + base64.b64encode(b"user-c:secret-c") in token
     assert token.endswith(b"\r\n\r\n")
@@ -223,81 +226,81 @@ def test_a_request_to_pay_is_written_as_mtn_wants_it() -> None:
 def test_money_that_goes_out_uses_its_own_product_and_field(
     payment: PaymentOrder, path: bytes, field: str, value: object
 ) -> None:
-    with mtn({"POST /": [said("202 Accepted")]}) as (provider, company):
+    with mtn({"POST /": [said("202 Accepted")]}) as (provider, server):
         assert provider.ask(payment, LONG_SECONDS).outcome is Outcome.PENDING
-    token, request = company.requests
+    token, request = server.requests
     assert token.startswith(b"POST /disbursement/token/ ")
     assert request.startswith(path)
     assert b"Ocp-Apim-Subscription-Key: key-d\r\n" in request
     assert json.loads(request.split(b"\r\n\r\n")[1])[field] == value
 
 
-def test_the_sandbox_is_not_told_where_to_call_back() -> None:
+def test_the_sandbox_gets_no_callback_url() -> None:
     access = replace(ACCESS, target_environment="sandbox", currency="EUR")
-    with mtn({"POST /": [said("202 Accepted")]}, access) as (provider, company):
+    with mtn({"POST /": [said("202 Accepted")]}, access) as (provider, server):
         provider.ask(PAYMENT, LONG_SECONDS)
-    assert b"x-callback-url" not in company.requests[1].lower()
+    assert b"x-callback-url" not in server.requests[1].lower()
 
 
 def test_a_reference_that_is_used_already_is_enquired_after() -> None:
     used = error("409 Conflict", "RESOURCE_ALREADY_EXIST")
-    for told, outcome in (
+    for paid, outcome in (
         (status("SUCCESSFUL"), Outcome.SUCCEEDED),
         (status("FAILED", reason="EXPIRED"), Outcome.FAILED),
         (status("PENDING"), Outcome.PENDING),
         (error("404 Not Found", "RESOURCE_NOT_FOUND"), Outcome.PENDING),
         (HANG_UP, Outcome.PENDING),
     ):
-        with mtn({"POST /": [used], "GET /": [told]}) as (provider, company):
+        with mtn({"POST /": [used], "GET /": [paid]}) as (provider, server):
             assert provider.ask(PAYMENT, LONG_SECONDS).outcome is outcome
-        assert company.requests[-1].startswith(b"GET /collection/v1_0/requesttopay/" + REFERENCE.encode())
+        assert server.requests[-1].startswith(b"GET /collection/v1_0/requesttopay/" + REFERENCE.encode())
 
 
 def test_an_expired_token_is_renewed_once_and_the_payment_asked_again() -> None:
-    with mtn({"POST /collection/v1_0": [said("401 Unauthorized"), said("202 Accepted")]}) as (provider, company):
+    with mtn({"POST /collection/v1_0": [said("401 Unauthorized"), said("202 Accepted")]}) as (provider, server):
         assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.PENDING
         provider.ask(PAYMENT, LONG_SECONDS)
-    assert len(company.to("POST /collection/token/")) == 2
-    assert len(company.to("POST /collection/v1_0/requesttopay")) == 3
+    assert len(server.to("POST /collection/token/")) == 2
+    assert len(server.to("POST /collection/v1_0/requesttopay")) == 3
 
 
 @pytest.mark.parametrize("reply", [said("401 Unauthorized"), said("500 Error"), said("200 OK", b"{"), HANG_UP])
 def test_without_a_token_nothing_is_sent(reply: bytes) -> None:
     with mtn({"POST /collection/token/": [reply], "POST /collection/v1_0": [said("202 Accepted")]}) as (
         provider,
-        company,
+        server,
     ):
         assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
-    assert company.to("POST /collection/v1_0") == []
+    assert server.to("POST /collection/v1_0") == []
 
 
 @pytest.mark.parametrize("amount_cents", [500_050, 499_99, 1, 49_900, 500_000_100])
 def test_an_amount_that_mtn_does_not_move_is_refused_here(amount_cents: int) -> None:
-    with mtn({}) as (provider, company):
+    with mtn({}) as (provider, server):
         got = provider.ask(replace(PAYMENT, amount_cents=amount_cents), LONG_SECONDS)
     assert (got.outcome, got.failure) == (Outcome.FAILED, FailureCode.AMOUNT_OUT_OF_BOUNDS)
-    assert company.requests == []
+    assert server.requests == []
 
 
 def test_a_product_that_is_not_set_up_is_refused_here() -> None:
-    with mtn({}, replace(ACCESS, disbursement=None)) as (provider, company):
+    with mtn({}, replace(ACCESS, disbursement=None)) as (provider, server):
         assert provider.ask(PAYOUT, LONG_SECONDS).failure is FailureCode.PROVIDER_CONFIG
         assert provider.enquire(PAYOUT, LONG_SECONDS).outcome is Outcome.UNKNOWN
         assert provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) is None
-    assert company.requests == []
+    assert server.requests == []
 
 
-def test_a_company_that_is_away_is_left_alone_and_said_to_be_away() -> None:
+def test_an_unavailable_provider_is_not_called_and_shown_as_unavailable() -> None:
     breaker = Breaker(troubles_to_open=3, rest_seconds=600)
-    with mtn({"POST /collection/v1_0": [said("503 Unavailable")]}, breaker=breaker) as (provider, company):
+    with mtn({"POST /collection/v1_0": [said("503 Unavailable")]}, breaker=breaker) as (provider, server):
         assert provider.available
         assert [provider.ask(PAYMENT, LONG_SECONDS).outcome for _ in range(3)] == [Outcome.UNKNOWN] * 3
         assert not provider.available
         assert provider.ask(PAYMENT, LONG_SECONDS).outcome is Outcome.NOT_SENT
-    assert len(company.to("POST /collection/v1_0")) == 3
+    assert len(server.to("POST /collection/v1_0")) == 3
 
 
-def test_refusals_of_payments_do_not_make_the_company_seem_away() -> None:
+def test_refusals_of_payments_do_not_make_the_provider_seem_unavailable() -> None:
     with mtn({"POST /collection/v1_0": [error("500 Error", "PAYER_NOT_FOUND")]}) as (provider, _):
         for _ in range(10):
             assert provider.ask(PAYMENT, LONG_SECONDS).failure is FailureCode.PAYER_NOT_FOUND
@@ -359,5 +362,5 @@ def test_no_secret_is_shown_with_the_settings() -> None:
 
 
 def test_mtn_is_first_asked_after_about_five_seconds() -> None:
-    assert MTN_PACE.delays[0] == 5
-    assert MTN_PACE.not_found_means_lost_after >= 60
+    assert MTN_SCHEDULE.delays[0] == 5
+    assert MTN_SCHEDULE.not_found_means_lost_after >= 60

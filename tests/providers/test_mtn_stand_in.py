@@ -13,7 +13,8 @@ from simulators.mtn import MtnMomo, MtnSettings
 from simulators.server import run
 from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct, MtnProvider
+from ussd_server.providers.mtn.adapter import MtnProvider
+from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 
 LONG_SECONDS = 20.0
 SHORT_SECONDS = 0.5

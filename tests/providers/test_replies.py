@@ -1,4 +1,4 @@
-"""What companies answer is read strictly, and what they are told is harmless."""
+"""Replies of providers are read strictly, and notes to them hold harmless characters only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from ussd_server.messages.providers import Direction, FailureCode
 from ussd_server.providers import replies
-from ussd_server.providers.prediction import predict
 from ussd_server.providers.reasons import Reasons, Standing
+from ussd_server.providers.registry import predict_provider
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_body_that_is_no_json_object_is_empty(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("candidates", "word"),
+    ("candidates", "kept"),
     [
         (("EXPIRED",), "EXPIRED"),
         ((None, 7), "7"),
@@ -44,8 +44,8 @@ def test_a_body_that_is_no_json_object_is_empty(body: bytes) -> None:
         (("a" * 200,), "a" * 80),
     ],
 )
-def test_a_companys_word_is_kept_without_what_could_do_harm(candidates: tuple[object, ...], word: str) -> None:
-    assert replies.word(*candidates) == word
+def test_a_code_or_message_is_kept_without_harmful_characters(candidates: tuple[object, ...], kept: str) -> None:
+    assert replies.code_or_message(*candidates) == kept
 
 
 def test_a_note_is_sent_without_special_characters() -> None:
@@ -54,28 +54,28 @@ def test_a_note_is_sent_without_special_characters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phone_number", "company"),
+    ("phone_number", "provider"),
     [("+256772123456", "mtn"), ("+256781234567", "mtn"), ("+256761234567", "mtn"), ("+256391234567", "mtn"),
      ("+256791234567", "mtn"), ("+256701234567", "airtel"), ("+256741234567", "airtel"), ("+256751234567", "airtel"),
      ("+256711234567", None), ("+256411234567", None), ("+254772123456", None), ("", None)],
 )  # fmt: skip
-def test_the_company_is_predicted_from_the_number(phone_number: str, company: str | None) -> None:
-    assert predict(phone_number) == company
+def test_the_provider_is_predicted_from_the_number(phone_number: str, provider: str | None) -> None:
+    assert predict_provider(phone_number) == provider
 
 
 @pytest.mark.parametrize("table", ["ussd_server.providers.mtn", "ussd_server.providers.airtel"])
 def test_every_word_of_a_table_has_a_meaning_in_both_directions(table: str) -> None:
     reasons = Reasons(table)
-    for word in reasons._rows:
+    for reason in reasons._rows:
         for direction in Direction:
-            assert isinstance(reasons.meaning(word, direction), FailureCode | Standing)
+            assert isinstance(reasons.meaning(reason, direction), FailureCode | Standing)
 
 
-@pytest.mark.parametrize("word", [None, 5, {}, [], "", "MADE_UP"])
-def test_an_unknown_word_has_no_meaning_and_is_a_general_failure_once_it_failed(word: object) -> None:
+@pytest.mark.parametrize("reason", [None, 5, {}, [], "", "MADE_UP"])
+def test_an_unknown_reason_has_no_meaning_and_is_a_general_failure_once_it_failed(reason: object) -> None:
     reasons = Reasons("ussd_server.providers.mtn")
-    assert reasons.meaning(word, Direction.COLLECTION) is None
-    assert reasons.failure(word, Direction.COLLECTION) is FailureCode.PROVIDER_ERROR
+    assert reasons.meaning(reason, Direction.COLLECTION) is None
+    assert reasons.failure(reason, Direction.COLLECTION) is FailureCode.PROVIDER_ERROR
 
 
 def test_words_are_found_in_any_case() -> None:

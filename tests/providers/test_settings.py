@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.clock import Clock
-from ussd_server.providers.registry import build_companies
+from ussd_server.providers.registry import build_providers
 from ussd_server.settings import Settings, SettingsError, read_settings
 
 MTN, AIRTEL = mtn_settings("https://proxy.momoapi.mtn.com"), airtel_settings("https://openapi.airtel.ug")
@@ -34,16 +34,16 @@ def wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **settings: str) -> s
     ("given", "names"),
     [
         ({}, ["sandbox"]),
-        (MTN, ["sandbox", "mtn"]),
-        (AIRTEL, ["sandbox", "airtel"]),
-        (MTN | AIRTEL, ["sandbox", "mtn", "airtel"]),
+        (MTN, ["mtn", "sandbox"]),
+        (AIRTEL, ["airtel", "sandbox"]),
+        (MTN | AIRTEL, ["mtn", "airtel", "sandbox"]),
     ],
 )
 def test_a_company_is_switched_on_by_its_settings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, str], names: list[str]
 ) -> None:
     settings = read(monkeypatch, tmp_path, **given)
-    assert [company.name for company in build_companies(settings, Clock().now, lambda name: f"/{name}")] == names
+    assert [company.name for company in build_providers(settings, Clock().now, lambda name: f"/{name}")] == names
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_production_speaks_to_companies_over_tls_and_knows_no_kill_points(
     secrets.touch(0o600)
     production = {"USSD_ENV": "production", "USSD_SECRETS_FILE": str(secrets), **MTN, **AIRTEL}
     settings = read(monkeypatch, tmp_path, **production)
-    assert [company.name for company in build_companies(settings, Clock().now, lambda _: "")] == ["mtn", "airtel"]
+    assert [company.name for company in build_providers(settings, Clock().now, lambda _: "")] == ["mtn", "airtel"]
     plain = dict.fromkeys(("USSD_MTN_BASE_URL", "USSD_AIRTEL_BASE_URL", "USSD_PUBLIC_URL"), "http://127.0.0.1:1")
     given = production | plain | {"USSD_KILL_POINT": "ask.recorded"}
     assert wrong(monkeypatch, tmp_path, **given) == {*plain, "USSD_KILL_POINT"}

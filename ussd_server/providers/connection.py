@@ -1,20 +1,24 @@
-"""The line to one money company: its address, its breaker, and a time by which everything is over."""
+"""HTTP with one provider: its address, its breaker, its access tokens, and a time by which every call ends."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ussd_server.outbound.transport import SendState, Transport
+from ussd_server.providers.access_tokens import AccessTokens
 from ussd_server.providers.breaker import Breaker
 from ussd_server.providers.replies import NOT_SENT, ProviderReply, read
 
-# A company whose gateway answers in place of its service is away.
-_AWAY_STATUSES = frozenset({502, 503, 504})
+JSON = {"Content-Type": "application/json"}
+# These come from a proxy before the provider: the provider itself is unavailable.
+_UNAVAILABLE_STATUSES = frozenset({502, 503, 504})
 
 
 class ProviderConnection:
-    """Speaks HTTP with one company, and leaves it alone while its breaker is open."""
+    """Sends requests to one provider, and none while its breaker is open."""
 
     def __init__(self, base_url: str, transport: Transport, breaker: Breaker) -> None:
         self._base_url = base_url.rstrip("/")
@@ -22,7 +26,7 @@ class ProviderConnection:
         self.breaker = breaker
 
     def call(self, method: str, path: str, headers: Mapping[str, str], body: bytes, until: float) -> ProviderReply:
-        """Send one request and read its answer before `until`, a moment of the monotonic clock."""
+        """Send one request and read its reply before `until`, a moment of the monotonic clock."""
         remaining_seconds = until - time.monotonic()
         if remaining_seconds <= 0 or not self.breaker.admit():
             return NOT_SENT
@@ -31,11 +35,46 @@ class ProviderConnection:
                 method, self._base_url + path, timeout_seconds=remaining_seconds, headers=headers, body=body
             )
         )
-        self.breaker.note(well=not _away(reply))
+        self.breaker.note(well=not _is_unavailable(reply))
         return reply
 
 
-def _away(reply: ProviderReply) -> bool:
-    if reply.reach is not SendState.ANSWERED or reply.status in _AWAY_STATUSES:
+class AuthorisedConnection:
+    """Sends requests with an access token. A request that the provider refuses with 401 is sent once more."""
+
+    def __init__(
+        self,
+        connection: ProviderConnection,
+        fetch_token: Callable[[float], ProviderReply],
+        headers: Mapping[str, str],
+        path_prefix: str = "",
+    ) -> None:
+        """`fetch_token` requests a new token before a moment of the monotonic clock; `headers` go with every call."""
+        self._connection = connection
+        self._tokens = AccessTokens(fetch_token, connection.breaker)
+        self._headers = headers
+        self._path_prefix = path_prefix
+
+    def get(self, path: str, until: float) -> ProviderReply:
+        return self._call("GET", path, {}, b"", until)
+
+    def post(self, path: str, headers: Mapping[str, str], body: bytes, until: float) -> ProviderReply:
+        return self._call("POST", path, {**JSON, **headers}, body, until)
+
+    def _call(self, method: str, path: str, headers: Mapping[str, str], body: bytes, until: float) -> ProviderReply:
+        def send(token: str) -> ProviderReply:
+            every = {**self._headers, "Authorization": f"Bearer {token}", **headers}
+            return self._connection.call(method, self._path_prefix + path, every, body, until)
+
+        return self._tokens.authorise(send, until)
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """A JSON body without spaces."""
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _is_unavailable(reply: ProviderReply) -> bool:
+    if reply.reach is not SendState.ANSWERED or reply.status in _UNAVAILABLE_STATUSES:
         return True
     return reply.status >= 500 and not reply.document

@@ -1,40 +1,69 @@
-"""The money companies that the settings switch on, made ready to be called."""
+"""The providers this server knows. A new provider is a new folder and one more name in `PACKAGES`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ussd_server.messages.providers import PollingSchedule, Provider
+from environs import Env
+
+from ussd_server.messages.providers import Provider
 from ussd_server.outbound.transport import Transport, authorities
-from ussd_server.providers.airtel.adapter import AIRTEL_PACE, AirtelProvider
-from ussd_server.providers.mtn.adapter import MTN_PACE, MtnProvider
-from ussd_server.providers.sandbox.adapter import SandboxProvider
+from ussd_server.providers import airtel, mtn, sandbox
+from ussd_server.providers.package import ProviderAccess
+from ussd_server.providers.settings import SettingsReader
 
 if TYPE_CHECKING:
     from ussd_server.settings import Settings
 
+PACKAGES = (mtn.PACKAGE, airtel.PACKAGE, sandbox.PACKAGE)
 
-def build_companies(
+
+def provider_names() -> list[str]:
+    """Every name that a payment may give, switched on or not."""
+    return [package.name for package in PACKAGES]
+
+
+def predict_provider(phone_number: str) -> str | None:
+    """The provider whose prefixes cover a number (`+256` and nine digits), None for no provider.
+
+    Subscribers can keep their number when they change the provider, so this is a guess.
+    """
+    for package in PACKAGES:
+        if phone_number.startswith(tuple(f"+256{prefix}" for prefix in package.number_prefixes)):
+            return package.name
+    return None
+
+
+def read_provider_settings(
+    env: Env, given: Collection[str], *, in_production: bool
+) -> tuple[dict[str, ProviderAccess], list[str]]:
+    """The access of every provider that has a setting, by name, and what is wrong with the settings.
+
+    `given` are the names that are set, without `USSD_`.
+    """
+    found, problems = dict[str, ProviderAccess](), list[str]()
+    for package in PACKAGES:
+        if package.read_settings and any(name.startswith(f"{package.name.upper()}_") for name in given):
+            reader = SettingsReader(env, package.name, given, in_production=in_production)
+            found[package.name] = package.read_settings(reader)
+            problems += reader.problems
+    return found, problems
+
+
+def build_providers(
     settings: Settings, now: Callable[[], datetime], callback_path: Callable[[str], str]
 ) -> list[Provider]:
-    """Every company that is switched on; `callback_path` gives the path at which one of a name may call back."""
-    chosen, companies = settings.companies, list[Provider]()
-    if settings.is_sandbox:
-        companies.append(SandboxProvider(now))
+    """The adapter of every provider that is switched on; `callback_path` returns the path for a provider's name."""
     trust = authorities(settings.ca_file)
-    # A slow company must not take the connections of another, so each has a pool of its own.
-    if chosen.mtn is not None:
-        callback_url = settings.public_url and settings.public_url + callback_path(MtnProvider.name)
-        access = replace(chosen.mtn, callback_url=callback_url)
-        companies.append(MtnProvider(access, Transport(trust=trust), pace=_pace(MTN_PACE, chosen.mtn_enquiry_seconds)))
-    if chosen.airtel is not None:
-        pace = _pace(AIRTEL_PACE, chosen.airtel_enquiry_seconds)
-        companies.append(AirtelProvider(chosen.airtel, Transport(trust=trust), pace=pace))
-    return companies
-
-
-def _pace(usual: PollingSchedule, enquiry_seconds: tuple[float, ...]) -> PollingSchedule:
-    return replace(usual, delays=enquiry_seconds) if enquiry_seconds else usual
+    providers = []
+    for package in PACKAGES:
+        access = settings.providers.get(package.name)
+        if access is not None and settings.public_url:
+            access = replace(access, callback_url=settings.public_url + callback_path(package.name))
+        if access is not None or (package.read_settings is None and settings.is_sandbox):
+            # A slow provider must not take the connections of another, so each has a pool of its own.
+            providers.append(package.build(access, Transport(trust=trust), now))
+    return providers

@@ -1,4 +1,4 @@
-"""Reading what a company answered without believing that it is what its documentation says."""
+"""Reads the replies of providers, which may differ from the documentation in any way."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ussd_server.messages.providers import FailureCode, Outcome, PaymentOrder, ProviderAnswer
+from ussd_server.messages.providers import FailureCode, Outcome, ProviderAnswer
 from ussd_server.outbound.transport import HttpExchange, SendState
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)
-_NOT_IN_A_WORD = re.compile(r"[^A-Za-z0-9_ .-]+")
+_NOT_IN_A_CODE = re.compile(r"[^A-Za-z0-9_ .-]+")
 _NOT_IN_A_NOTE = re.compile(r"[^A-Za-z0-9 .-]+")
 # A number beyond this is no amount, and 1e999999999 written out would fill the memory.
 _MOST_EXPONENT = 20
-_WORD_MAX_CHARACTERS = 80
+_CODE_MAX_CHARACTERS = 80
 _NAME_MAX_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderReply:
-    """One answer of a company: `status` is 0 when there was none, `document` is empty when it was not a JSON object."""
+    """One reply of a provider: `status` is 0 when there was none, `document` is empty when it was not a JSON object."""
 
     reach: SendState
     status: int = 0
     document: Mapping[str, Any] = field(default_factory=dict)
 
     def get(self, *path: str) -> Any:
-        """What stands at a path of keys, None where the path ends early."""
+        """The value at a path of keys, None where the path ends early."""
         found: Any = self.document
         for key in path:
             found = found.get(key) if isinstance(found, Mapping) else None
@@ -71,16 +71,16 @@ def cents(amount: Any) -> int | None:
     return int(scaled) if scaled == int(scaled) else None
 
 
-def word(*candidates: Any) -> str:
-    """The first text or number among the candidates, made harmless, at most 80 characters."""
+def code_or_message(*candidates: Any) -> str:
+    """The first text or number among the candidates, limited to `A-Za-z0-9_ .-` and 80 characters."""
     for candidate in candidates:
         if isinstance(candidate, str | int) and not isinstance(candidate, bool) and candidate != "":
-            return _NOT_IN_A_WORD.sub(" ", str(candidate)[:500]).strip()[:_WORD_MAX_CHARACTERS]
+            return _NOT_IN_A_CODE.sub(" ", str(candidate)[:500]).strip()[:_CODE_MAX_CHARACTERS]
     return ""
 
 
 def note(text: str, max_characters: int) -> str:
-    """A text for the subscriber without the characters that companies refuse."""
+    """A text for the subscriber without the characters that providers refuse."""
     return " ".join(_NOT_IN_A_NOTE.sub(" ", text).split())[:max_characters].strip()
 
 
@@ -94,14 +94,6 @@ def uuid_in(value: Any) -> str | None:
     return value.lower() if isinstance(value, str) and _UUID.fullmatch(value.lower()) else None
 
 
-def failed(code: FailureCode, company_word: str = "") -> ProviderAnswer:
-    """A definite failure."""
-    return ProviderAnswer(Outcome.FAILED, code, word=company_word)
-
-
-def amount_refusal(payment: PaymentOrder, least_shillings: int, most_shillings: int) -> ProviderAnswer | None:
-    """The answer to a payment that a company of whole shillings cannot move, None when it can."""
-    shillings, rest_cents = divmod(payment.amount_cents, 100)
-    if rest_cents or not least_shillings <= shillings <= most_shillings:
-        return failed(FailureCode.AMOUNT_OUT_OF_BOUNDS)
-    return None
+def failed(code: FailureCode, reason: str = "") -> ProviderAnswer:
+    """A definite failure; `reason` is the code or message of the provider."""
+    return ProviderAnswer(Outcome.FAILED, code, word=reason)

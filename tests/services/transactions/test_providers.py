@@ -13,9 +13,7 @@ from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.providers import Direction
-from ussd_server.providers.mtn.adapter import MtnAccess, MtnProduct
-from ussd_server.providers.prediction import predict
-from ussd_server.providers.settings import CompanySettings
+from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.redis.provider_outages import ProviderOutages
 from ussd_server.services.transactions.providers import Providers
 from ussd_server.settings import Settings
@@ -26,7 +24,7 @@ MTN, AIRTEL, OTHER = "+256772123456", "+256700123456", "+256312345678"
 
 
 def companies(*names: str, **traits: bool) -> Providers:
-    return Providers([Company(name=name, **traits) for name in names], predict)  # type: ignore[arg-type]
+    return Providers([Company(name=name, **traits) for name in names])  # type: ignore[arg-type]
 
 
 def test_a_number_leads_to_its_company_unless_another_is_named() -> None:
@@ -65,7 +63,7 @@ def test_cents_are_refused_where_only_whole_shillings_move() -> None:
 def test_a_company_that_a_worker_found_away_takes_no_orders_anywhere(settings: Settings) -> None:
     # Nobody listens at this port, so every call to the company fails before it leaves.
     nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"))
-    settings = replace(settings, companies=CompanySettings(mtn=nowhere))
+    settings = replace(settings, providers={"mtn": nowhere})
     services, other_process = build_services(settings), build_services(settings)
     try:
         program = Program(services, create_app(services).test_client())

@@ -24,7 +24,7 @@ from ussd_server.logs import configure_logs
 from ussd_server.messages.providers import Direction
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.service_clock import read_service_clock
-from ussd_server.providers.registry import build_companies
+from ussd_server.providers.registry import build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.key_ring import Keyring, Ring
 from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_settings
@@ -246,7 +246,7 @@ def _redis(settings: Settings) -> Diagnosis:
 
 def _companies(settings: Settings) -> Iterator[Diagnosis]:
     """Every money company is asked for our balance, which needs the network, its address and our keys to be right."""
-    companies = build_companies(settings, lambda: datetime.now(UTC), lambda _: "")
+    companies = build_providers(settings, lambda: datetime.now(UTC), lambda _: "")
     if not companies:
         yield Diagnosis("money companies", "none is switched on", "Set those of USSD_MTN_ or USSD_AIRTEL_ that apply.")
     for company in companies:

@@ -1,1 +1,12 @@
 """Airtel Money."""
+
+from ussd_server.providers.airtel.adapter import AirtelProvider
+from ussd_server.providers.airtel.settings import read_settings
+from ussd_server.providers.package import ProviderPackage
+
+PACKAGE = ProviderPackage(
+    name=AirtelProvider.name,
+    build=lambda access, transport, _: AirtelProvider(access, transport),
+    read_settings=read_settings,
+    number_prefixes=("70", "74", "75"),
+)

@@ -1,4 +1,4 @@
-"""What Airtel wants sealed: the PIN of a disbursement, and from version 2 on a signature over every body."""
+"""What Airtel wants encrypted: the PIN of a disbursement, and from version 2 on a signature over every body."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ _BLOCK_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
-    """Airtel's public RSA key."""
+class AirtelKey:
+    """Airtel's public RSA key, which encrypts and signs."""
 
     key: RSAPublicKey
 
-    def sealed(self, secret: bytes) -> str:
+    def encrypt(self, secret: bytes) -> str:
         """A secret that only Airtel can read, in base64."""
         return base64.b64encode(self.key.encrypt(secret, PKCS1v15())).decode()
 
     def signature_headers(self, body: bytes) -> dict[str, str]:
-        """The headers that sign exactly these bytes: the body under a new AES key, and that key sealed for Airtel."""
+        """The headers that sign exactly these bytes: the body under a new AES key, and that key for Airtel alone."""
         key, iv = os.urandom(_KEY_BYTES), os.urandom(_BLOCK_BYTES)
         padder = padding.PKCS7(_BLOCK_BYTES * 8).padder()
         encryptor = Cipher(algorithms.AES(key), modes.CBC(iv)).encryptor()
         encrypted = encryptor.update(padder.update(body) + padder.finalize()) + encryptor.finalize()
         return {
             "x-signature": base64.b64encode(encrypted).decode(),
-            "x-key": self.sealed(base64.b64encode(key) + b":" + base64.b64encode(iv)),
+            "x-key": self.encrypt(base64.b64encode(key) + b":" + base64.b64encode(iv)),
         }
 
 
-def seal_from(encoded: object) -> Seal | None:
-    """The seal in Airtel's answer (base64 of a DER public key), None when it is not an RSA key."""
+def read_key(encoded: object) -> AirtelKey | None:
+    """The key in Airtel's reply (base64 of a DER public key), None when it is not an RSA key."""
     try:
         key = load_der_public_key(base64.b64decode(str(encoded), validate=True))
     except (ValueError, UnsupportedAlgorithm):
         return None
-    return Seal(key) if isinstance(key, RSAPublicKey) else None
+    return AirtelKey(key) if isinstance(key, RSAPublicKey) else None

@@ -1,1 +1,12 @@
 """MTN Mobile Money."""
+
+from ussd_server.providers.mtn.adapter import MtnProvider
+from ussd_server.providers.mtn.settings import read_settings
+from ussd_server.providers.package import ProviderPackage
+
+PACKAGE = ProviderPackage(
+    name=MtnProvider.name,
+    build=lambda access, transport, _: MtnProvider(access, transport),
+    read_settings=read_settings,
+    number_prefixes=("39", "76", "77", "78", "79"),
+)

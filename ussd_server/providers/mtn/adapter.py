@@ -3,175 +3,60 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from ussd_server.messages.providers import (
-    Direction,
-    FailureCode,
-    Outcome,
-    PaymentOrder,
-    PollingSchedule,
-    ProviderAnswer,
-)
+from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer
 from ussd_server.outbound.transport import SendState, Transport
-from ussd_server.providers.access_tokens import AccessTokens
 from ussd_server.providers.breaker import Breaker
-from ussd_server.providers.connection import ProviderConnection
+from ussd_server.providers.connection import AuthorisedConnection, ProviderConnection, encode
+from ussd_server.providers.http_provider import HttpProvider
+from ussd_server.providers.mtn.settings import SANDBOX, MtnAccess, MtnProduct
 from ussd_server.providers.reasons import Meaning, Reasons, Standing
 from ussd_server.providers.replies import (
     NOT_SENT,
     ProviderReply,
-    amount_refusal,
     cents,
+    code_or_message,
     failed,
     full_name,
     note,
     parse,
     uuid_in,
-    word,
 )
 
 _REASONS = Reasons(__package__)
 _NOTE_MAX_CHARACTERS = 120
-_SANDBOX = "sandbox"
-
-# Payers have five minutes to approve, so most answers come early and none of them after six.
-MTN_PACE = PollingSchedule(
-    delays=(5.0, 5.0, 10.0, 10.0, 20.0, 30.0, 60.0, 60.0, 120.0, 300.0, 600.0),
-    not_found_means_lost_after=60.0,
-    late_check_after=600.0,
-    give_up_after=7200.0,
-    per_second=10.0,
-)
 
 
-@dataclass(frozen=True, slots=True)
-class MtnProduct:
-    """Access to one product: MTN gives a subscription key, a user and a key for each."""
+def _product(name: str, access: MtnAccess, keys: MtnProduct, connection: ProviderConnection) -> AuthorisedConnection:
+    """One product, which has a token of its own."""
+    subscription = {"Ocp-Apim-Subscription-Key": keys.subscription_key}
+    credentials = base64.b64encode(f"{keys.api_user}:{keys.api_key}".encode()).decode()
 
-    subscription_key: str = field(repr=False)
-    api_user: str
-    api_key: str = field(repr=False)
+    def fetch_token(until: float) -> ProviderReply:
+        headers = subscription | {"Authorization": f"Basic {credentials}"}
+        return connection.call("POST", f"/{name}/token/", headers, b"", until)
 
-
-@dataclass(frozen=True, slots=True)
-class MtnAccess:
-    """How MTN is reached. `currency` is EUR in MTN's sandbox; a product that is None is not in use.
-
-    `callback_url` is sent in live environments only and must be on the host that is registered with MTN.
-    """
-
-    base_url: str
-    target_environment: str
-    collection: MtnProduct | None = None
-    disbursement: MtnProduct | None = None
-    currency: str = "UGX"
-    callback_url: str | None = None
-    least_shillings: int = 500
-    most_shillings: int = 5_000_000
+    headers = subscription | {"X-Target-Environment": access.target_environment}
+    return AuthorisedConnection(connection, fetch_token, headers, f"/{name}/v1_0/")
 
 
-class _Product:
-    """One product with its token."""
-
-    def __init__(self, name: str, access: MtnAccess, keys: MtnProduct, line: ProviderConnection) -> None:
-        self._name = name
-        self._line = line
-        self._headers = {
-            "Ocp-Apim-Subscription-Key": keys.subscription_key,
-            "X-Target-Environment": access.target_environment,
-        }
-        credentials = base64.b64encode(f"{keys.api_user}:{keys.api_key}".encode()).decode()
-        self._token_headers = {
-            "Authorization": f"Basic {credentials}",
-            "Ocp-Apim-Subscription-Key": keys.subscription_key,
-        }
-        self._tokens = AccessTokens(self._fetch_token, line.breaker)
-
-    def get(self, path: str, until: float) -> ProviderReply:
-        return self._authorised("GET", path, {}, b"", until)
-
-    def post(self, path: str, headers: dict[str, str], document: dict[str, Any], until: float) -> ProviderReply:
-        body = json.dumps(document, separators=(",", ":")).encode()
-        return self._authorised("POST", path, headers | {"Content-Type": "application/json"}, body, until)
-
-    def _authorised(self, method: str, path: str, headers: dict[str, str], body: bytes, until: float) -> ProviderReply:
-        def send(token: str) -> ProviderReply:
-            own = self._headers | {"Authorization": f"Bearer {token}"} | headers
-            return self._line.call(method, f"/{self._name}/v1_0/{path}", own, body, until)
-
-        return self._tokens.authorise(send, until)
-
-    def _fetch_token(self, until: float) -> ProviderReply:
-        return self._line.call("POST", f"/{self._name}/token/", self._token_headers, b"", until)
-
-
-class MtnProvider:
+class MtnProvider(HttpProvider[MtnAccess]):
     """Moves money over MTN. Wire format: the MoMo Open API; reasons: `failure_reasons.csv`."""
 
     name = "mtn"
-    moves_whole_shillings_only = True
-    refunds_in_full_only = False
 
-    def __init__(
-        self,
-        access: MtnAccess,
-        transport: Transport,
-        *,
-        pace: PollingSchedule = MTN_PACE,
-        breaker: Breaker | None = None,
-    ) -> None:
-        self.pace = pace
-        self._access = access
-        self._breaker = breaker or Breaker()
-        line = ProviderConnection(access.base_url, transport, self._breaker)
-        self._collection = _Product("collection", access, access.collection, line) if access.collection else None
-        self._disbursement = (
-            _Product("disbursement", access, access.disbursement, line) if access.disbursement else None
-        )
-
-    @property
-    def available(self) -> bool:
-        """False while MTN is left alone after trouble."""
-        return not self._breaker.rests
-
-    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
-        """Ask MTN to move the money; a reference that MTN knows already is answered with what became of it."""
-        until = time.monotonic() + timeout_seconds
-        refusal = amount_refusal(payment, self._access.least_shillings, self._access.most_shillings)
-        if refusal is not None:
-            return refusal
-        product = self._product(payment.direction)
-        if product is None:
-            return failed(FailureCode.PROVIDER_CONFIG)
-        headers = {"X-Reference-Id": payment.provider_reference}
-        if self._access.callback_url and self._access.target_environment != _SANDBOX:
-            headers["X-Callback-Url"] = self._access.callback_url
-        reply = product.post(_resource(payment.direction), headers, self._document(payment), until)
-        if reply.status == 409 or _meaning(reply, payment) is Standing.DUPLICATE:
-            return self._known_already(payment, until)
-        return _asked(reply, payment)
-
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
-        """Ask MTN what became of the payment."""
-        product = self._product(payment.direction)
-        if product is None:
-            return ProviderAnswer(Outcome.UNKNOWN)
-        path = f"{_resource(payment.direction)}/{payment.provider_reference}"
-        reply = product.get(path, time.monotonic() + timeout_seconds)
-        if reply.status == 200:
-            return self._told(reply, payment)
-        # A gateway that does not know the path answers 404 as well, so only MTN's own word counts.
-        if reply.status == 404 and _meaning(reply, payment) is Standing.NOT_FOUND:
-            return ProviderAnswer(Outcome.NOT_FOUND)
-        return ProviderAnswer(Outcome.UNKNOWN, word=word(reply.get("code")))
+    def __init__(self, access: MtnAccess, transport: Transport, *, breaker: Breaker | None = None) -> None:
+        super().__init__(access, transport, breaker=breaker)
+        products = {"collection": access.collection, "disbursement": access.disbursement}
+        self._products = {
+            name: _product(name, access, keys, self._connection) for name, keys in products.items() if keys
+        }
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
-        """Our float on the product that serves a direction, in cents, None when it cannot be learnt now."""
+        """Our float on the product that serves a direction, in cents, None when it cannot be read now."""
         product = self._product(direction)
         reply = product.get("account/balance", time.monotonic() + timeout_seconds) if product else NOT_SENT
         if reply.status != 200 or reply.get("currency") != self._access.currency:
@@ -179,22 +64,45 @@ class MtnProvider:
         return cents(reply.get("availableBalance"))
 
     def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
-        """The given and family name that MTN holds for a number, None when it cannot be learnt."""
-        product = self._collection or self._disbursement
-        if product is None:
-            return None
+        """The given and family name that MTN holds for a number, None when it cannot be read."""
+        product = next(iter(self._products.values()), None)
         path = f"accountholder/msisdn/{quote(_party(phone_number))}/basicuserinfo"
-        reply = product.get(path, time.monotonic() + timeout_seconds)
-        if reply.status != 200:
-            return None
-        return full_name(reply.get("given_name"), reply.get("family_name"))
+        reply = product.get(path, time.monotonic() + timeout_seconds) if product else NOT_SENT
+        return full_name(reply.get("given_name"), reply.get("family_name")) if reply.status == 200 else None
 
     def reference_in(self, callback: bytes) -> str | None:
         """The reference in a callback: it carries the status body, in which we put it as `externalId`."""
         return uuid_in(parse(callback).get("externalId"))
 
-    def _product(self, direction: Direction) -> _Product | None:
-        return self._collection if direction is Direction.COLLECTION else self._disbursement
+    def _send(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
+        """Send the payment; for a reference that MTN has already, query the status."""
+        product = self._product(payment.direction)
+        if product is None:
+            return failed(FailureCode.PROVIDER_CONFIG)
+        headers = {"X-Reference-Id": payment.provider_reference}
+        if self._access.callback_url and self._access.target_environment != SANDBOX:
+            headers["X-Callback-Url"] = self._access.callback_url
+        reply = product.post(_resource(payment.direction), headers, encode(self._document(payment)), until)
+        if reply.status != 409 and _meaning(reply, payment) is not Standing.DUPLICATE:
+            return _answer_to_request(reply, payment)
+        # MTN has the reference, so a query without a result leaves the payment pending.
+        answer = self._query_status(payment, until)
+        return answer if answer.outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else ProviderAnswer(Outcome.PENDING)
+
+    def _query_status(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
+        product = self._product(payment.direction)
+        if product is None:
+            return ProviderAnswer(Outcome.UNKNOWN)
+        reply = product.get(f"{_resource(payment.direction)}/{payment.provider_reference}", until)
+        if reply.status == 200:
+            return self._answer_to_query(reply, payment)
+        # A proxy that does not know the path answers 404 as well, so only MTN's own code counts.
+        if reply.status == 404 and _meaning(reply, payment) is Standing.NOT_FOUND:
+            return ProviderAnswer(Outcome.NOT_FOUND)
+        return ProviderAnswer(Outcome.UNKNOWN, word=code_or_message(reply.get("code")))
+
+    def _product(self, direction: Direction) -> AuthorisedConnection | None:
+        return self._products.get("collection" if direction is Direction.COLLECTION else "disbursement")
 
     def _document(self, payment: PaymentOrder) -> dict[str, Any]:
         text = note(payment.note, _NOTE_MAX_CHARACTERS) or "Payment"
@@ -210,14 +118,9 @@ class MtnProvider:
         party = {"partyIdType": "MSISDN", "partyId": _party(payment.phone_number)}
         return document | {_party_field(payment.direction): party}
 
-    def _known_already(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
-        """MTN has the reference, so an enquiry that learns nothing leaves the payment pending."""
-        answer = self.enquire(payment, until - time.monotonic())
-        return answer if answer.outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else ProviderAnswer(Outcome.PENDING)
-
-    def _told(self, reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
-        """What a status body proves, once it is certain that it speaks of this payment."""
-        if not self._speaks_of(reply, payment):
+    def _answer_to_query(self, reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
+        """What a status body proves; one about another payment proves nothing."""
+        if not self._is_about(reply, payment):
             return ProviderAnswer(Outcome.UNKNOWN, word="another payment")
         status, reason = reply.get("status"), reply.get("reason")
         if isinstance(reason, dict):
@@ -226,17 +129,17 @@ class MtnProvider:
         if status == "SUCCESSFUL" and amount_cents is not None:
             return ProviderAnswer(
                 Outcome.SUCCEEDED,
-                provider_transaction_id=word(reply.get("financialTransactionId")) or None,
+                provider_transaction_id=code_or_message(reply.get("financialTransactionId")) or None,
                 amount_cents=amount_cents,
-                word=word(status),
+                word=code_or_message(status),
             )
         if status == "FAILED" and _REASONS.meaning(reason, payment.direction) is not Standing.PENDING:
-            return failed(_REASONS.failure(reason, payment.direction), word(reason, status))
+            return failed(_REASONS.failure(reason, payment.direction), code_or_message(reason, status))
         if status in ("PENDING", "FAILED"):
-            return ProviderAnswer(Outcome.PENDING, word=word(reason, status))
-        return ProviderAnswer(Outcome.UNKNOWN, word=word(status))
+            return ProviderAnswer(Outcome.PENDING, word=code_or_message(reason, status))
+        return ProviderAnswer(Outcome.UNKNOWN, word=code_or_message(status))
 
-    def _speaks_of(self, reply: ProviderReply, payment: PaymentOrder) -> bool:
+    def _is_about(self, reply: ProviderReply, payment: PaymentOrder) -> bool:
         external_id, party = reply.get("externalId"), reply.get(_party_field(payment.direction), "partyId")
         return (
             reply.get("currency") == self._access.currency
@@ -245,22 +148,22 @@ class MtnProvider:
         )
 
 
-def _asked(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
-    """What the answer to a request proves. MTN answers 500 for permanent mistakes: the code decides, not the status."""
+def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
+    """What the reply to a request proves. MTN answers 500 for permanent errors: the code decides, not the status."""
     if reply.reach is SendState.NOT_SENT:
         return ProviderAnswer(Outcome.NOT_SENT)
-    company_word = word(reply.get("code"))
+    code = code_or_message(reply.get("code"))
     if reply.status == 202:
         return ProviderAnswer(Outcome.PENDING)
     if reply.status == 403:
-        return failed(FailureCode.PROVIDER_CONFIG, company_word)
+        return failed(FailureCode.PROVIDER_CONFIG, code)
     meaning = _meaning(reply, payment)
-    passing = (FailureCode.PROVIDER_ERROR, FailureCode.PROVIDER_UNAVAILABLE)
-    if reply.status >= 400 and isinstance(meaning, FailureCode) and meaning not in passing:
-        return failed(meaning, company_word)
+    temporary = (FailureCode.PROVIDER_ERROR, FailureCode.PROVIDER_UNAVAILABLE)
+    if reply.status >= 400 and isinstance(meaning, FailureCode) and meaning not in temporary:
+        return failed(meaning, code)
     if reply.status == 400:
-        return failed(FailureCode.PROVIDER_CONFIG, company_word)
-    return ProviderAnswer(Outcome.UNKNOWN, word=company_word)
+        return failed(FailureCode.PROVIDER_CONFIG, code)
+    return ProviderAnswer(Outcome.UNKNOWN, word=code)
 
 
 def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:

@@ -1,1 +1,6 @@
-"""The sandbox provider."""
+"""The sandbox: a provider without money, for trying things."""
+
+from ussd_server.providers.package import ProviderPackage
+from ussd_server.providers.sandbox.adapter import SandboxProvider
+
+PACKAGE = ProviderPackage(name=SandboxProvider.name, build=lambda *context: SandboxProvider(context[-1]))

@@ -1,52 +1,42 @@
-"""The money companies that are switched on, and which of them a payment goes to."""
+"""The providers that are switched on, and which of them moves a payment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
 from ussd_server.messages.providers import Provider
+from ussd_server.providers.registry import predict_provider, provider_names
 from ussd_server.status import Code, ServiceError
-
-KNOWN_PROVIDERS = ("mtn", "airtel", "sandbox")
 
 
 class Providers:
-    """Finds the company for a payment."""
+    """Finds the provider for a payment."""
 
-    def __init__(
-        self,
-        switched_on: Iterable[Provider],
-        predict: Callable[[str], str | None],
-        is_away: Callable[[str], bool] = lambda _: False,
-    ) -> None:
-        """`predict` names the company that a phone number most probably belongs to.
-
-        `is_away` tells whether a company is known to be away to another process, which has called it lately.
-        """
+    def __init__(self, switched_on: Iterable[Provider], is_away: Callable[[str], bool] = lambda _: False) -> None:
+        """`is_away` says whether another process has lately found the provider of a name unavailable."""
         self._switched_on = {provider.name: provider for provider in switched_on}
-        self._predict = predict
         self._is_away = is_away
 
     def __iter__(self) -> Iterator[Provider]:
         return iter(self._switched_on.values())
 
     def get(self, name: str) -> Provider | None:
-        """The company of that name, None while it is switched off."""
+        """The provider of that name, None while it is switched off."""
         return self._switched_on.get(name)
 
     def choose(self, name: str | None, phone_number: str, amount_cents: int) -> Provider:
-        """The company for a new payment: the one named, else the one predicted, else the sandbox where there is one.
+        """The provider for a new payment: the one named, else the one predicted, else the sandbox if it is switched on.
 
-        INVALID_REQUEST when the name is unknown or none can be predicted, TRANSACTION_FAILED (502) when the company is
-        switched off or known to be away, INVALID_AMOUNT for cents at a company that moves whole shillings only.
+        Raises INVALID_REQUEST when the name is unknown or none can be predicted, TRANSACTION_FAILED (502) when the
+        provider is switched off or unavailable, INVALID_AMOUNT for cents when it moves whole shillings only.
         """
-        if name is not None and name not in KNOWN_PROVIDERS:
-            raise ServiceError(Code.INVALID_REQUEST, "provider: Must be mtn, airtel or sandbox.")
+        if name is not None and name not in provider_names():
+            raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(provider_names())}.")
         if name is None:
-            predicted = self._predict(phone_number)
+            predicted = predict_provider(phone_number)
             name = predicted if predicted in self._switched_on or "sandbox" not in self._switched_on else "sandbox"
         if name is None:
-            raise ServiceError(Code.INVALID_REQUEST, "provider: Cannot be told from the phone number; name it.")
+            raise ServiceError(Code.INVALID_REQUEST, "provider: The phone number does not show the provider; name it.")
         provider = self._switched_on.get(name)
         if provider is None or not provider.available or self._is_away(name):
             raise ServiceError(

@@ -1,0 +1,62 @@
+"""A provider that exists in tests only: all that a new provider needs is in this folder."""
+
+from __future__ import annotations
+
+from ussd_server.messages.providers import Direction, Outcome, PaymentOrder, PollingSchedule, ProviderAnswer
+from ussd_server.outbound.transport import SendState
+from ussd_server.providers.connection import JSON, encode
+from ussd_server.providers.http_provider import HttpProvider
+from ussd_server.providers.package import ProviderAccess, ProviderPackage
+from ussd_server.providers.reasons import Reasons
+from ussd_server.providers.replies import ProviderReply, code_or_message, failed, parse, uuid_in
+from ussd_server.providers.settings import SettingsReader
+
+_REASONS = Reasons(__package__)
+_SCHEDULE = PollingSchedule(
+    delays=(1.0,), not_found_means_lost_after=10.0, late_check_after=60.0, give_up_after=600.0, per_second=10.0
+)
+
+
+class BodaCash(HttpProvider[ProviderAccess]):
+    """`POST /pay` moves money; `GET /pay/{reference}` says `PAID` or why not."""
+
+    name = "boda"
+
+    def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
+        return None
+
+    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
+        return None
+
+    def reference_in(self, callback: bytes) -> str | None:
+        return uuid_in(parse(callback).get("reference"))
+
+    def _send(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
+        body = encode({"reference": payment.provider_reference, "direction": payment.direction})
+        reply = self._connection.call("POST", "/pay", JSON, body, until)
+        if reply.reach is SendState.NOT_SENT:
+            return ProviderAnswer(Outcome.NOT_SENT)
+        return ProviderAnswer(Outcome.PENDING if reply.status == 202 else Outcome.UNKNOWN)
+
+    def _query_status(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
+        reply: ProviderReply = self._connection.call("GET", f"/pay/{payment.provider_reference}", {}, b"", until)
+        state = reply.get("state")
+        if state == "PAID":
+            return ProviderAnswer(
+                Outcome.SUCCEEDED, provider_transaction_id="B-1", amount_cents=payment.amount_cents, word="PAID"
+            )
+        if reply.status == 200:
+            return failed(_REASONS.failure(state, payment.direction), code_or_message(state))
+        return ProviderAnswer(Outcome.UNKNOWN)
+
+
+def _read_settings(reader: SettingsReader) -> ProviderAccess:
+    return ProviderAccess(reader.base_url(), schedule=reader.schedule(_SCHEDULE))
+
+
+PACKAGE = ProviderPackage(
+    name=BodaCash.name,
+    build=lambda access, transport, _: BodaCash(access, transport),
+    read_settings=_read_settings,
+    number_prefixes=("73",),
+)

@@ -1,0 +1,55 @@
+"""What all providers that are called over HTTP share."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+from ussd_server.messages.providers import FailureCode, PaymentOrder, ProviderAnswer
+from ussd_server.outbound.transport import Transport
+from ussd_server.providers.breaker import Breaker
+from ussd_server.providers.connection import ProviderConnection
+from ussd_server.providers.package import ProviderAccess
+from ussd_server.providers.replies import failed
+
+Access = TypeVar("Access", bound=ProviderAccess)
+
+
+class HttpProvider(ABC, Generic[Access]):
+    """Base of an adapter for a provider of whole shillings; a subclass adds its requests and how it reads the replies.
+
+    `until` is the moment of the monotonic clock at which a call ends.
+    """
+
+    name: str
+    moves_whole_shillings_only = True
+    refunds_in_full_only = False
+
+    def __init__(self, access: Access, transport: Transport, *, breaker: Breaker | None = None) -> None:
+        self.pace = access.schedule
+        self._access = access
+        self._breaker = breaker or Breaker()
+        self._connection = ProviderConnection(access.base_url, transport, self._breaker)
+
+    @property
+    def available(self) -> bool:
+        """False while the breaker is open."""
+        return not self._breaker.rests
+
+    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+        """Send the payment; an amount that the provider cannot move fails without a call."""
+        shillings, rest_cents = divmod(payment.amount_cents, 100)
+        if rest_cents or not self._access.least_shillings <= shillings <= self._access.most_shillings:
+            return failed(FailureCode.AMOUNT_OUT_OF_BOUNDS)
+        return self._send(payment, time.monotonic() + timeout_seconds)
+
+    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+        """Query the status of the payment."""
+        return self._query_status(payment, time.monotonic() + timeout_seconds)
+
+    @abstractmethod
+    def _send(self, payment: PaymentOrder, until: float) -> ProviderAnswer: ...
+
+    @abstractmethod
+    def _query_status(self, payment: PaymentOrder, until: float) -> ProviderAnswer: ...

@@ -1,0 +1,45 @@
+"""What the folder of a provider declares about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ussd_server.messages.providers import PollingSchedule, Provider
+from ussd_server.outbound.transport import Transport
+from ussd_server.providers.settings import SettingsReader
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAccess:
+    """How a provider is reached; each provider adds its own fields.
+
+    A payment outside `least_shillings` to `most_shillings` is refused before it is sent.
+    `callback_url` is where the provider may report a payment, None without a public address of ours.
+    """
+
+    base_url: str
+    schedule: PollingSchedule = field(kw_only=True)
+    currency: str = field(default="UGX", kw_only=True)
+    callback_url: str | None = field(default=None, kw_only=True)
+    least_shillings: int = field(default=500, kw_only=True)
+    most_shillings: int = field(default=5_000_000, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderPackage:
+    """One provider.
+
+    `name` stands in the API, and in capitals in the settings (`USSD_MTN_BASE_URL`).
+    `number_prefixes` are the blocks of the national numbering plan, after +256.
+    `read_settings` reads the settings of a provider that is switched on. None: the provider needs no settings and is
+    switched on where `USSD_ENV` is sandbox.
+    `build` makes the adapter from the access (None without settings), a connection pool and the clock (UTC).
+    """
+
+    name: str
+    build: Callable[[Any, Transport, Callable[[], datetime]], Provider]
+    read_settings: Callable[[SettingsReader], ProviderAccess] | None = None
+    number_prefixes: tuple[str, ...] = ()
