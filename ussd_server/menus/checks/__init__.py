@@ -1,1 +1,1 @@
-"""What must be true before a menu may be published."""
+"""The checks that a menu has to pass before it is published."""

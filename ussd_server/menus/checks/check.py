@@ -1,4 +1,4 @@
-"""What must be true before a menu may be published."""
+"""The check of a menu document: all rules, and the scripts of the menu."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ussd_server.menus.checks.counted_nodes import CountedNodes
-from ussd_server.menus.checks.paths import find_long_ways, find_loops, find_unguarded_payments, find_unreachable
+from ussd_server.menus.checks.paths import find_long_paths, find_loops, find_unguarded_payments, find_unreachable
 from ussd_server.menus.checks.references import (
     find_bad_addresses,
     find_key_clashes,
@@ -24,7 +24,7 @@ from ussd_server.menus.document.findings import Finding, Report, error
 from ussd_server.menus.tools.scripts import run_scripts
 
 SESSION_LIFE_SECONDS = 600
-_LESS = "use fewer nodes, languages, options, items of lists, or steps of scripts, or shorter texts"
+_ADVICE = "use fewer nodes, languages, options, items of lists, or steps of scripts, or shorter texts"
 
 
 def check(
@@ -36,11 +36,11 @@ def check(
     also: Callable[[Document], Iterable[Finding]] | None = None,
     work: WorkBudget | None = None,
 ) -> Report:
-    """Check a document, given as a plain dict, by every rule; never raises for what stands in it.
+    """Check a document, given as a plain dict, by every rule. Never raises, whatever the document contains.
 
-    `allowed_hosts` are the hosts that `http` and `handover` nodes may name; None allows every host, for checking a
-    file without a server. `also` finds what only the caller knows. A document over a bound is not looked at further.
-    The scripts run only when nothing else is wrong.
+    `allowed_hosts` are the hosts that `http` and `handover` nodes may call; None allows every host, to check a file
+    without a server. `also` adds the findings of the caller. A document above a maximum is not checked further. The
+    scripts run only when there is no error.
     """
     excess = list(find_excess(raw))
     if excess:
@@ -59,7 +59,7 @@ def check(
         yield from prove(document, work)
         yield from find_pin_questions(document)
         if not document.unread and document.start in document.nodes:
-            yield from _ways(document, session_life_seconds, work)
+            yield from _path_findings(document, session_life_seconds, work)
 
     try:
         document, problems = read(raw, work)
@@ -67,11 +67,11 @@ def check(
         report = Report.of(findings(document))
         return Report.of([*report.findings, *run_scripts(document)]) if report.passes else report
     except WorkExceededError:
-        return Report.of([error("bounds", f"the check takes more than {MAX_WORK:,} units of work; {_LESS}")])
+        return Report.of([error("bounds", f"the check takes more than {MAX_WORK:,} units of work; {_ADVICE}")])
 
 
-def _ways(document: Document, session_life_seconds: int, work: WorkBudget) -> Iterator[Finding]:
+def _path_findings(document: Document, session_life_seconds: int, work: WorkBudget) -> Iterator[Finding]:
     yield from find_unguarded_payments(document)
     yield from find_loops(document)
     yield from find_unreachable(document)
-    yield from find_long_ways(document, session_life_seconds, work)
+    yield from find_long_paths(document, session_life_seconds, work)

@@ -1,4 +1,4 @@
-"""The nodes of a document during its check: each look at one counts as work, so that the check pauses."""
+"""The nodes of a document during its check: each access counts as work, so that the check pauses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ussd_server.menus.document.nodes import LocalizedText, Node, parts
 
 
 class CountedNodes(Mapping[str, Node]):
-    """Nodes by name. Taking or listing them raises `WorkExceededError` when too little is left of the budget."""
+    """Nodes by name. Reading one raises `WorkExceededError` when the work budget is used up."""
 
     def __init__(self, nodes: Mapping[str, Node], work: WorkBudget) -> None:
         self._nodes = nodes
@@ -34,7 +34,7 @@ class CountedNodes(Mapping[str, Node]):
 
 
 def _units(node: Node) -> int:
-    """Estimate the work of showing or passing a node by the number and length of its texts and expressions."""
+    """Estimate the work that a node takes, from the number and length of its texts and expressions."""
     units = 5
     for part in parts(node):
         templates = part.by_language.values() if isinstance(part, LocalizedText) else ()

@@ -1,4 +1,4 @@
-"""What can be said about a menu by following its ways: payments without a confirmation, loops, dead corners, length."""
+"""Checks along the paths of a menu: payments without a confirmation, loops, unreachable nodes, long paths."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from ussd_server.menus.document.nodes import (
     targets,
 )
 from ussd_server.menus.engine.navigator import MAX_HOPS
-from ussd_server.menus.engine.views import Painter, WidestValues
+from ussd_server.menus.engine.views import Renderer, WidestValues
 
 MAX_SCREENS = 10
 READING_CHARACTERS_A_SECOND = 15
-SECONDS_A_SCREEN = 5  # the phone company's own time, and a press of a key
+SECONDS_A_SCREEN = 5  # the network, and a press of a key
 SECONDS_AN_ACTION = 2
 
 _PASSING = RouterNode | SetNode | BalanceNode | LookupNameNode | HttpNode
 
 
 def find_unguarded_payments(document: Document) -> Iterator[Finding]:
-    """Find payments that a session could reach without a yes right before them.
+    """Find payments that a session could reach without a confirmation directly before them.
 
-    Between the yes and the payment there may be nodes without a screen and secret entries, nothing else: otherwise a
-    person could confirm one thing and pay another.
+    Between the confirmation and the payment only nodes without a screen and secret entries are allowed: otherwise a
+    subscriber could confirm one payment and make another.
     """
     arrivals = _arrivals(document)
     for name, node in document.nodes.items():
         if isinstance(node, PayNode):
-            culprit = _unguarded(document, arrivals, name)
-            if culprit is not None:
+            origin = _unguarded(document, arrivals, name)
+            if origin is not None:
                 yield error(
                     "payment",
-                    f"this payment can be reached from `{culprit}` without a `confirm`; put one before it",
+                    f"this payment can be reached from `{origin}` without a `confirm`; put one before it",
                     name,
                 )
 
 
 def find_loops(document: Document) -> Iterator[Finding]:
-    """Find circles and overlong rows of nodes that show no screen."""
+    """Find loops and too long sequences of nodes that show no screen."""
     graph = {
         name: {target for target in _silent_targets(node) if target in document.nodes}
         for name, node in document.nodes.items()
@@ -66,9 +66,9 @@ def find_loops(document: Document) -> Iterator[Finding]:
             order = list(TopologicalSorter(graph).static_order())
             break
         except CycleError as found:
-            circle = found.args[1]
-            yield error("loop", f"a loop without a screen: {' -> '.join(reversed(circle))}", circle[-1])
-            graph = {name: nexts - set(circle) for name, nexts in graph.items() if name not in circle}
+            cycle = found.args[1]
+            yield error("loop", f"a loop without a screen: {' -> '.join(reversed(cycle))}", cycle[-1])
+            graph = {name: nexts - set(cycle) for name, nexts in graph.items() if name not in cycle}
     lengths: dict[str, int] = {}
     for name in order:
         silent = not isinstance(document.nodes[name], ScreenNode) or bool(graph.get(name))
@@ -81,21 +81,21 @@ def find_loops(document: Document) -> Iterator[Finding]:
 
 
 def find_unreachable(document: Document) -> Iterator[Finding]:
-    """Find nodes that no session can come to."""
+    """Find nodes that no session can reach."""
     seen = {document.start}
     waiting = [document.start]
     while waiting:
         node = document.nodes[waiting.pop()]
-        fresh = {target for _, target in targets(node) if target in document.nodes} - seen
-        seen |= fresh
-        waiting += fresh
+        new = {target for _, target in targets(node) if target in document.nodes} - seen
+        seen |= new
+        waiting += new
     for name in document.nodes:
         if name not in seen:
-            yield warning("unreachable", "no way leads to this node", name)
+            yield warning("unreachable", "no path leads to this node", name)
 
 
-def find_long_ways(document: Document, life_seconds: int, work: WorkBudget) -> Iterator[Finding]:
-    """Find last screens that are more than ten screens away, or further than a session lives."""
+def find_long_paths(document: Document, life_seconds: int, work: WorkBudget) -> Iterator[Finding]:
+    """Find last screens after more than ten screens, or later than the session expires."""
     screens = _distances(document, {name: float(isinstance(node, ScreenNode)) for name, node in document.nodes.items()})
     seconds = _distances(document, {name: _seconds(document, node, work) for name, node in document.nodes.items()})
     for name, node in document.nodes.items():
@@ -107,31 +107,33 @@ def find_long_ways(document: Document, life_seconds: int, work: WorkBudget) -> I
             )
         if seconds[name] > life_seconds:
             yield warning(
-                "duration", f"about {seconds[name]:.0f} s to this end, and a session lives {life_seconds} s", name
+                "duration",
+                f"about {seconds[name]:.0f} s to this end; a session expires after {life_seconds} s",
+                name,
             )
 
 
 def _arrivals(document: Document) -> dict[str, list[tuple[str, str]]]:
-    """Return for every node what leads to it: (way, node it comes from)."""
+    """Return the edges into every node: (exit, node where it begins)."""
     arrivals: dict[str, list[tuple[str, str]]] = {name: [] for name in document.nodes}
     for name, node in document.nodes.items():
-        for way, target in targets(node):
-            arrivals.setdefault(target, []).append((way, name))
+        for label, target in targets(node):
+            arrivals.setdefault(target, []).append((label, name))
     return arrivals
 
 
 def _unguarded(document: Document, arrivals: Mapping[str, list[tuple[str, str]]], payment: str) -> str | None:
-    """Walk back from a payment to its confirmations; give the first node that is none, or None when all are."""
+    """Walk back from a payment to its confirmations; return the first node that is not one, or None."""
     seen, waiting = {payment}, [payment]
     while waiting:
         name = waiting.pop()
         if name == document.start:
             return "start"
-        for way, origin in arrivals[name]:
+        for label, origin in arrivals[name]:
             node = document.nodes[origin]
-            if isinstance(node, ConfirmNode) and way == "yes":
+            if isinstance(node, ConfirmNode) and label == "yes":
                 continue
-            secret_entry = isinstance(node, InputNode) and node.secret and way != "invalid"
+            secret_entry = isinstance(node, InputNode) and node.secret and label != "invalid"
             if not (secret_entry or isinstance(node, _PASSING)):
                 return origin
             if origin not in seen:
@@ -141,7 +143,7 @@ def _unguarded(document: Document, arrivals: Mapping[str, list[tuple[str, str]]]
 
 
 def _silent_targets(node: Node) -> list[str]:
-    """Return where a node may lead within one step without showing a screen."""
+    """Return the next nodes that a session reaches from a node without a screen in between."""
     if isinstance(node, ListNode):
         return [node.empty] if node.empty is not None else []
     if isinstance(node, ScreenNode | HandoverNode):
@@ -150,7 +152,7 @@ def _silent_targets(node: Node) -> list[str]:
 
 
 def _distances(document: Document, weights: Mapping[str, float]) -> dict[str, float]:
-    """Return the least weight from the start to every node that can be reached."""
+    """Return the smallest weight of a path from the start to every reachable node."""
     distances: dict[str, float] = {}
     waiting = [(weights[document.start], document.start)]
     while waiting:
@@ -165,17 +167,17 @@ def _distances(document: Document, weights: Mapping[str, float]) -> dict[str, fl
 
 
 def _seconds(document: Document, node: Node, work: WorkBudget) -> float:
-    """Estimate how long a person spends at a node: reading, typing, and the network."""
+    """Estimate the seconds that a subscriber spends at a node: reading, typing, and the network."""
     if not isinstance(node, ScreenNode):
         return (
             SECONDS_AN_ACTION
             if isinstance(node, BalanceNode | LookupNameNode | HttpNode | PayNode | HandoverNode)
             else 0
         )
-    painter = Painter(document, document.default_language)
-    view = painter.view(node, WidestValues(document))
+    renderer = Renderer(document, document.default_language)
+    view = renderer.view(node, WidestValues(document))
     work.spend(len(view.body) // 5)
-    pages = view.pages(painter.footer(back=True), document.budget) if isinstance(node, TextNode) else [view.body]
-    asked = document.variables.get(node.var) if isinstance(node, InputNode) else None
-    typing = len(asked.widest) if asked is not None else 0
+    pages = view.pages(renderer.footer(back=True), document.budget) if isinstance(node, TextNode) else [view.body]
+    variable = document.variables.get(node.var) if isinstance(node, InputNode) else None
+    typing = len(variable.widest) if variable is not None else 0
     return len(pages) * SECONDS_A_SCREEN + sum(map(len, pages)) / READING_CHARACTERS_A_SECOND + typing

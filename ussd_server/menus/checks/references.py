@@ -1,4 +1,4 @@
-"""What can be said about each node by itself: names it uses, keys, texts, secrets and addresses."""
+"""Checks of each node by itself: its names, keys, texts, secrets and addresses."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _HEADER = re.compile(r"[A-Za-z0-9-]{1,60}", re.ASCII)
 _OUR_HEADERS = re.compile(
     r"host|content-.*|transfer-encoding|connection|te|trailer|upgrade|webhook-.*|idempotency-key", re.IGNORECASE
 )
-# A menu that asks for the secret of somebody's mobile-money account teaches people to give it away.
+# A menu that asks for a mobile-money PIN teaches subscribers to disclose it.
 _PIN = re.compile(r"\bpin\b|namba ya siri|ennamba (?:yo )?ey'ekyama", re.IGNORECASE)
 
 
 def find_unknown_targets(document: Document) -> Iterator[Finding]:
-    """Find ways that lead to no node."""
+    """Find exits that lead to no node."""
     known = document.nodes.keys() | document.unread
     if document.start not in known:
         yield error("goto", f"`start` is `{document.start}`, and there is no such node")
     for name, node in document.nodes.items():
-        for way, target in targets(node):
+        for label, target in targets(node):
             if target not in known:
-                yield error("goto", f"`{way or 'goto'}` leads to `{target}`, and there is no such node", name)
+                yield error("goto", f"`{label or 'goto'}` leads to `{target}`, and there is no such node", name)
 
 
 def find_key_clashes(document: Document) -> Iterator[Finding]:
@@ -59,8 +59,8 @@ def find_key_clashes(document: Document) -> Iterator[Finding]:
             for key in sorted({key for key in keys if keys.count(key) > 1}):
                 yield error("option_key", f"two options have the key `{key}`", name)
         if isinstance(node, InputNode):
-            words = {value for rule in node.validate for value in rule.values}
-            for key in sorted(words & {document.navigation.back, document.navigation.home}):
+            values = {value for rule in node.validate for value in rule.values}
+            for key in sorted(values & {document.navigation.back, document.navigation.home}):
                 yield error("option_key", f"`one_of` accepts `{key}`, which is a navigation key", name)
 
 
@@ -75,7 +75,7 @@ def find_missing_texts(document: Document) -> Iterator[Finding]:
 
 
 def find_unknown_variables(document: Document) -> Iterator[Finding]:
-    """Find names that nothing declares."""
+    """Find names that are not declared."""
     for name, node in document.nodes.items():
         own = (node.label, node.value) if isinstance(node, ListNode) else ()
         for part in parts(node):
@@ -86,18 +86,18 @@ def find_unknown_variables(document: Document) -> Iterator[Finding]:
         for var in written(node):
             if var not in document.variables:
                 yield error("variable", f"`vars.{var}` is not declared; add it to `vars`", name)
-        kept = document.variables.get(node.var) if isinstance(node, BalanceNode) else None
-        if kept is not None and kept.type not in ("amount", "integer", "text"):
+        variable = document.variables.get(node.var) if isinstance(node, BalanceNode) else None
+        if variable is not None and variable.type not in ("amount", "integer", "text"):
             yield error("variable", "the variable cannot hold a balance; declare it as an amount", name)
 
 
 def find_leaking_secrets(document: Document) -> Iterator[Finding]:
-    """Find secret entries that would be printed, kept, or are forgotten before they are used."""
-    askers = [node for node in document.nodes.values() if isinstance(node, InputNode) and node.secret]
-    secrets = {Name("vars", node.var) for node in askers}
-    seeing: dict[str, set[str]] = {}
-    for asker in askers:
-        seeing.setdefault(asker.var, set()).update(_within_reach(document, asker))
+    """Find secret entries that a text prints, that a variable stores, or that are dropped before they are used."""
+    inputs = [node for node in document.nodes.values() if isinstance(node, InputNode) and node.secret]
+    secrets = {Name("vars", node.var) for node in inputs}
+    readers: dict[str, set[str]] = {}
+    for each in inputs:
+        readers.setdefault(each.var, set()).update(_within_reach(document, each))
     for name, node in document.nodes.items():
         if any(isinstance(part, LocalizedText) and part.names & secrets for part in parts(node)):
             yield error("secret", "a text prints a secret entry", name)
@@ -109,7 +109,7 @@ def find_leaking_secrets(document: Document) -> Iterator[Finding]:
         if overwrites and not (isinstance(node, InputNode) and node.secret):
             yield error("secret", "this node keeps a value in a variable that belongs to a secret entry", name)
         for secret in sorted(_read_names(node) & secrets, key=str):
-            if name not in seeing[secret.name]:
+            if name not in readers[secret.name]:
                 yield error("secret", f"`{secret}` is forgotten before this node; ask for it right before", name)
 
 
@@ -135,7 +135,7 @@ def find_pin_questions(document: Document) -> Iterator[Finding]:
     for name, node in document.nodes.items():
         if isinstance(node, InputNode) and any(_PIN.search(text.source) for text in node.text.by_language.values()):
             yield warning(
-                "pin", "this asks for a PIN; a mobile-money PIN belongs only into the company's own prompt", name
+                "pin", "this asks for a PIN; a mobile-money PIN belongs only into the provider's own prompt", name
             )
 
 
@@ -147,8 +147,8 @@ def _bad_address(node: str, url: str, hosts: Collection[str] | None, plain_http:
         host, port = "", None
     schemes = ("https", "http") if plain_http else ("https",)
     if not host or parsed.scheme not in schemes or "@" in parsed.netloc or not url.isprintable() or " " in url:
-        wanted = " or ".join(f"{scheme}://host/..." for scheme in schemes)
-        yield error("address", f"`{url}` is not an address that may be called; write {wanted}", node)
+        accepted = " or ".join(f"{scheme}://host/..." for scheme in schemes)
+        yield error("address", f"`{url}` is not an address that may be called; write {accepted}", node)
     elif hosts is not None and host not in hosts and f"{host}:{port}" not in hosts:
         yield error("address", f"the host `{host}` is not one of the hosts allowed for this client", node)
 
@@ -166,7 +166,7 @@ def _hint(name: Name) -> str:
 
 
 def _item_names(document: Document, node: Node) -> set[str]:
-    """Return the fields that every item of a list node has; the empty name stands for an item that is one value."""
+    """Return the fields that every item of a list node has; the empty name means that an item is one value."""
     if not isinstance(node, ListNode):
         return set()
     for name in node.items.names:
@@ -178,14 +178,14 @@ def _item_names(document: Document, node: Node) -> set[str]:
 
 
 def _read_names(node: Node) -> frozenset[Name]:
-    """Return the variables a node reads, apart from an input's rules, which see the entry itself."""
+    """Return the variables that a node reads. Of an input, its own variable is left out: its rules see the entry."""
     own = {Name("vars", node.var)} if isinstance(node, InputNode) else set()
-    readers = [part for part in parts(node) if isinstance(part, Expression | Template)]
-    return frozenset().union(*(part.names for part in readers)) - own
+    sources = [part for part in parts(node) if isinstance(part, Expression | Template)]
+    return frozenset().union(*(part.names for part in sources)) - own
 
 
 def _within_reach(document: Document, asker: InputNode) -> set[str]:
-    """Return the nodes that still see a secret: those up to and including the next deed."""
+    """Return the nodes that can still read a secret: those up to and including the next action."""
     reach: set[str] = set()
     waiting = [asker.goto]
     while waiting:

@@ -1,4 +1,4 @@
-"""How large a menu may be, and how much work its check may take: both are settled before the work is done."""
+"""The maximum size of a menu, and the maximum work of its check."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PAUSE_EVERY = 2_000
 
 
 class WorkExceededError(Exception):
-    """The check of a document needs more work than `MAX_WORK`."""
+    """The check of a document takes more than `MAX_WORK` units."""
 
 
 class WorkBudget:
-    """Counts the work of one check. `pause` is called every 2,000 units, so that other calls can go on."""
+    """Counts the work of one check. `pause` is called every 2,000 units, so that other requests are served."""
 
     def __init__(self, pause: Callable[[], object] = lambda: None) -> None:
         self.spent = 0
         self._pause = pause
 
     def spend(self, units: int) -> None:
-        """Count `units` of work that is about to be done. Raises `WorkExceededError` above `MAX_WORK`."""
+        """Count `units` before the work is done. Raises `WorkExceededError` above `MAX_WORK`."""
         pauses = self.spent // PAUSE_EVERY
         self.spent += units
         if self.spent > MAX_WORK:
@@ -39,7 +39,7 @@ class WorkBudget:
 
 
 def find_excess(raw: Any) -> Iterator[Finding]:
-    """Find what a document has too much of. It needs no well-formed document and costs one pass over the nodes."""
+    """Yield an error for everything that exceeds a maximum. Accepts any document; takes one pass over the nodes."""
     document = _object(raw)
     nodes = _object(document.get("nodes"))
     variables = _object(document.get("vars"))
@@ -54,9 +54,9 @@ def find_excess(raw: Any) -> Iterator[Finding]:
         ),
         ("`vars` has {} variables, with the fields of its lists", len(variables) + fields, MAX_VARIABLES),
     )
-    for sentence, count, most in counts:
-        if count > most:
-            yield error("bounds", f"{sentence.format(count)}; at most {most} are allowed")
+    for message, count, maximum in counts:
+        if count > maximum:
+            yield error("bounds", f"{message.format(count)}; at most {maximum} are allowed")
     for name, node in nodes.items():
         for place, assignments in _assignments(_object(node)):
             if len(assignments) > MAX_ASSIGNMENTS:
@@ -65,7 +65,7 @@ def find_excess(raw: Any) -> Iterator[Finding]:
 
 
 def _assignments(node: Mapping[Any, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:
-    """Return what a node may assign in one step: a menu assigns what its chosen option says."""
+    """Yield the sets of assignments of a node with their places; a menu makes those of the chosen option only."""
     yield "values", _object(node.get("values"))
     yield "map", _object(node.get("map"))
     for number, option in enumerate(_list(node.get("options")), start=1):

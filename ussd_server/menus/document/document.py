@@ -1,4 +1,4 @@
-"""The menu document: read from a plain dict into typed, frozen nodes, with every problem named."""
+"""The menu document: read from a plain dict into typed, frozen nodes, with all problems."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BALANCE_DIGITS = 12
 
 
 class DocumentError(ValueError):
-    """A document that cannot be read; `problems` holds all that is wrong with it."""
+    """A document that cannot be read; `problems` lists every problem."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__("; ".join(f"{problem.node or 'document'}: {problem.message}" for problem in problems))
@@ -36,7 +36,7 @@ class DocumentError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """The keys that work on every screen, and what their lines are called."""
+    """The keys that work on every screen, and their labels."""
 
     back: str
     home: str
@@ -71,11 +71,11 @@ class Document:
     nodes: Mapping[str, Node]
     scripts: tuple[Any, ...]
     unread: frozenset[str]
-    # Filled as screens are shown, and no part of what a menu says: pages that are the same for everybody, by place.
-    drawn: dict[tuple[Any, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
+    # A cache of pages that are the same for every session.
+    page_cache: dict[tuple[Any, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def budget_for(self, network: str) -> Budget:
-        """Return the most a screen may take on a network."""
+        """Return the budget of a screen on a network."""
         return self.network_budgets.get(network, self.budget)
 
 
@@ -88,9 +88,9 @@ def parse(raw: Any) -> Document:
 
 
 def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Problem, ...]]:
-    """Read as much of a document as can be read, and give it together with every problem.
+    """Read as much of a document as can be read; return it with every problem.
 
-    `work` counts what is read; `WorkExceededError` when it is too much.
+    Raises `WorkExceededError` when reading exceeds `work`.
     """
     reading = DocumentReading((), "en", work=work)
     fields = DocumentFields(raw, reading)
@@ -144,7 +144,7 @@ def _variables(fields: DocumentFields) -> dict[str, Variable]:
 
 
 def _balance_variables(fields: DocumentFields) -> dict[str, Variable]:
-    """Declare what `balance` nodes keep, because it is always an amount; a declaration in `vars` may be narrower."""
+    """Declare the variables of `balance` nodes as amounts; a declaration in `vars` may be narrower."""
     nodes = fields.value("nodes")
     kept = [
         node.get("var")

@@ -1,4 +1,4 @@
-"""The small safe language of conditions: a whitelisted subset of Python expressions, compiled once."""
+"""Expressions in menus: a whitelisted subset of Python expressions, compiled once."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Evaluate = Callable[[Scope], Any]
 
 
 class ExpressionError(ValueError):
-    """An expression or template that may not stand in a document; the message says why."""
+    """An expression or template that is not allowed in a document; the message says why."""
 
 
 class NoValueError(ValueError):
-    """An expression met something it cannot work with, such as a variable that was never set."""
+    """An expression has no value, for example because a variable was never set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A variable as a document writes it: `vars.amount`, `session.network`, `item.name` or `item`."""
+    """A variable as written in a document: `vars.amount`, `session.network`, `item.name` or `item`."""
 
     scope: str
     name: str
@@ -38,11 +38,11 @@ class Name:
         return f"{self.scope}.{self.name}" if self.name else self.scope
 
     def look_up(self, scope: Scope) -> Any:
-        """Return the present value, or None when there is none."""
-        holder = scope.get(self.scope)
+        """Return the present value, or None."""
+        values = scope.get(self.scope)
         if not self.name:
-            return holder
-        return holder.get(self.name) if isinstance(holder, Mapping) else None
+            return values
+        return values.get(self.name) if isinstance(values, Mapping) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,19 @@ class Expression:
     _evaluate: Evaluate = field(repr=False, compare=False)
 
     def value(self, scope: Scope) -> Any:
-        """Return the value, or None when it has none: a missing variable, a division by zero, mixed types."""
+        """Return the value; None for a missing variable, a division by zero or mixed types."""
         try:
             return self._evaluate(scope)
         except NoValueError:
             return None
 
     def is_true(self, scope: Scope) -> bool:
-        """Return whether the condition holds; one that has no value does not."""
+        """Return whether the condition holds; one without a value does not."""
         return bool(self.value(scope))
 
 
 def compile_expression(source: str) -> Expression:
-    """Compile `source`, or raise `ExpressionError` with a sentence for the author."""
+    """Compile `source`. Raises `ExpressionError` with a sentence for the author."""
     if len(source) > MAX_CHARACTERS:
         raise ExpressionError(f"the expression has {len(source)} characters; at most {MAX_CHARACTERS} are allowed")
     try:
@@ -79,7 +79,7 @@ def compile_expression(source: str) -> Expression:
 
 
 def constant(value: Any) -> Expression:
-    """Return an expression that always has `value`."""
+    """Return an expression with a fixed value."""
     return Expression(repr(value), frozenset(), lambda _: value)
 
 
@@ -172,7 +172,7 @@ def _number(value: Any) -> int | float:
 
 
 def _bounded(value: Bounded) -> Bounded:
-    """Refuse what could run away: large numbers and long texts. NaN is no number within any bounds."""
+    """Return `value`. Raises `NoValueError` for NaN, large numbers and long texts."""
     if isinstance(value, int | float) and not abs(value) <= MAX_MAGNITUDE:
         raise NoValueError
     if isinstance(value, str) and len(value) > MAX_STRING:
@@ -181,7 +181,7 @@ def _bounded(value: Bounded) -> Bounded:
 
 
 def _divide(left: int | float, right: int | float) -> int | float:
-    """Divide, and stay whole where the division comes out even, so that an amount remains an amount."""
+    """Divide. A whole quotient is returned as an int, so that an amount stays an amount."""
     quotient = left / right
     return int(quotient) if quotient.is_integer() else quotient
 

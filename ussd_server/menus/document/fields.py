@@ -1,4 +1,4 @@
-"""Reads one object of a menu document field by field and remembers everything that is wrong with it."""
+"""Reads one object of a menu document field by field and collects its problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a document that cannot be read: where it stands, and what the author can do."""
+    """A part of a document that cannot be read: its place, and what the author can do."""
 
     rule: str
     node: str | None
@@ -28,7 +28,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class DocumentReading:
-    """What is shared while one document is read: languages, widths of variables, problems so far, and the work."""
+    """The shared state while one document is read: languages, widths of variables, problems and work."""
 
     languages: tuple[str, ...]
     default_language: str
@@ -37,43 +37,43 @@ class DocumentReading:
     work: WorkBudget | None = None
 
     def spend(self, units: int) -> None:
-        """Count work, where it is counted."""
+        """Count work, if the reading has a work budget."""
         if self.work is not None:
             self.work.spend(units)
 
 
 class DocumentFields:
-    """One JSON object of the document. Every field has to be asked for; `refuse_others` names those that were not."""
+    """One JSON object of the document. `refuse_others` reports every field that was never read."""
 
     def __init__(self, raw: Any, reading: DocumentReading, node: str | None = None, place: str = "") -> None:
         self.reading, self.node, self.place = reading, node, place
         self._raw: Mapping[str, Any] = {}
         reading.spend(_UNITS_OF_AN_OBJECT)
-        self._asked: set[str] = set()
+        self._read_names: set[str] = set()
         if isinstance(raw, Mapping):
             self._raw = _named(raw)
         else:
             self.refuse(f"{place or 'this'} has to be an object")
 
     def refuse(self, message: str, rule: str = "document") -> None:
-        """Remember a problem at this place."""
-        # A name of the author's choice may be long, and stands in every message about what is below it.
+        """Add a problem at this place."""
+        # The author chooses the names, which may be long, and every message about a part below repeats them.
         self.reading.problems.append(Problem(rule, self.node, shorten(message)))
 
     def within(self, raw: Any, place: str) -> DocumentFields:
-        """Read an object that stands inside this one."""
+        """Return the fields of an object inside this one."""
         return DocumentFields(raw, self.reading, self.node, self._path(place))
 
     def refuse_others(self) -> None:
-        """Refuse by name every field that nothing asked for."""
+        """Add a problem for every field that was not read."""
         for name in self._raw:
-            if name not in self._asked:
-                known = ", ".join(f"`{each}`" for each in sorted(self._asked))
+            if name not in self._read_names:
+                known = ", ".join(f"`{each}`" for each in sorted(self._read_names))
                 self.refuse(f"unknown field `{self._path(str(name))}`; the fields here are {known}")
 
     def value(self, name: str) -> Any:
-        """Return the field as it stands, or None when it is absent or null."""
-        self._asked.add(name)
+        """Return the raw value of a field, or None when it is absent or null."""
+        self._read_names.add(name)
         return self._raw.get(name)
 
     def string(self, name: str, default: str | None = None, choices: Sequence[str] = (), longest: int = 200) -> str:
@@ -106,20 +106,20 @@ class DocumentFields:
             self.refuse(f"`{self._path(name)}` has to be true or false")
         return value is True
 
-    def items(self, name: str, most: int = 100) -> list[Any]:
-        """Return a list field of at most `most` items; absent means empty."""
+    def items(self, name: str, maximum: int = 100) -> list[Any]:
+        """Return a list field of at most `maximum` items; absent means empty."""
         value = self.value(name)
         if value is None:
             return []
         if not isinstance(value, list | tuple):
             self.refuse(f"`{self._path(name)}` has to be a list")
             return []
-        if len(value) > most:
-            self.refuse(f"`{self._path(name)}` has {len(value)} items; at most {most} are allowed")
-        return list(value[:most])
+        if len(value) > maximum:
+            self.refuse(f"`{self._path(name)}` has {len(value)} items; at most {maximum} are allowed")
+        return list(value[:maximum])
 
     def entries(self, name: str) -> dict[str, Any]:
-        """Return an object field with names of the author's choice; absent means empty."""
+        """Return an object field with free names; absent means empty."""
         value = self.value(name)
         if value is None:
             return {}
@@ -142,7 +142,7 @@ class DocumentFields:
         return None if self.value(name) is None else self.identifier(name)
 
     def expression(self, name: str) -> Expression:
-        """Return a required expression; a number stands for itself."""
+        """Return a required expression; a number is a constant."""
         return self.optional_expression(name, required=True) or constant(None)
 
     def optional_expression(self, name: str, *, required: bool = False) -> Expression | None:
@@ -153,7 +153,7 @@ class DocumentFields:
         return self.compiled(value, name)
 
     def compiled(self, value: Any, name: str) -> Expression | None:
-        """Compile what stands in the field `name` as an expression."""
+        """Compile `value`, from the field `name`, as an expression. None, and a problem, when it is not one."""
         if isinstance(value, int | float):
             value = repr(value)
         if not isinstance(value, str) or not value:
@@ -166,7 +166,7 @@ class DocumentFields:
             return None
 
     def template(self, value: Any, name: str) -> Template:
-        """Compile what stands in the field `name` as a text with slots."""
+        """Compile `value`, from the field `name`, as a text with slots."""
         if not isinstance(value, str):
             self.refuse(f"`{self._path(name)}` has to be a text")
             return Template("", ())
@@ -205,5 +205,5 @@ class DocumentFields:
 
 
 def _named(raw: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return an object its names as texts: YAML makes true of `yes` and a number of a network's code."""
+    """Return an object with its names as texts: YAML reads `yes` as true and a network code as a number."""
     return {"yes" if key is True else "no" if key is False else str(key): value for key, value in raw.items()}

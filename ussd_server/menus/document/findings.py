@@ -1,4 +1,4 @@
-"""What a check says about a menu document."""
+"""The findings of a menu check."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 MAX_FINDINGS = 100
-_LONGEST_TEXT = (
-    500  # characters of a message or a screen: a document may hold one long text or name and refer to it often
-)
+_LONGEST_TEXT = 500  # characters of a message or screen: a document may refer to one long name often
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong (`error`, which blocks publishing) or doubtful (`warning`).
+    """An `error`, which blocks publishing, or a `warning`.
 
     For a screen over budget: `excess` in `unit` ("septets" or "characters"), and the worst `screen`.
     """
@@ -35,7 +33,7 @@ class Finding:
 
 
 def shorten(text: str) -> str:
-    """Return a text for a report: at most 500 characters."""
+    """Cut a text to the 500 characters that a report shows."""
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
 
 
@@ -45,7 +43,7 @@ def error(rule: str, message: str, node: str | None = None) -> Finding:
 
 
 def warning(rule: str, message: str, node: str | None = None) -> Finding:
-    """Return a finding that the author should look at."""
+    """Return a finding that does not block publishing."""
     return Finding("warning", rule, message, node)
 
 
@@ -59,7 +57,7 @@ class Report:
     def of(cls, findings: Iterable[Finding]) -> Report:
         """Return a report without repetitions, in the order of the findings.
 
-        It takes no more after 100 errors. Where findings have to be left out, the errors come first.
+        Stops reading `findings` after 100 errors. When findings are left out, the errors come first.
         """
         unique: dict[Finding, None] = {}
         errors = 0
@@ -81,12 +79,12 @@ class Report:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """The findings that do not."""
+        """The findings that do not block publishing."""
         return tuple(each for each in self.findings if each.severity == "warning")
 
     @property
     def passes(self) -> bool:
-        """Return whether the document may be published."""
+        """Whether the document may be published."""
         return not self.errors
 
     def to_dict(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ _UNITS_OF_A_PATTERN = 100
 
 
 class NodeFields:
-    """Reads nodes one by one; `extra` collects the last screens that stand inside other nodes."""
+    """Reads nodes one by one; `extra` collects the `end` screens that are written inside other nodes."""
 
     def __init__(self, reading: DocumentReading, variables: Mapping[str, Variable]) -> None:
         self.reading, self.variables = reading, variables
@@ -57,7 +57,7 @@ class NodeFields:
         }  # fmt: skip
 
     def read(self, name: str, raw: Any) -> Node | None:
-        """Return the node, or None when something in it could not be read; the problems are in the reading."""
+        """Return the node, or None when a part of it could not be read; the problems are in `reading`."""
         before = len(self.reading.problems)
         fields = DocumentFields(raw, self.reading, name)
         if not NAME.fullmatch(name):
@@ -159,7 +159,7 @@ class NodeFields:
         )  # fmt: skip
 
     def _items(self, fields: DocumentFields) -> tuple[Expression, dict[Name, str]]:
-        """Read a literal list, or an expression that names a list variable, with the widths of what is in an item."""
+        """Read a literal list or the name of a list variable, with the widths of the fields of an item."""
         raw = fields.value("items")
         if isinstance(raw, list | tuple):
             return constant(list(raw)), self._literal_widths(fields, raw)
@@ -276,7 +276,7 @@ class NodeFields:
         return EndNode(name, fields.text("text"))
 
     def _account(self, fields: DocumentFields, name: str) -> Expression | None:
-        """Read an account: the word `main`, or an expression that gives `main` or a phone number."""
+        """Read an account: `main`, or an expression whose value is `main` or a phone number."""
         return constant("main") if fields.value(name) == "main" else fields.optional_expression(name)
 
     def _assignments(self, fields: DocumentFields, name: str) -> Assignments:
@@ -294,7 +294,7 @@ class NodeFields:
         return read
 
     def _branch(self, fields: DocumentFields, node: str, name: str) -> str:
-        """Read where an outcome leads: a node's name, `{"goto": name}`, or `{"end": text}` for a last screen."""
+        """Read the next node of an outcome: its name, `{"goto": name}`, or `{"end": text}` for a last screen."""
         if fields.value(name) is None:
             fields.refuse(f'`{name}` is missing; write a node\'s name, {{"goto": "..."}} or {{"end": {{...}}}}')
         return self._optional_branch(fields, node, name) or ""

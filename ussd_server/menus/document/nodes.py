@@ -1,4 +1,4 @@
-"""The kinds of node a menu is made of, and what stands in them."""
+"""The node types of a menu."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Assignments = tuple[tuple[str, Expression], ...]
 
 @dataclass(frozen=True, slots=True)
 class LocalizedText:
-    """A text in several languages; a language it lacks gets the default language."""
+    """A text in several languages; a missing language gets the default language."""
 
     by_language: Mapping[str, Template]
     default_language: str
@@ -35,7 +35,7 @@ _EMPTY = Template("", ())
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """What happens after an entry that a node cannot take: a notice, and after `max` of them another node."""
+    """The reaction to an invalid entry: a notice, and after `max` invalid entries the node `goto`."""
 
     text: LocalizedText | None = None
     max: int = 3
@@ -57,7 +57,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A line of a menu. `when` hides it, `set` changes variables when it is chosen."""
+    """An option of a menu: shown if `when` holds; choosing it changes the variables in `set`."""
 
     key: str
     label: LocalizedText
@@ -78,7 +78,7 @@ class MenuNode:
 
 @dataclass(frozen=True, slots=True)
 class InputNode:
-    """A question whose answer is checked and kept in a variable; a secret one is never kept."""
+    """A question whose entry is validated and stored in a variable; a secret entry is never stored."""
 
     name: str
     text: LocalizedText
@@ -91,7 +91,7 @@ class InputNode:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmNode:
-    """A question answered by yes or no; the only way to a payment."""
+    """A question with the options yes and no; every payment needs one before it."""
 
     name: str
     text: LocalizedText
@@ -163,7 +163,7 @@ class SetNode:
 
 @dataclass(frozen=True, slots=True)
 class BalanceNode:
-    """Asks for the balance of `main` or of a subscriber's account, in whole shillings."""
+    """Reads the balance of `main` or of a subscriber's account, in whole shillings."""
 
     name: str
     of: Expression
@@ -174,7 +174,7 @@ class BalanceNode:
 
 @dataclass(frozen=True, slots=True)
 class LookupNameNode:
-    """Asks for the name behind a phone number."""
+    """Looks up the name of a subscriber."""
 
     name: str
     of: Expression
@@ -194,7 +194,7 @@ class HttpNode:
     headers: tuple[tuple[str, Template], ...] = ()
     body: Any = None  # JSON whose texts are templates
     timeout_ms: int = 2000
-    map: tuple[tuple[str, str], ...] = ()  # variable, dotted path into the answer
+    map: tuple[tuple[str, str], ...] = ()  # variable, dotted path into the response
     on_error: str | None = None
     on_timeout: str | None = None
 
@@ -215,7 +215,7 @@ class PayNode:
 
 @dataclass(frozen=True, slots=True)
 class HandoverNode:
-    """Lets the client's own server drive from here."""
+    """Lets the client's own server continue the session."""
 
     name: str
     url: str
@@ -229,34 +229,34 @@ Node = ScreenNode | ActionNode | RouterNode | SetNode
 
 
 def targets(node: Node) -> tuple[tuple[str, str], ...]:
-    """Return every way out of a node as (what leads there, name of the next node)."""
-    ways: list[tuple[str, str | None]] = []
+    """Return every exit of a node as (option key or outcome, name of the next node)."""
+    exits: list[tuple[str, str | None]] = []
     match node:
         case MenuNode():
-            ways += [(option.key, option.goto) for option in node.options]
+            exits += [(option.key, option.goto) for option in node.options]
         case ConfirmNode():
-            ways += [("yes", node.yes), ("no", node.no)]
+            exits += [("yes", node.yes), ("no", node.no)]
         case RouterNode():
-            ways += [(case.source, target) for case, target in node.cases] + [("else", node.otherwise)]
+            exits += [(case.source, target) for case, target in node.cases] + [("else", node.otherwise)]
         case PayNode():
-            ways += [("accepted", node.accepted), ("rejected", node.rejected)]
+            exits += [("accepted", node.accepted), ("rejected", node.rejected)]
         case InputNode() | TextNode() | LanguageNode() | SetNode() | ListNode():
-            ways.append(("", node.goto))
+            exits.append(("", node.goto))
         case BalanceNode() | LookupNameNode() | HttpNode():
-            ways += [("", node.goto), ("error", node.on_error)]
+            exits += [("", node.goto), ("error", node.on_error)]
         case HandoverNode():
-            ways.append(("error", node.on_error))
+            exits.append(("error", node.on_error))
     if isinstance(node, HttpNode):
-        ways.append(("timeout", node.on_timeout))
+        exits.append(("timeout", node.on_timeout))
     if isinstance(node, ListNode):
-        ways.append(("empty", node.empty))
+        exits.append(("empty", node.empty))
     if isinstance(node, MenuNode | InputNode | ConfirmNode | ListNode | LanguageNode):
-        ways.append(("invalid", node.invalid.goto))
-    return tuple((way, target) for way, target in ways if target is not None)
+        exits.append(("invalid", node.invalid.goto))
+    return tuple((label, target) for label, target in exits if target is not None)
 
 
 def parts(value: Any) -> Iterator[LocalizedText | Template | Expression]:
-    """Return every text, bare template and expression that stands anywhere in a node."""
+    """Yield every text, bare template and expression in a node."""
     match value:
         case LocalizedText() | Template() | Expression():
             yield value
@@ -272,7 +272,7 @@ def parts(value: Any) -> Iterator[LocalizedText | Template | Expression]:
 
 
 def written(node: Node) -> tuple[str, ...]:
-    """Return the variables that a node may change."""
+    """Return the names of the variables that a node may change."""
     names = [name for name, _ in assigned(node)]
     match node:
         case InputNode() | BalanceNode() | LookupNameNode():

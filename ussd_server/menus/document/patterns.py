@@ -1,4 +1,4 @@
-"""Regular expressions that cannot run away: a bound on the ways a pattern may try to match, worked out beforehand."""
+"""Regular expressions with bounded running time: the number of matching attempts is computed before use."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 
 MAX_CHARACTERS = 64
 MAX_ENTRY = 160  # characters a phone can send in one step
-MAX_WAYS = 30_000  # two repetitions without a limit, side by side
+MAX_WAYS = 30_000  # matching attempts; enough for two repetitions without a limit, side by side
 
 _SINGLE = {sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN, sre.AT}
 _REPEATS = {sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT}
 
 
 class PatternError(ValueError):
-    """A pattern that may not stand in a document; the message says why."""
+    """A pattern that is not allowed in a document; the message says why."""
 
 
 def compile_pattern(source: str) -> re.Pattern[str]:
-    """Compile a pattern for whole entries of at most 160 characters, or raise `PatternError`.
+    """Compile a pattern for whole entries of at most 160 characters. Raises `PatternError`.
 
-    A backtracking matcher tries at worst every way of dividing the entry among the repetitions and alternatives.
-    That number is bounded from above by walking the parsed pattern, so nested quantifiers, alternatives under a
-    repetition and long rows of `.*` are refused, whether or not a given entry would set them off.
+    At worst a backtracking matcher tries every division of the entry among the repetitions and alternatives. An upper
+    bound of that number is computed from the parsed pattern, so nested quantifiers, alternatives under a repetition and
+    several `.*` are refused, whatever the entry is.
     """
     if len(source) > MAX_CHARACTERS:
         raise PatternError(f"the pattern has {len(source)} characters; at most {MAX_CHARACTERS} are allowed")
@@ -41,7 +41,7 @@ def compile_pattern(source: str) -> re.Pattern[str]:
 
 
 def _ways(pattern: Any) -> int:
-    """Count, at most, the ways in which a sequence of parsed parts can be tried."""
+    """Return an upper bound of the ways to match a sequence of parsed parts, capped at `MAX_WAYS + 1`."""
     ways = 1
     for operation, argument in pattern:
         ways = min(ways * _part_ways(operation, argument), MAX_WAYS + 1)

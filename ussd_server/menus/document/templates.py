@@ -1,4 +1,4 @@
-"""Texts with `{{name|filter}}` in them, and the most room each can ever take."""
+"""Texts with `{{name|filter}}` slots, and the longest text that each can become."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place in a text where a value is shown; it never takes more than `len(widest)` septets."""
+    """A placeholder for a value in a text; it never takes more than `len(widest)` septets."""
 
     name: Name
     filters: tuple[Filter, ...]
     widest: str
 
     def shown(self, scope: Scope) -> str:
-        """Return the value as a phone may show it: filtered, in the phone's alphabet, cut to fit."""
+        """Return the value for a phone: filtered, in the GSM alphabet, cut to the declared width."""
         shown = self.value(scope, drop_controls)
         return plain(shown)[: len(self.widest)]
 
@@ -70,11 +70,11 @@ class Template:
         return "".join(part.widest if isinstance(part, Slot) else part for part in self.parts)
 
     def shown(self, scope: Scope) -> str:
-        """Return the text for a screen; no longer in septets than `widest`, whatever the values are."""
+        """Return the text for a screen; it never takes more septets than `widest`."""
         return "".join(part.shown(scope) if isinstance(part, Slot) else part for part in self.parts)
 
     def filled(self, scope: Scope, clean: Callable[[str], str] = drop_controls) -> str:
-        """Return the text for another computer: values keep their letters, each passed through `clean`."""
+        """Return the text for a server: values keep their letters; `clean` is applied to each."""
         return "".join(part.value(scope, clean) if isinstance(part, Slot) else part for part in self.parts)
 
     def raw(self, scope: Scope) -> Any:
@@ -88,8 +88,8 @@ class Template:
 def compile_template(source: str, widest: Mapping[Name, str]) -> Template:
     """Compile a text; `widest` gives each known variable at its longest.
 
-    Raises `ExpressionError` for a slot or filter that cannot be read. A variable that is not in `widest` takes no room;
-    the check reports it as undeclared.
+    Raises `ExpressionError` for a slot or filter that cannot be read. A variable that is not in `widest` counts as
+    empty; the check reports it as undeclared.
     """
     if len(source) > MAX_CHARACTERS:
         raise ExpressionError(f"the text has {len(source)} characters; at most {MAX_CHARACTERS} are allowed")
@@ -131,7 +131,7 @@ def _filter(source: str) -> Filter:
 
 
 def _widest(value: str, filters: tuple[Filter, ...]) -> str:
-    """Follow a longest value through the filters; a `default` that is longer than the value takes its place."""
+    """Apply the filters to the longest value; a longer `default` replaces it."""
     longest = value
     for each in filters:
         filtered = _FILTERS[each.name](longest, each.argument)
@@ -141,7 +141,7 @@ def _widest(value: str, filters: tuple[Filter, ...]) -> str:
 
 
 def _ugx(text: str, _: str) -> str:
-    """Write a whole number with thousands separators; anything else stays as it is."""
+    """Write a whole number with thousands separators; other texts stay unchanged."""
     digits = text.removeprefix("-")
     return f"{int(text):,}" if digits.isascii() and digits.isdigit() and len(digits) <= 16 else text
 
@@ -151,7 +151,7 @@ def _local(text: str, _: str) -> str:
 
 
 def _mask(text: str, _: str) -> str:
-    """Keep the last three characters, so that a person recognises a number and a bystander does not."""
+    """Mask all but the last three characters."""
     return "*" * (len(text) - 3) + text[-3:] if len(text) > 3 else "*" * len(text)
 
 
@@ -161,5 +161,5 @@ _FILTERS: dict[str, Callable[[str, str], str]] = {
     "mask": _mask,
     "trunc": lambda text, length: text[: int(length)],
     "upper": lambda text, _: text.upper(),
-    "default": lambda text, instead: text or instead,
+    "default": lambda text, default: text or default,
 }

@@ -1,4 +1,4 @@
-"""What a menu remembers during a session: declared variables, their limits, and the facts of the session itself."""
+"""The variables of a session: those that a menu declares, with their limits, and the facts of the session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULT_MAX_LEN = {"amount": 7, "integer": 9, "phone": 13, "date": 10, "text": 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A declared variable: its type, and the most it may hold.
+    """A declared variable: its type and its maximum length.
 
     `max_len` counts digits of a number and characters of a text. A list has at most `max_items` items, each either one
     value (`fields` has the key `""`) or an object with declared fields.
@@ -37,7 +37,7 @@ class Variable:
 
     @property
     def widest(self) -> str:
-        """The variable at its longest, as a text without a filter shows it."""
+        """The longest value, as a text without a filter shows it."""
         return {
             "amount": "9" * self.max_len,
             "integer": "-" + "9" * self.max_len,
@@ -47,8 +47,8 @@ class Variable:
             "list": "",
         }[self.type]
 
-    def hold(self, value: Any) -> Any:
-        """Return `value` as this variable keeps it, or None when it does not fit."""
+    def convert(self, value: Any) -> Any:
+        """Return `value` in the type of this variable, or None when it does not fit."""
         match self.type:
             case "amount" | "integer":
                 return self._number(value)
@@ -81,7 +81,7 @@ class Variable:
         return text
 
     def _items(self, value: Any) -> list[Any] | None:
-        """Keep the first `max_items` items that fit their declaration; one that does not fit spoils the list."""
+        """Return the first `max_items` items, or None when one of them does not fit its declaration."""
         if not isinstance(value, list | tuple):
             return None
         items = [self._item(item) for item in value[: self.max_items]]
@@ -89,15 +89,15 @@ class Variable:
 
     def _item(self, item: Any) -> Any:
         if "" in self.fields:
-            return self.fields[""].hold(item)
+            return self.fields[""].convert(item)
         if not isinstance(item, Mapping):
             return None
-        held = {name: variable.hold(item.get(name)) for name, variable in self.fields.items()}
-        return None if None in held.values() else held
+        item_values = {name: variable.convert(item.get(name)) for name, variable in self.fields.items()}
+        return None if None in item_values.values() else item_values
 
 
 def default_max_len(type_name: str) -> int:
-    """Return the digits or characters a variable may have when its declaration does not say."""
+    """Return the default `max_len` of a type, in digits or characters."""
     return _DEFAULT_MAX_LEN[type_name]
 
 
@@ -110,15 +110,15 @@ def _date(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """What is known of a session from its first step; documents read it as `session.x`."""
+    """The facts of a session, known from its first step; documents read them as `session.x`."""
 
     phone_number: str  # +256 and nine digits
     service_code: str  # as dialled, for example *165#
-    network: str = ""  # the phone company's code, for example 64110
+    network: str = ""  # the network code, for example 64110
     session_id: str = ""
 
     def as_scope(self) -> dict[str, str]:
-        """Return the facts by the names that documents use."""
+        """Return the facts by their names in documents."""
         return {
             "phone_number": self.phone_number,
             "service_code": self.service_code,

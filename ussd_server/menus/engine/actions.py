@@ -1,4 +1,4 @@
-"""What a menu asks the world to do, and what the world answers: the engine names a deed, its caller does it once."""
+"""Actions of a menu and their outcomes: the engine returns an action, and its caller executes it once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PayAction:
-    """Move money. `confirmation` is the name of the place: the same press of Yes always gives the same name."""
+    """Move money. `confirmation` names the visit to the confirm node: the same Yes always has the same name."""
 
     node: str
     kind: str  # collection, disbursement or transfer
@@ -21,7 +21,7 @@ class PayAction:
 
 @dataclass(frozen=True, slots=True)
 class BalanceAction:
-    """Ask what is available in `account`: `main` or a subscriber's phone number."""
+    """Read the available balance of `account`: `main` or a subscriber's phone number."""
 
     node: str
     account: str
@@ -29,7 +29,7 @@ class BalanceAction:
 
 @dataclass(frozen=True, slots=True)
 class LookupNameAction:
-    """Ask for the name behind a phone number."""
+    """Look up the name of a subscriber."""
 
     node: str
     phone_number: str
@@ -37,7 +37,7 @@ class LookupNameAction:
 
 @dataclass(frozen=True, slots=True)
 class HttpAction:
-    """Call the client's own server; what may hold a secret entry does not show when a deed is printed."""
+    """Call the client's own server. Fields that may contain a secret entry are left out of `repr`."""
 
     node: str
     method: str
@@ -49,9 +49,9 @@ class HttpAction:
 
 @dataclass(frozen=True, slots=True)
 class HandoverAction:
-    """Let the client's own server answer this step; the entries may be secret and do not show when it is printed.
+    """Let the client's own server reply to this step. The entries may be secret and are left out of `repr`.
 
-    `entry` is what was typed now, empty at first; `text` is all that was typed since the handover, joined by `*`.
+    `entry` is the present entry, empty at first; `text` is all entries since the handover, joined by `*`.
     """
 
     node: str
@@ -66,7 +66,7 @@ MenuAction = PayAction | BalanceAction | LookupNameAction | HttpAction | Handove
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """The payment was recorded (`accepted`), or refused before anything was recorded."""
+    """The payment was created (`accepted`), or refused before anything was stored."""
 
     accepted: bool
 
@@ -80,21 +80,21 @@ class BalanceFound:
 
 @dataclass(frozen=True, slots=True)
 class NameFound:
-    """The name behind a phone number."""
+    """The name of a subscriber."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The client's server answered with JSON."""
+    """The client's server replied with JSON."""
 
     data: Any
 
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """The client's server gave a screen, and says whether the session ends with it."""
+    """The client's server returned a screen; `ends` closes the session."""
 
     text: str
     ends: bool
@@ -102,7 +102,7 @@ class HandedOver:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The deed brought no usable answer."""
+    """The action failed or returned no usable reply."""
 
     timed_out: bool = False
 

@@ -1,4 +1,4 @@
-"""The conversation as pure functions: a document, a state and an entry give a new state with a screen or a deed."""
+"""The menu engine as pure functions: document, state and entry in; new state with a screen or an action out."""
 
 from __future__ import annotations
 
@@ -62,55 +62,55 @@ def start(
     entries: Sequence[str] = (),
     channel: DisplayOptions = STANDARD,
 ) -> Turn:
-    """Begin a session, in the language remembered for the number when the menu has it.
+    """Begin a session, in `language` if the menu has it.
 
-    `given` fills variables that the document declares as given; `entries` were dialled along with the code and are
-    applied as `fast_forward` does.
+    `given` sets variables that the document declares as given. `entries` were dialled with the code; they are applied
+    like those of `fast_forward`.
     """
     navigator = Navigator(document, channel)
     state = replace(navigator.begin(facts, language, given), ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
-    return _go_on(navigator, navigator.arrive(state, document.start))
+    return _apply_remaining(navigator, navigator.go_to(state, document.start))
 
 
 def enter(document: Document, state: State, entry: str, channel: DisplayOptions = STANDARD) -> Turn:
-    """Answer what a person typed at the screen where `state` stands.
+    """Process an entry at the screen of `state`.
 
-    Only a state that came with a screen is ever stored and entered again: after a crash between a deed and its
-    `resume`, the same entry at the state before names the same deed.
+    Only a state with a screen is ever stored. After a crash between an action and its `resume`, the same entry at the
+    stored state returns the same action.
     """
     navigator = Navigator(document, channel)
     node = document.nodes[state.node]
     secret = isinstance(node, HandoverNode) or (isinstance(node, InputNode) and node.secret)
     return replace(
-        _entered(navigator, state, entry), entry_shown=MASK if secret else drop_controls(entry)[:160], is_secret=secret
+        _enter(navigator, state, entry), entry_shown=MASK if secret else drop_controls(entry)[:160], is_secret=secret
     )
 
 
 def resume(document: Document, state: State, outcome: ActionOutcome, channel: DisplayOptions = STANDARD) -> Turn:
-    """Go on after the deed at which `state` stands was done, with what came of it."""
+    """Continue after the action of `state`, with its outcome."""
     navigator = Navigator(document, channel)
-    turn = _concluded(navigator, state, outcome)
+    turn = _conclude(navigator, state, outcome)
     if state.ahead is not None and _stops_fast_forward(turn.action) and state.back:
         turn = navigator.go_back(state)
         return replace(turn, state=replace(turn.state, ahead=None))
-    return _go_on(navigator, turn)
+    return _apply_remaining(navigator, turn)
 
 
 def fast_forward(document: Document, state: State, entries: Sequence[str], channel: DisplayOptions = STANDARD) -> Turn:
     """Apply entries through menus, inputs, lists and languages only.
 
-    Stops before a confirmation, a secret, a payment or an http call that is not GET, and at the first entry that does
-    not fit; what is left of the entries is dropped.
+    Stops before a confirmation, a secret, a payment or an http call that is not GET, and at the first invalid entry.
+    The remaining entries are dropped.
     """
     navigator = Navigator(document, channel)
-    return _go_on(navigator, navigator.show(replace(state, ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)))
+    return _apply_remaining(navigator, navigator.show(replace(state, ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)))
 
 
-def _go_on(navigator: Navigator, turn: Turn) -> Turn:
-    """Apply the entries that a fast-forward has still before it, as far as it may go."""
+def _apply_remaining(navigator: Navigator, turn: Turn) -> Turn:
+    """Apply the remaining entries of a fast-forward, as far as allowed."""
     while turn.screen is not None and turn.state.ahead and _may_pass(navigator.document, turn.state):
         entry, *rest = turn.state.ahead
-        following = _entered(navigator, replace(turn.state, ahead=tuple(rest)), entry)
+        following = _enter(navigator, replace(turn.state, ahead=tuple(rest)), entry)
         if _stops_fast_forward(following.action):
             break
         chosen = following.language_chosen or turn.language_chosen
@@ -131,7 +131,7 @@ def _stops_fast_forward(action: MenuAction | None) -> bool:
     return isinstance(action, PayAction) or (isinstance(action, HttpAction) and action.method != "GET")
 
 
-def _entered(navigator: Navigator, state: State, entry: str) -> Turn:
+def _enter(navigator: Navigator, state: State, entry: str) -> Turn:
     document = navigator.document
     node = document.nodes[state.node]
     if state.interlude is not None:
@@ -140,18 +140,18 @@ def _entered(navigator: Navigator, state: State, entry: str) -> Turn:
         entries = (*(state.handover_entries or ()), drop_controls(entry))[-MAX_HANDOVER_ENTRIES:]
         return Turn(replace(state, handover_entries=entries), action=handover_action(node, entries))
     typed = entry.strip()
-    return _navigated(navigator, state, typed) or _answered(navigator, state, typed)
+    return _navigate(navigator, state, typed) or _choose(navigator, state, typed)
 
 
-def _navigated(navigator: Navigator, state: State, typed: str) -> Turn | None:
-    """Follow a navigation key, or give None when the entry is none here."""
+def _navigate(navigator: Navigator, state: State, typed: str) -> Turn | None:
+    """Follow a navigation key; None when the entry is not one here."""
     keys, node = navigator.document.navigation, navigator.document.nodes[state.node]
     if isinstance(node, EndNode):
         return navigator.show(state)
     if typed == keys.back:
         return navigator.go_back(state)
     if typed == keys.home:
-        return navigator.arrive(_unconfirmed(replace(state, back=())), navigator.document.start)
+        return navigator.go_to(_unconfirmed(replace(state, back=())), navigator.document.start)
     if typed in (keys.more, keys.prev) and not isinstance(node, InputNode | ConfirmNode):
         page = state.page + (1 if typed == keys.more else -1)
         if 0 <= page < len(navigator.pages(state, node)):
@@ -159,55 +159,59 @@ def _navigated(navigator: Navigator, state: State, typed: str) -> Turn | None:
     return None
 
 
-def _answered(navigator: Navigator, state: State, typed: str) -> Turn:
+def _choose(navigator: Navigator, state: State, typed: str) -> Turn:
     node = navigator.document.nodes[state.node]
     match node:
         case MenuNode():
             shown = LiveValues(state.scope()).options(node)
             option = next((each for each in shown if each.key == typed), None)
             if option is not None:
-                return navigator.leave(navigator.assign(state, option.set), option.goto)
+                return navigator.advance(navigator.assign(state, option.set), option.goto)
         case ConfirmNode() if typed in ("1", "2"):
-            return navigator.leave(state, node.yes) if typed == "1" else navigator.leave(_unconfirmed(state), node.no)
+            return (
+                navigator.advance(state, node.yes) if typed == "1" else navigator.advance(_unconfirmed(state), node.no)
+            )
         case LanguageNode():
             language = next((each for key, each, _ in node.options if key == typed), None)
             if language is not None:
-                return replace(navigator.leave(replace(state, language=language), node.goto), language_chosen=language)
+                return replace(
+                    navigator.advance(replace(state, language=language), node.goto), language_chosen=language
+                )
         case ListNode():
             items = items_of(node, state.scope())
             if typed in (str(number) for number in range(1, len(items) + 1)):
-                return _chosen(navigator, state, node, items[int(typed) - 1])
+                return _choose_item(navigator, state, node, items[int(typed) - 1])
         case TextNode():
             last = state.page == len(navigator.pages(state, node)) - 1
-            return navigator.leave(state, node.goto) if last else navigator.show(state)
+            return navigator.advance(state, node.goto) if last else navigator.show(state)
         case InputNode():
-            return _typed(navigator, state, node, typed)
+            return _store_input(navigator, state, node, typed)
     assert isinstance(node, CheckedNode)
-    return _refused(navigator, state, node, None)
+    return _refuse(navigator, state, node, None)
 
 
-def _chosen(navigator: Navigator, state: State, node: ListNode, item: Any) -> Turn:
+def _choose_item(navigator: Navigator, state: State, node: ListNode, item: Any) -> Turn:
     if node.var is not None:
         value = node.value.value({**state.scope(), "item": item}) if node.value is not None else item
         state = navigator.keep(state, node.var, value)
-    return navigator.leave(state, node.goto)
+    return navigator.advance(state, node.goto)
 
 
-def _typed(navigator: Navigator, state: State, node: InputNode, typed: str) -> Turn:
+def _store_input(navigator: Navigator, state: State, node: InputNode, typed: str) -> Turn:
     try:
         value = read_entry(node, navigator.document.variables[node.var], typed, state.scope())
     except EntryError as refused:
-        return _refused(navigator, state, node, refused.rule)
+        return _refuse(navigator, state, node, refused.rule)
     if node.secret:
-        return navigator.leave(replace(state, secrets={node.var: value}), node.goto)
-    return navigator.leave(navigator.keep(state, node.var, value), node.goto)
+        return navigator.advance(replace(state, secrets={node.var: value}), node.goto)
+    return navigator.advance(navigator.keep(state, node.var, value), node.goto)
 
 
-def _refused(navigator: Navigator, state: State, node: CheckedNode, rule: Rule | None) -> Turn:
-    """Show the node again from its first page, below a notice; after too many refusals go where the node says."""
+def _refuse(navigator: Navigator, state: State, node: CheckedNode, rule: Rule | None) -> Turn:
+    """Show the node again from its first page, below a notice; after too many invalid entries, go to `invalid.goto`."""
     attempts = state.attempts + 1
     if node.invalid.goto is not None and attempts >= node.invalid.max:
-        return navigator.leave(_unconfirmed(state), node.invalid.goto)
+        return navigator.advance(_unconfirmed(state), node.invalid.goto)
     variable = navigator.document.variables[node.var] if isinstance(node, InputNode) else None
     sentence = notice(node, rule, LiveValues(state.scope()), state.language, variable)
     return navigator.show(replace(state, attempts=attempts, page=0), sentence)
@@ -217,43 +221,43 @@ def _unconfirmed(state: State) -> State:
     return replace(state, confirmation=None)
 
 
-def _concluded(navigator: Navigator, state: State, outcome: ActionOutcome) -> Turn:
+def _conclude(navigator: Navigator, state: State, outcome: ActionOutcome) -> Turn:
     node = navigator.document.nodes[state.node]
     match node, outcome:
         case PayNode(), Paid(accepted=True):
-            return navigator.arrive(replace(state, back=()), node.accepted)
+            return navigator.go_to(replace(state, back=()), node.accepted)
         case PayNode(), Paid():
-            return navigator.arrive(state, node.rejected)
+            return navigator.go_to(state, node.rejected)
         case PayNode(), _:
-            # Nobody knows whether the payment was recorded, so nobody may say that it failed.
+            # It is not known whether the payment was created, so the screen must not say that it failed.
             return navigator.say(state, phrase("payment_processing", state.language), ends=True)
         case HandoverNode(), HandedOver(text=text, ends=ends):
-            return navigator.say(state, _tidied(text), ends=ends)
+            return navigator.say(state, _cleaned(text), ends=ends)
         case BalanceNode(), BalanceFound(available_cents=cents):
-            return _kept(navigator, state, node, {node.var: cents // 100})
+            return _store_values(navigator, state, node, {node.var: cents // 100})
         case LookupNameNode(), NameFound(name=name):
-            return _kept(navigator, state, node, {node.var: name})
+            return _store_values(navigator, state, node, {node.var: name})
         case HttpNode(), Answered(data=data):
-            return _kept(navigator, state, node, {var: _found(data, path) for var, path in node.map})
+            return _store_values(navigator, state, node, {var: _value_at(data, path) for var, path in node.map})
         case ((BalanceNode() | LookupNameNode() | HttpNode() | HandoverNode()), _):
             timed_out = isinstance(outcome, Failed) and outcome.timed_out
-            return navigator.arrive(state, failure_target(node, timed_out=timed_out))
-    return navigator.trouble(state)
+            return navigator.go_to(state, failure_target(node, timed_out=timed_out))
+    return navigator.end_with_error(state)
 
 
-def _kept(
+def _store_values(
     navigator: Navigator, state: State, node: BalanceNode | LookupNameNode | HttpNode, values: Mapping[str, Any]
 ) -> Turn:
-    """Keep what a deed brought; when one value does not fit its variable, the whole answer counts as an error."""
+    """Store the values of an outcome; when one does not fit its variable, go to `on_error`."""
     for name, value in values.items():
         state = navigator.keep(state, name, value)
         if name not in state.variables:
-            return navigator.arrive(state, node.on_error)
-    return navigator.arrive(state, node.goto)
+            return navigator.go_to(state, node.on_error)
+    return navigator.go_to(state, node.goto)
 
 
-def _found(data: Any, path: str) -> Any:
-    """Follow a dotted path into an answer; a number picks from a list."""
+def _value_at(data: Any, path: str) -> Any:
+    """Return the value at a dotted path of a JSON reply; a number is the index in a list."""
     for step in path.split("."):
         if isinstance(data, Mapping):
             data = data.get(step)
@@ -264,7 +268,7 @@ def _found(data: Any, path: str) -> Any:
     return data
 
 
-def _tidied(text: str) -> str:
-    """Bring a foreign screen into order: line breaks stay, other control characters go."""
+def _cleaned(text: str) -> str:
+    """Remove all control characters except line breaks from the screen of a client's server."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").strip("\n").split("\n")
     return "\n".join("".join(character for character in line if character.isprintable()) for line in lines)

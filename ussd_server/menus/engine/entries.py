@@ -1,4 +1,4 @@
-"""What a person typed into an input: brought into the form of its variable, or refused with a sentence."""
+"""Entries at input nodes: converted to the type of the variable, or refused with a notice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
 class EntryError(ValueError):
-    """An entry that did not pass; `rule` is the one that refused it."""
+    """An invalid entry; `rule` is the rule that refused it."""
 
     def __init__(self, rule: Rule) -> None:
         super().__init__(rule.rule)
@@ -40,29 +40,29 @@ class EntryError(ValueError):
 
 
 def rules_of(node: InputNode, variable: Variable) -> tuple[Rule, ...]:
-    """Return the rules of an input; the type of its variable is the first one unless the node already states it."""
+    """Return the rules of an input. The type of its variable is the first rule, unless the node states it."""
     if variable.type in ("text", "list") or any(rule.rule == variable.type for rule in node.validate):
         return node.validate
     return (Rule(variable.type, min=1 if variable.type == "amount" else None), *node.validate)
 
 
 def read_entry(node: InputNode, variable: Variable, entry: str, scope: Scope) -> Any:
-    """Return the value to keep, or raise `EntryError`. Amounts are whole shillings; phone numbers become `+256...`."""
+    """Return the value to store: amounts in whole shillings, phone numbers as `+256...`. Raises `EntryError`."""
     if not 0 < len(entry) <= MAX_ENTRY or not entry.isprintable():
         raise EntryError(_OVERLONG)
     value: Any = entry
     for rule in rules_of(node, variable):
         value = _passed(rule, value, node.var, variable, scope)
-    held = variable.hold(value)
-    if held is None:
+    converted = variable.convert(value)
+    if converted is None:
         raise EntryError(_OVERLONG)
-    return held
+    return converted
 
 
 def notice(
     node: CheckedNode, rule: Rule | None, values: Values, language: str, variable: Variable | None = None
 ) -> str:
-    """Return the sentence that stands above a node after an entry that `rule` refused."""
+    """Return the sentence above a node after an entry that `rule` refused."""
     own = rule.error if rule is not None and rule.error is not None else node.invalid.text
     if own is not None:
         return values.text(own, language)
@@ -75,7 +75,7 @@ def notice(
 
 
 def notices(node: ScreenNode, values: Values, language: str, variable: Variable | None = None) -> set[str]:
-    """Return every sentence that may ever stand above a node, the empty one included."""
+    """Return every notice that may be shown above a node, including the empty one."""
     if isinstance(node, InputNode) and variable is not None:
         rules = (*rules_of(node, variable), _OVERLONG)
         return {"", *(notice(node, rule, values, language, variable) for rule in rules)}
@@ -103,7 +103,7 @@ def _passed(rule: Rule, value: Any, var: str, variable: Variable, scope: Scope) 
         case "one_of":
             value = value if text in rule.values else None
         case "expr":
-            candidate = {**scope, "vars": {**scope["vars"], var: variable.hold(value)}}
+            candidate = {**scope, "vars": {**scope["vars"], var: variable.convert(value)}}
             value = value if rule.expression and rule.expression.is_true(candidate) else None
     if value is None:
         raise EntryError(rule)
@@ -118,7 +118,7 @@ def _within(rule: Rule, number: int | None) -> int:
 
 
 def _date(text: str) -> str | None:
-    """Read day, month, year as people here write them, or the ISO form."""
+    """Read a date in the order day, month, year, or in ISO form."""
     found = _DATE.fullmatch(text)
     try:
         if found:

@@ -1,4 +1,4 @@
-"""Leads a session through the nodes that need no entry, to the next screen or the next deed."""
+"""Takes a session through the nodes that need no entry, to the next screen or action."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ussd_server.menus.engine.actions import (
     PayAction,
 )
 from ussd_server.menus.engine.state import State, Turn
-from ussd_server.menus.engine.views import LiveValues, Painter, is_constant, items_of
+from ussd_server.menus.engine.views import LiveValues, Renderer, is_constant, items_of
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.menus.text.screen import Budget, Screen
 
@@ -51,7 +51,7 @@ _PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class DisplayOptions:
-    """How a phone company carries screens: whether to transliterate, and a budget narrower than the menu's."""
+    """How a channel shows screens: whether to transliterate, and a budget narrower than the menu's."""
 
     transliterates: bool = True
     budget: Budget | None = None
@@ -62,7 +62,7 @@ STANDARD = DisplayOptions()
 
 @dataclass(frozen=True, slots=True)
 class Navigator:
-    """Leads sessions of one document on one channel. Every method is pure: a state in, a turn out."""
+    """Navigates one document on one channel. Every method is pure: a state in, a turn out."""
 
     document: Document
     channel: DisplayOptions
@@ -76,8 +76,8 @@ class Navigator:
                 state = self.keep(state, name, value)
         return state
 
-    def arrive(self, state: State, target: str | None) -> Turn:
-        """Go to the node `target` and on from there until there is a screen to show or a deed to do."""
+    def go_to(self, state: State, target: str | None) -> Turn:
+        """Go to the node `target`, and on until there is a screen to show or an action to execute."""
         while state.hops < MAX_HOPS:
             node = self.document.nodes.get(target or "")
             state = replace(state, hops=state.hops + 1)
@@ -94,31 +94,31 @@ class Navigator:
                 case BalanceNode() | LookupNameNode() | HttpNode() | PayNode() | HandoverNode():
                     action = _action(node, state)
                     if action is not None:
-                        return Turn(_asking(state, node), action=action)
+                        return Turn(_state_during(state, node), action=action)
                     target = failure_target(node)
                 case _:
-                    return self.show(self.settle(state, node))
-        return self.trouble(state)
+                    return self.show(self.stand_at(state, node))
+        return self.end_with_error(state)
 
-    def leave(self, state: State, target: str | None) -> Turn:
-        """Go from the present screen to `target`, remembering the way back."""
+    def advance(self, state: State, target: str | None) -> Turn:
+        """Go from the present screen to `target`; the screen is pushed onto the stack for back."""
         back = (*state.back, (state.node, state.page))[-MAX_BACK:]
-        return self.arrive(replace(state, back=back), target)
+        return self.go_to(replace(state, back=back), target)
 
     def go_back(self, state: State) -> Turn:
-        """Return to the screen before; on the first screen, show it again."""
+        """Return to the previous screen; on the first screen, show it again."""
         if not state.back:
             return self.show(state)
         *back, (name, page) = state.back
         node = self.document.nodes[name]
-        return self.show(replace(self.settle(replace(state, back=tuple(back)), node), page=page))
+        return self.show(replace(self.stand_at(replace(state, back=tuple(back)), node), page=page))
 
-    def settle(self, state: State, node: Node) -> State:
-        """Stand at a screen for the first time.
+    def stand_at(self, state: State, node: Node) -> State:
+        """Return the state on arrival at the screen of `node`.
 
-        Nothing lies before the first screen, and a screen that is already on the way back is returned to, so that the
-        way never goes in circles. Each visit to a confirmation gets its own name; any other screen burns it, except a
-        secret entry, which may stand between a yes and its payment.
+        The start clears the stack for back. A screen that is already on the stack is popped to, so that going back
+        never loops. Each visit to a confirmation gets its own name; every other screen clears it, except a secret
+        entry, which may be between a confirmation and its payment.
         """
         names = [name for name, _ in state.back]
         back = () if node.name == self.document.start else state.back
@@ -142,7 +142,7 @@ class Navigator:
         )
 
     def show(self, state: State, notice: str = "") -> Turn:
-        """Draw the screen of the present node and page."""
+        """Show the screen of the present node and page."""
         node = self.document.nodes[state.node]
         pages = self.pages(state, node, notice)
         page = min(state.page, len(pages) - 1)
@@ -155,54 +155,54 @@ class Navigator:
         assert isinstance(node, ScreenNode)
         budget, has_back = self.budget(state), bool(state.back) and not isinstance(node, EndNode)
         place = (node.name, state.language, self.channel.transliterates, has_back, budget)
-        if not notice and place in self.document.drawn:
-            return self.document.drawn[place]
-        painter = Painter(self.document, state.language, self.channel.transliterates)
-        view = painter.view(node, LiveValues(state.scope()), notice)
-        pages = view.pages(painter.footer(back=has_back), budget)
+        if not notice and place in self.document.page_cache:
+            return self.document.page_cache[place]
+        renderer = Renderer(self.document, state.language, self.channel.transliterates)
+        view = renderer.view(node, LiveValues(state.scope()), notice)
+        pages = view.pages(renderer.footer(back=has_back), budget)
         if not notice and is_constant(node):
-            self.document.drawn[place] = pages
+            self.document.page_cache[place] = pages
         return pages
 
     def say(self, state: State, text: str, *, ends: bool) -> Turn:
-        """Show a text that is not a node's own: a sentence of the engine, or what a client's server answered."""
-        painter = Painter(self.document, state.language, self.channel.transliterates)
-        written = self.budget(state).cut(painter.write(text))
+        """Show a text that is not from a node: a built-in sentence, or the screen of a client's server."""
+        renderer = Renderer(self.document, state.language, self.channel.transliterates)
+        written = self.budget(state).cut(renderer.write(text))
         return Turn(replace(state, hops=0, secrets={}), Screen(written, state.node, state.language, ends=ends))
 
-    def trouble(self, state: State) -> Turn:
-        """End politely: the document led nowhere, or a deed failed and the menu does not say what then."""
+    def end_with_error(self, state: State) -> Turn:
+        """End with an apology: there is no next node, or an action failed and the menu has no node for that."""
         return self.say(state, phrase("trouble", state.language), ends=True)
 
     def budget(self, state: State) -> Budget:
-        """Return what a screen may take for this session."""
+        """Return the budget of a screen in this session."""
         return self.document.budget_for(state.facts.network).narrowed(self.channel.budget)
 
     def assign(self, state: State, assignments: Assignments) -> State:
-        """Set variables one after another; a value that its variable cannot hold unsets it."""
-        # All variables are copied once, not for each assignment: a menu may have many of both.
+        """Set variables one after another; a value that does not fit its variable unsets it."""
+        # Copy all variables once, not for each assignment: a menu may have many of both.
         kept, scope = dict(state.variables), state.scope()
         for name, expression in assignments:
-            self._hold(kept, name, expression.value(scope))
+            self._set(kept, name, expression.value(scope))
             if name not in state.secrets:
                 scope["vars"][name] = kept.get(name)
         return replace(state, variables=kept)
 
     def keep(self, state: State, name: str, value: Any) -> State:
-        """Keep one value, or unset the variable when it does not fit its declaration."""
+        """Set one variable, or unset it when the value does not fit its declaration."""
         kept = dict(state.variables)
-        self._hold(kept, name, value)
+        self._set(kept, name, value)
         return replace(state, variables=kept)
 
-    def _hold(self, kept: dict[str, Any], name: str, value: Any) -> None:
-        held = self.document.variables[name].hold(value)
+    def _set(self, kept: dict[str, Any], name: str, value: Any) -> None:
+        converted = self.document.variables[name].convert(value)
         kept.pop(name, None)
-        if held is not None:
-            kept[name] = held
+        if converted is not None:
+            kept[name] = converted
 
 
 def failure_target(node: ActionNode, *, timed_out: bool = False) -> str | None:
-    """Return where a node leads when its deed cannot be done or brings nothing."""
+    """Return the next node after a failed action; None when the menu has none."""
     if isinstance(node, PayNode):
         return node.rejected
     if isinstance(node, HttpNode) and timed_out and node.on_timeout is not None:
@@ -211,12 +211,12 @@ def failure_target(node: ActionNode, *, timed_out: bool = False) -> str | None:
 
 
 def handover_action(node: HandoverNode, entries: tuple[str, ...]) -> HandoverAction:
-    """Return the deed for one step of a handover, with all entries since it began."""
+    """Return the action for one step of a handover, with all entries since it began."""
     return HandoverAction(node.name, node.url, node.protocol, entries[-1] if entries else "", "*".join(entries))
 
 
-def _asking(state: State, node: ActionNode) -> State:
-    """Stand at a deed. What only this deed may use is forgotten: secrets, and for a payment its confirmation."""
+def _state_during(state: State, node: ActionNode) -> State:
+    """Return the state during an action, without the values that only this action may use."""
     return replace(
         state,
         node=node.name,
@@ -227,7 +227,7 @@ def _asking(state: State, node: ActionNode) -> State:
 
 
 def _action(node: ActionNode, state: State) -> MenuAction | None:
-    """Name the deed of a node, or None when its values do not make sense."""
+    """Return the action of a node, or None when its values are not valid."""
     scope = state.scope()
     match node:
         case PayNode():

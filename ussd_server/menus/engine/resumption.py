@@ -1,4 +1,4 @@
-"""The first screens of a call that follows a dropped one: an offer to continue, or the outcome of a payment."""
+"""The first screens after a dropped session: an offer to continue, or the outcome of a payment."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ussd_server.menus.text.phrases import phrase
 
 
 def reopen(document: Document, dropped: State, facts: SessionFacts, channel: DisplayOptions = STANDARD) -> Turn | None:
-    """Continue a dropped session in a new one, as the document's `resume` says; None means start afresh.
+    """Continue a dropped session in a new one, as the document's `resume` says; None means start again.
 
-    Whether the session was dropped recently enough, and after at least two turns, is for the caller to know.
+    The caller checks that the session was dropped recently enough, and after at least two turns.
     """
     place = resumption_node(document, dropped)
     if document.resume == "off" or place is None or place[0] == document.start:
@@ -32,7 +32,7 @@ def reopen(document: Document, dropped: State, facts: SessionFacts, channel: Dis
 
 
 def resumption_node(document: Document, dropped: State) -> tuple[str, int, tuple[tuple[str, int], ...]] | None:
-    """Return the nearest node, page and way back of a dropped session that is not a confirmation, secret or payment."""
+    """Return the nearest node, with page and stack, that is not a confirmation, secret or payment."""
     places = (*dropped.back, (dropped.node, dropped.page))
     for position in range(len(places) - 1, -1, -1):
         name, page = places[position]
@@ -53,7 +53,7 @@ def announce(
     given: Mapping[str, Any] | None = None,
     channel: DisplayOptions = STANDARD,
 ) -> Turn:
-    """Open a session with what became of the payment of the dropped one: `succeeded`, `failed` or `processing`."""
+    """Begin a session with the outcome of a dropped payment: `succeeded`, `failed` or `processing`."""
     navigator = Navigator(document, channel)
     state = replace(navigator.begin(facts, language, given), interlude="payment")
     spoken = state.language
@@ -64,13 +64,13 @@ def announce(
 
 
 def leave_interlude(navigator: Navigator, state: State, typed: str) -> Turn:
-    """Answer an entry at a screen of the engine's own."""
+    """Process an entry at a screen of this module."""
     if state.interlude == "resume" and typed == "1":
         return navigator.show(replace(state, interlude=None))
     if state.interlude == "resume" and typed != "2":
         return _offer(navigator, state)
     fresh = navigator.begin(state.facts, state.language, state.variables)
-    return navigator.arrive(fresh, navigator.document.start)
+    return navigator.go_to(fresh, navigator.document.start)
 
 
 def _offer(navigator: Navigator, state: State) -> Turn:

@@ -1,4 +1,4 @@
-"""Where a session stands, what one step gives, and how a state is stored and read back."""
+"""The state of a session, the result of one step, and how a state is stored."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ MASK = "****"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a session stands between two steps.
+    """The state of a session between two steps.
 
-    `confirmation` names the visit to a confirm node that the session is at or has just answered with yes; it is None
-    as soon as that place is left. `secrets` and `ahead` live within one step and are never stored: what was typed into
-    a secret entry, and the entries that a fast-forward has still to apply.
+    `confirmation` names the visit to a confirm node that the session is at or has just confirmed; otherwise None.
+    `secrets` (secret entries) and `ahead` (remaining entries of a fast-forward) last for one step and are never stored.
     """
 
     facts: SessionFacts
@@ -31,14 +30,14 @@ class State:
     attempts: int = 0
     confirm_visits: int = 0
     confirmation: str | None = None
-    interlude: str | None = None  # "resume" or "payment": a screen of the engine's own before the node
+    interlude: str | None = None  # "resume" or "payment": a built-in screen before the node
     handover_entries: tuple[str, ...] | None = None
     hops: int = 0
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     ahead: tuple[str, ...] | None = field(default=None, repr=False)
 
     def scope(self) -> dict[str, Any]:
-        """Return what expressions and texts may read."""
+        """Return the values that expressions and texts may read."""
         return {"vars": {**self.variables, **self.secrets}, "session": self.facts.as_scope()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,7 +53,7 @@ class State:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> State:
-        """Read back what `to_dict` gave."""
+        """Read a state that `to_dict` returned."""
         entries = stored["handover_entries"]
         return cls(
             **{name: stored[name] for name in _STORED},
@@ -70,10 +69,10 @@ _STORED = ("node", "language", "page", "attempts", "confirm_visits", "confirmati
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one step gives: the new state, and either a screen or a deed to do before `resume` is called.
+    """The result of one step: the new state, and a screen or an action. After the action, call `resume`.
 
-    `language_chosen` is to be remembered for the phone number. `entry_shown` is what a transcript may keep of the
-    entry; it is masked when `is_secret`.
+    `language_chosen` is to be stored for the phone number. `entry_shown` is the entry for the transcript, masked when
+    `is_secret`.
     """
 
     state: State

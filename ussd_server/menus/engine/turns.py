@@ -1,4 +1,4 @@
-"""What an arriving step is: a start, a new entry, or a repeat that must repeat nothing."""
+"""Classifies a step: a start, a new entry, or a repeat, which must have no effect."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Digest = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class AnsweredText:
-    """A text that was answered, kept as its length and a keyed hash, so that no PIN is kept."""
+    """A processed text, stored as its length and a keyed hash, so that no PIN is stored."""
 
     length: int
     digest: str
 
     @classmethod
     def of(cls, text: str, digest: Digest) -> AnsweredText:
-        """Return what is to be stored of `text`; `digest` is a keyed hash whose key never changes during a session."""
+        """Return the stored form of `text`; `digest` is a keyed hash whose key never changes during a session."""
         return cls(len(text), digest(text))
 
     def equals(self, text: str, digest: Digest) -> bool:
@@ -25,27 +25,27 @@ class AnsweredText:
         return self.length == len(text) and self.digest == digest(text)
 
     def begins(self, text: str, digest: Digest) -> bool:
-        """Return whether `text` goes on where this one stopped."""
+        """Return whether `text` begins with this text and is longer."""
         return self.length < len(text) and self.digest == digest(text[: self.length])
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A new session; `entries` came along and are for fast-forward."""
+    """A new session; `entries` were dialled with the code and are for fast-forward."""
 
     entries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something new was typed."""
+    """A new entry."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The step `turn` (0 is the first answered one) came again: the same bytes, and no effect."""
+    """A repeat of the step `turn` (0 is the first): the same reply, and no effect."""
 
     turn: int
     is_late: bool = False
@@ -53,12 +53,12 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A text that fits nothing: to be logged, and a new session from the start."""
+    """A text that does not continue the session: log it, and begin a new session."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutOfSequence:
-    """A number that is neither the last one nor the next: to be refused."""
+    """A step number that is neither the last one nor the next: refuse it."""
 
 
 Arrival = Start | Entry | Repeat | Restart
@@ -66,11 +66,11 @@ NumberedArrival = Start | Entry | Repeat | OutOfSequence
 
 
 def classify_text(answered: Sequence[AnsweredText], text: str, digest: Digest) -> Arrival:
-    """Return what a step is on a channel that sends the whole history at every step, joined by `*`.
+    """Classify a step on a channel that sends the whole history at every step, joined by `*`.
 
-    `answered` are the texts of the session's answered steps, oldest first; empty when there is no session. What lies
-    behind the last text and a `*` is one entry, also when it holds a star itself. A leading star, which some companies
-    send, belongs to no entry.
+    `answered` are the processed texts of the session, oldest first; empty when there is no session. Everything after
+    the last text and a `*` is one entry, even if it contains a star. A leading star, which some gateways send, is
+    ignored.
     """
     if not answered:
         return Start(tuple(text.removeprefix("*").split("*")) if text.strip("*") else ())
@@ -90,10 +90,10 @@ def classify_text(answered: Sequence[AnsweredText], text: str, digest: Digest) -
 
 
 def classify_number(last: int | None, number: int, text: str) -> NumberedArrival:
-    """Return what a step is on a channel that numbers its steps and sends one entry each.
+    """Classify a step on a channel that numbers its steps and sends one entry in each.
 
-    `last` is the number of the last answered step, or None when there is no session. A repeat is always of the last
-    answered step, whose index is the caller's to know: it is given as -1.
+    `last` is the number of the last processed step, or None when there is no session. A repeat is always of that step:
+    its `turn` is -1.
     """
     if last is None:
         return Start()

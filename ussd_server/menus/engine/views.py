@@ -1,4 +1,4 @@
-"""What a node shows before it is divided into pages: once with live values, once with every value at its widest."""
+"""The content of a node before it is divided into pages, with live values or with every value at its widest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS, WORDS, SINGLE = "options", "words", "single"
 
 
 class Values(Protocol):
-    """Where a view takes its values from."""
+    """The source of the values of a view."""
 
     def text(self, text: LocalizedText, language: str) -> str:
         """Return a text with its values."""
@@ -69,17 +69,17 @@ class WidestValues:
         return text.in_language(language).widest
 
     def options(self, node: MenuNode) -> Sequence[Option]:
-        """Return all options: a screen with fewer of them is never longer."""
+        """Return all options: a screen with fewer options is never longer."""
         return node.options
 
     def labels(self, node: ListNode, language: str) -> Sequence[str]:
-        """Return the widest label for as many items as there can be."""
+        """Return the widest label, once for each item that the list can have."""
         return [node.label.in_language(language).widest] * most_items(self.document, node)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The text of a node and the lines below it; `layout` says how it may be divided."""
+    """The text of a node and the lines below it; `layout` defines how it is divided."""
 
     body: str
     lines: tuple[str, ...]
@@ -95,15 +95,15 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Painter:
-    """Draws the nodes of one document in one language, for a channel that transliterates or does not."""
+class Renderer:
+    """Renders the nodes of one document in one language, with or without transliteration."""
 
     document: Document
     language: str
     transliterates: bool = True
 
     def view(self, node: ScreenNode, values: Values, notice: str = "") -> View:
-        """Return what `node` shows; `notice` stands above its text."""
+        """Return the view of `node`, with `notice` above its text."""
         text = self._title(node, values)
         body = f"{notice}\n{text}" if notice and text else notice or text
         layout = {MenuNode: OPTIONS, ListNode: OPTIONS, LanguageNode: OPTIONS, TextNode: WORDS}.get(type(node), SINGLE)
@@ -150,7 +150,7 @@ class Painter:
 
 
 def is_constant(node: ScreenNode) -> bool:
-    """Return whether a node shows the same to everybody who reads it in the same language."""
+    """Return whether a node shows the same in every session of one language."""
     if isinstance(node, ListNode) or (node.text is not None and node.text.names):
         return False
     return not isinstance(node, MenuNode) or all(
@@ -159,7 +159,7 @@ def is_constant(node: ScreenNode) -> bool:
 
 
 def items_of(node: ListNode, scope: Scope) -> list[Any]:
-    """Return the items of a list node, or none when its variable was never set."""
+    """Return the items of a list node; empty when its variable was never set."""
     items = node.items.value(scope)
     return list(items) if isinstance(items, list | tuple) else []
 
@@ -171,7 +171,7 @@ def most_items(document: Document, node: ListNode) -> int:
 
 
 def keys_of(document: Document, node: ScreenNode) -> list[str]:
-    """Return every key that a node answers to, besides navigation."""
+    """Return every key that a node accepts, besides navigation."""
     match node:
         case MenuNode():
             return [option.key for option in node.options]

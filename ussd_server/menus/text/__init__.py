@@ -1,1 +1,1 @@
-"""GSM 7-bit texts, screens that fit, and the sentences that the engine says by itself."""
+"""GSM 7-bit texts, screen budgets, and the built-in sentences of the engine."""

@@ -1,4 +1,4 @@
-"""The GSM 7-bit alphabet: what a text costs on the wire, and how to bring strange characters into it."""
+"""The GSM 7-bit alphabet: the length of a text on the wire, and how other characters are written in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRANSLITERATED = str.maketrans(
     }
 )  # fmt: skip
 _BREAKS = str.maketrans(dict.fromkeys("\n\r\t\v\f\u0085\u2028\u2029", " "))
-# In a value an extension character would cost two septets; the proof that a screen fits counts one for each.
+# An extension character takes two septets; the width proof counts one septet for each character of a value.
 _PLAIN = str.maketrans(
     {"[": "(", "]": ")", "{": "(", "}": ")", "\\": "/", "|": "/", "~": "-", "^": "'", "€": "E"}
 )  # fmt: skip
@@ -30,14 +30,14 @@ _PLAIN = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a text costs: septets, or 16-bit characters when one character is outside the alphabet."""
+    """The length of a text: septets, or 16-bit characters when one character is outside the alphabet."""
 
     encoding: str  # "gsm7" or "ucs2"
     units: int
 
 
 def measure(text: str) -> Size:
-    """Return the encoding a phone company has to choose for `text`, and the units it takes there."""
+    """Return the encoding that a gateway has to use for `text`, and its length in that encoding."""
     if BASIC.issuperset(text):
         return Size("gsm7", len(text))
     septets = 0
@@ -52,20 +52,20 @@ def measure(text: str) -> Size:
 
 
 def transliterate(text: str) -> str:
-    """Write typographic marks and the Luganda letter eng with characters that every phone has."""
+    """Replace typographic marks and the Luganda letter eng by characters that every phone has."""
     return text.translate(_TRANSLITERATED)
 
 
 def drop_controls(text: str) -> str:
-    """Turn line breaks and tabs into spaces and remove every other control or formatting character."""
+    """Replace line breaks and tabs by spaces, and remove every other control or formatting character."""
     spaced = text.translate(_BREAKS)
     return "".join(character for character in spaced if unicodedata.category(character)[0] != "C")
 
 
 def plain(text: str) -> str:
-    """Write a value so that each of its characters costs exactly one septet.
+    """Convert a value so that each of its characters takes exactly one septet.
 
-    Accents that the alphabet lacks are taken off; what still cannot be written becomes `?`.
+    Accents that the alphabet lacks are removed; a character that still cannot be written becomes `?`.
     """
     written = transliterate(drop_controls(text)).translate(_PLAIN)
     if BASIC.issuperset(written):

@@ -1,4 +1,4 @@
-"""The few sentences the engine says by itself, in the languages it knows; other languages get English."""
+"""The built-in sentences of the engine, in three languages; other languages get English."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ PHRASES = {
 
 
 def phrase(key: str, language: str, **values: str) -> str:
-    """Return the sentence `key` in `language`, with its places filled from `values`."""
+    """Return the sentence `key` in `language`, with its placeholders filled from `values`."""
     sentences = PHRASES[key]
     return sentences.get(language, sentences["en"]).format(**values)

@@ -1,4 +1,4 @@
-"""Screens: how much one may hold, and how a text or a row of options is divided into pages that fit."""
+"""Screens: the budget of one screen, and how a text or a list of options is divided into pages that fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ussd_server.menus.text.gsm7 import Size, measure
 
 # 160 octets on the wire hold 182 septets or 80 UCS-2 characters (3GPP TS 24.080, maxUSSD-StringLength).
 MAX_SEPTETS, MAX_UCS2 = 182, 80
-# Below this the engine's own sentences and a full footer would not fit.
+# With less, the built-in sentences and a full footer would not fit.
 MIN_SEPTETS, MIN_UCS2 = 80, 40
 
 _SPACES = re.compile(r"\s+")
@@ -19,7 +19,7 @@ _SPACES = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most a screen may take: in septets, and in characters once it has to be sent as UCS-2."""
+    """The maximum length of a screen: in septets, or in characters when it is sent as UCS-2."""
 
     septets: int = 160
     ucs2: int = 70
@@ -34,10 +34,10 @@ class Budget:
 
     @property
     def characters(self) -> int:
-        """The UCS-2 characters allowed.
+        """The maximum of UCS-2 characters: never more than half the septets.
 
-        Never more than half the septets: so a screen that fits still fits after any part of it is left out, even when
-        that part alone had made the screen UCS-2 and the rest is made of characters that cost two septets.
+        A screen that fits therefore still fits when a part is left out, even when only that part made the screen UCS-2
+        and every other character takes two septets.
         """
         return min(self.ucs2, self.septets // 2)
 
@@ -47,7 +47,7 @@ class Budget:
         return len(text) <= self.septets and self.excess(text) == 0
 
     def narrowed(self, other: Budget | None) -> Budget:
-        """Return the smaller of two budgets, unit by unit."""
+        """Return the smaller of both budgets in each unit."""
         if other is None:
             return self
         return Budget(min(self.septets, other.septets), min(self.ucs2, other.ucs2))
@@ -61,7 +61,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What a phone shows after a step. `page` counts from 0; `ends` closes the session."""
+    """The text that a phone shows after a step. `page` counts from 0; `ends` closes the session."""
 
     text: str
     node: str
@@ -71,26 +71,26 @@ class Screen:
 
     @property
     def size(self) -> Size:
-        """What the screen takes on the wire."""
+        """The length of the screen on the wire."""
         return measure(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """The navigation lines of a node; without `back` there is nowhere to go back to."""
+    """The navigation lines of a node; `back` is None when there is no previous screen."""
 
     more: str
     prev: str
     back: str | None
 
     def lines(self, *, more: bool, prev: bool) -> list[str]:
-        """Return the lines a page needs, in their fixed order."""
-        wanted = [self.more if more else None, self.prev if prev else None, self.back]
-        return [line for line in wanted if line is not None]
+        """Return the lines of a page, in their fixed order."""
+        lines = [self.more if more else None, self.prev if prev else None, self.back]
+        return [line for line in lines if line is not None]
 
 
 def single(body: str, lines: Sequence[str], footer: Footer) -> str:
-    """Lay out a screen that is never paged."""
+    """Return the text of a screen that is never paged."""
     return joined([body, *lines, *footer.lines(more=False, prev=False)])
 
 
@@ -103,9 +103,9 @@ def option_pages(body: str, options: Sequence[str], footer: Footer, budget: Budg
     head, rest = [body], list(options)
     while True:
         prev = bool(pages)
-        everything = joined([*head, *rest, *footer.lines(more=False, prev=prev)])
-        if budget.fits(everything) or not rest or (prev and len(rest) == 1):
-            return [*pages, everything]
+        whole = joined([*head, *rest, *footer.lines(more=False, prev=prev)])
+        if budget.fits(whole) or not rest or (prev and len(rest) == 1):
+            return [*pages, whole]
         more = footer.lines(more=True, prev=prev)
         taken = 1 if prev else 0
         while taken < len(rest) - 1 and budget.fits(joined([*head, *rest[: taken + 1], *more])):
@@ -135,7 +135,7 @@ def _cut(text: str, more: list[str], budget: Budget) -> int:
     def is_too_long(size: int) -> bool:
         return not budget.fits(joined([text[:size], *more]))
 
-    # What fits still fits when it is shorter, so the longest beginning that fits is found by bisection.
+    # A beginning of a text that fits also fits, so the longest one that fits is found by bisection.
     fitting = bisect_left(range(min(len(text), budget.septets + 1)), True, lo=1, key=is_too_long) - 1
     boundary = max((each.start() for each in _SPACES.finditer(text, 0, fitting + 1)), default=None)
     end = _SPACES.match(text, boundary) if boundary is not None else None
@@ -143,5 +143,5 @@ def _cut(text: str, more: list[str], budget: Budget) -> int:
 
 
 def joined(lines: Iterable[str]) -> str:
-    """Return the text of a screen that has these lines; an empty line is left out."""
+    """Join the lines of a screen; an empty line is left out."""
     return "\n".join(line for line in lines if line)

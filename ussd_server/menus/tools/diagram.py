@@ -1,4 +1,4 @@
-"""A menu drawn as SVG: columns of boxes from the first screen to the last, with a line for every way onwards."""
+"""A menu as an SVG diagram: columns of boxes from the first screen to the last, with a line for every edge."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ussd_server.menus.document.document import Document
 from ussd_server.menus.tools.graph import graph
 
 WIDTH, GAP, MARGIN, LINE = 200, 150, 24, 15
-# Sans-serif fonts differ in width; in the widest of the usual ones so many still fit into a box, and before the next.
+# So many characters fit into a box, or between two boxes, in the widest of the usual sans-serif fonts.
 CHARACTERS_A_LINE = 28
-CHARACTERS_OF_A_WAY = 24
+CHARACTERS_OF_AN_EDGE = 24
 MAX_LINES = 3
 SWEEPS = 4
 
 _COLOURS = {"pay": "#fde2c8", "confirm": "#fff3bf", "end": "#e3e6ea", "menu": "#d9ecff", "list": "#d9ecff"}
 _ACTION_COLOUR, _OTHER_COLOUR = "#e6dcf7", "#e2f4e4"
-_PAPER_COLOUR, _LINE_COLOUR = "#ffffff", "#5b6b7b"
+_BACKGROUND_COLOUR, _LINE_COLOUR = "#ffffff", "#5b6b7b"
 _ACTIONS = ("http", "balance", "lookup_name", "handover")
 
 
@@ -38,14 +38,14 @@ class Box:
 
 
 def draw(document: Document) -> str:
-    """Return the SVG of a document: columns by distance from the start, crossings reduced, nothing overlapping.
+    """Return the SVG of a document: columns by distance from the start, few crossings, no overlapping boxes.
 
-    A way to an earlier or the same column is told in words beside its box: its line would run behind the boxes between.
+    An edge to the same or an earlier column is a label beside its box: a line would run behind other boxes.
     """
     described = graph(document)
-    ways: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    edges: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for edge in described["edges"]:
-        ways[edge["from"]].append(edge)
+        edges[edge["from"]].append(edge)
     deepest = max((node["rank"] for node in described["nodes"] if node["rank"] is not None), default=0)
     boxes = {
         node["id"]: Box(
@@ -53,8 +53,8 @@ def draw(document: Document) -> str:
         )
         for node in described["nodes"]
     }
-    columns = _columns(boxes, ways)
-    height = _place(columns, ways)
+    columns = _columns(boxes, edges)
+    height = _place(columns, edges)
     width = 2 * MARGIN + len(columns) * (WIDTH + GAP) - GAP
     svg = Xml.Element(
         "svg",
@@ -64,27 +64,25 @@ def draw(document: Document) -> str:
         },
     )  # fmt: skip
     Xml.SubElement(svg, "title").text = document.title or document.id
-    Xml.SubElement(svg, "rect", {"width": "100%", "height": "100%", "fill": _PAPER_COLOUR})
-    places = [
-        (box, box.y + LINE * position, way) for box in boxes.values() for position, way in enumerate(ways[box.name], 1)
-    ]
-    for box, y, way in places:
-        if boxes[way["to"]].column > box.column:
-            _draw_line(svg, box.x + WIDTH, y, boxes[way["to"]])
-    for box, y, way in places:
-        is_onwards = boxes[way["to"]].column > box.column
-        _draw_label(svg, box.x + WIDTH, y, way["label"], None if is_onwards else way["to"])
+    Xml.SubElement(svg, "rect", {"width": "100%", "height": "100%", "fill": _BACKGROUND_COLOUR})
+    places = [(box, box.y + LINE * row, edge) for box in boxes.values() for row, edge in enumerate(edges[box.name], 1)]
+    for box, y, edge in places:
+        if boxes[edge["to"]].column > box.column:
+            _draw_line(svg, box.x + WIDTH, y, boxes[edge["to"]])
+    for box, y, edge in places:
+        is_forward = boxes[edge["to"]].column > box.column
+        _draw_label(svg, box.x + WIDTH, y, edge["label"], None if is_forward else edge["to"])
     for box in boxes.values():
         _draw_box(svg, box, is_start=box.name == document.start)
     return Xml.tostring(svg, encoding="unicode")
 
 
-def _columns(boxes: dict[str, Box], ways: dict[str, list[dict[str, Any]]]) -> list[list[Box]]:
-    """Sort the boxes into columns, each column by the average place of what leads to it."""
+def _columns(boxes: dict[str, Box], edges: dict[str, list[dict[str, Any]]]) -> list[list[Box]]:
+    """Sort the boxes into columns, each column by the average position of the boxes that lead to it."""
     origins: dict[str, list[str]] = defaultdict(list)
-    for name, leaving in ways.items():
-        for way in leaving:
-            origins[way["to"]].append(name)
+    for name, leaving in edges.items():
+        for edge in leaving:
+            origins[edge["to"]].append(name)
     columns: list[list[Box]] = [[] for _ in range(max((box.column for box in boxes.values()), default=0) + 1)]
     for box in boxes.values():
         columns[box.column].append(box)
@@ -98,13 +96,13 @@ def _columns(boxes: dict[str, Box], ways: dict[str, list[dict[str, Any]]]) -> li
     return columns
 
 
-def _place(columns: list[list[Box]], ways: dict[str, list[dict[str, Any]]]) -> int:
-    """Return every box its place and size; returns the height of the drawing."""
+def _place(columns: list[list[Box]], edges: dict[str, list[dict[str, Any]]]) -> int:
+    """Set the position and size of every box; return the height of the diagram."""
     tallest = 0
     for number, column in enumerate(columns):
         y = MARGIN
         for box in column:
-            box.height = LINE * (max(len(box.lines) + 1, len(ways[box.name])) + 1)
+            box.height = LINE * (max(len(box.lines) + 1, len(edges[box.name])) + 1)
             box.x, box.y = MARGIN + number * (WIDTH + GAP), y
             y += box.height + 2 * LINE
         tallest = max(tallest, y)
@@ -125,15 +123,15 @@ def _draw_line(svg: Xml.Element, x: int, y: int, target: Box) -> None:
 
 
 def _draw_label(svg: Xml.Element, x: int, y: int, label: str, back_to: str | None) -> None:
-    """Write what a way is called above the beginning of its line, or where it goes back to."""
-    told = _shortened(label, CHARACTERS_OF_A_WAY)
+    """Write the label of an edge above the beginning of its line, or the node to which it leads back."""
+    text = _shortened(label, CHARACTERS_OF_AN_EDGE)
     if back_to is not None:
-        half = CHARACTERS_OF_A_WAY // 2
-        told = f"{_shortened(label, half)} → {_shortened(back_to, half)}".strip()
+        half = CHARACTERS_OF_AN_EDGE // 2
+        text = f"{_shortened(label, half)} → {_shortened(back_to, half)}".strip()
     place = {"x": str(x + 4), "y": str(y - 3 if back_to is None else y + 3), "font-size": "10"}
-    # First a rim in the colour of the paper, so that a line that passes by does not strike it out.
-    for paint in ({"stroke": _PAPER_COLOUR, "stroke-width": "3", "fill": _PAPER_COLOUR}, {"fill": "#34404c"}):
-        Xml.SubElement(svg, "text", {**place, **paint}).text = told
+    # First an outline in the background colour, so that a line behind the text does not hide it.
+    for paint in ({"stroke": _BACKGROUND_COLOUR, "stroke-width": "3", "fill": _BACKGROUND_COLOUR}, {"fill": "#34404c"}):
+        Xml.SubElement(svg, "text", {**place, **paint}).text = text
 
 
 def _draw_box(svg: Xml.Element, box: Box, *, is_start: bool) -> None:

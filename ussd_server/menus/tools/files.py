@@ -1,4 +1,4 @@
-"""Menu documents in files: YAML, of which JSON is a part."""
+"""Menu documents in YAML or JSON files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 
 class _MenuLoader(yaml.SafeLoader):
-    """YAML as a menu means it: `yes` and `no` are names of a confirmation's branches, and every name is a text."""
+    """YAML in which `yes` and `no` are texts (the branches of a confirmation), and every key is a text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         self.flatten_mapping(node)
@@ -25,7 +25,7 @@ _MenuLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|fal
 
 
 def read_menu_file(path: Path) -> dict[str, Any]:
-    """The document in a file. Raises OSError, or ValueError when it is not YAML or not an object."""
+    """Read the document in a file. Raises OSError, or ValueError when it is not YAML or not an object."""
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), _MenuLoader)  # noqa: S506 - a SafeLoader
     except yaml.YAMLError:

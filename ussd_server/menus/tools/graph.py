@@ -1,4 +1,4 @@
-"""A menu as a graph: its nodes and the ways between them."""
+"""A menu as a graph of nodes and edges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ussd_server.menus.document.nodes import LocalizedText, MenuNode, Node, PayN
 def graph(document: Document) -> dict[str, Any]:
     """Return the nodes and edges of a document as plain JSON values, in the order of the document.
 
-    `rank` counts the steps from the start along the shortest way; it is null for a node that no way leads to.
+    `rank` is the number of steps from the start on the shortest path; null for a node that cannot be reached.
     """
     ranks = rank_nodes(document)
     return {
@@ -21,16 +21,16 @@ def graph(document: Document) -> dict[str, Any]:
             for name, node in document.nodes.items()
         ],
         "edges": [
-            {"from": name, "to": target, "label": _way(document, node, way)}
+            {"from": name, "to": target, "label": _label(document, node, label)}
             for name, node in document.nodes.items()
-            for way, target in targets(node)
+            for label, target in targets(node)
             if target in document.nodes
         ],
     }
 
 
 def rank_nodes(document: Document) -> dict[str, int]:
-    """Return for every node that can be reached how many steps it is from the start."""
+    """Return the number of steps from the start for every reachable node."""
     ranks: dict[str, int] = {}
     layer = [document.start] if document.start in document.nodes else []
     rank = -1
@@ -43,7 +43,7 @@ def rank_nodes(document: Document) -> dict[str, int]:
 
 
 def kind_of(node: Node) -> str:
-    """Return the type of a node as a document writes it."""
+    """Return the type of a node, as in a document."""
     name = type(node).__name__.removesuffix("Node")
     return "lookup_name" if name == "LookupName" else name.lower()
 
@@ -55,9 +55,9 @@ def _caption(document: Document, node: Node) -> str:
     return text.in_language(document.default_language).source if isinstance(text, LocalizedText) else ""
 
 
-def _way(document: Document, node: Node, way: str) -> str:
+def _label(document: Document, node: Node, label: str) -> str:
     if isinstance(node, MenuNode):
         for option in node.options:
-            if option.key == way:
-                return f"{way}. {option.label.in_language(document.default_language).source}"
-    return way
+            if option.key == label:
+                return f"{label}. {option.label.in_language(document.default_language).source}"
+    return label

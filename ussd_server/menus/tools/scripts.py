@@ -1,4 +1,4 @@
-"""Scripts beside a menu: conversations written down beforehand, played against the engine and a small world."""
+"""Scripts of a menu: sessions with expected screens, run against the simulator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """One line of a script: at most one act, then what has to be true of the screen."""
+    """One step of a script: at most one act, then the expected screen."""
 
     send: str | None = None
     retry: bool = False
@@ -34,7 +34,7 @@ class ScriptStep:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A conversation and what has to be true after it."""
+    """The steps of a session, and what has to be true after it."""
 
     name: str
     facts: SessionFacts
@@ -46,7 +46,7 @@ class Script:
 
 
 def run_scripts(document: Document) -> list[Finding]:
-    """Play every script of the document; a script that cannot be read or does not come out as written is an error."""
+    """Run every script of the document; a script that cannot be read or fails is an error."""
     findings: list[Finding] = []
     if len(document.scripts) > MAX_SCRIPTS:
         return [error("script", f"a menu may have at most {MAX_SCRIPTS} scripts")]
@@ -59,7 +59,7 @@ def run_scripts(document: Document) -> list[Finding]:
 
 
 def read_script(document: Document, raw: Any, number: int) -> tuple[Script | None, list[Finding]]:
-    """Read one script; without one, the findings say why."""
+    """Read one script; None when it cannot be read: the findings say why."""
     reading = DocumentReading(document.languages, document.default_language)
     fields = DocumentFields(raw, reading, place=f"scripts.{number}")
     name = fields.string("name", f"script {number}")
@@ -73,31 +73,31 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
     world = _world(fields.within(fields.entries("world"), "world"))
     steps = tuple(_step(fields.within(step, f"steps.{at}")) for at, step in enumerate(fields.items("steps"), start=1))
     after = fields.within(fields.entries("after"), "after")
-    wanted = _after(after)
+    expected = _after(after)
     if not 0 < len(steps) <= MAX_STEPS:
         fields.refuse(f"a script has 1 to {MAX_STEPS} steps")
     for part in (dial, after, fields):
         part.refuse_others()
     if reading.problems:
         return None, [error("script", problem.message) for problem in reading.problems]
-    return Script(name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, wanted), []
+    return Script(name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, expected), []
 
 
 def play(document: Document, script: Script) -> Iterator[Finding]:
-    """Play a script and give what came out differently; the first difference ends it."""
+    """Run a script and yield its differences; it stops at the first step that differs."""
     simulator = Simulator(document, script.facts, script.world, script.language)
     simulator.dial(script.entries)
     for number, step in enumerate(script.steps, start=1):
-        trouble = _act(simulator, step) or _compare(simulator, step)
-        if trouble is not None:
-            yield error("script", f"script `{script.name}`, step {number}: {trouble}", simulator.state.node)
+        difference = _act(simulator, step) or _compare(simulator, step)
+        if difference is not None:
+            yield error("script", f"script `{script.name}`, step {number}: {difference}", simulator.state.node)
             return
-    for trouble in _differences(simulator, script.after):
-        yield error("script", f"script `{script.name}`, after the last step: {trouble}", simulator.state.node)
+    for difference in _differences(simulator, script.after):
+        yield error("script", f"script `{script.name}`, after the last step: {difference}", simulator.state.node)
 
 
 def _after(fields: DocumentFields) -> dict[str, Any]:
-    """Read what has to be true after a script; a transaction is `none`, or some fields of the last one."""
+    """Read the expectations after a script; `transaction` is `none`, or some fields of the last one."""
     transaction = fields.value("transaction")
     wanted: dict[str, Any] = {} if transaction is None else {"transaction": transaction}
     if transaction is not None and transaction != "none":
@@ -140,7 +140,7 @@ def _step(fields: DocumentFields) -> ScriptStep:
 
 
 def _act(simulator: Simulator, step: ScriptStep) -> str | None:
-    """Do what a step says; give what went wrong, if anything."""
+    """Do the act of a step; return what went wrong, or None."""
     if step.redial:
         simulator.redial()
     elif step.wait_seconds:

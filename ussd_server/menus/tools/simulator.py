@@ -1,4 +1,4 @@
-"""A phone and a small world in memory, to talk with a menu file alone: no money, no network, no clock."""
+"""Simulates sessions with a menu in memory, without money, network or clock."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_ACTIONS = 24
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the world answers: balances in shillings by account, names by number, answers by node, given variables."""
+    """Simulated values: balances in shillings by account, names by number, replies by node, given variables."""
 
     balances: Mapping[str, Any] = field(default_factory=dict)
     names: Mapping[str, Any] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class World:
 
 
 class Simulator:
-    """One phone in conversation with one menu. Payments are remembered as pending, once for each confirmation."""
+    """One phone and one menu. Payments are stored as pending, once for each confirmation."""
 
     screen: Screen
     state: State
@@ -63,7 +63,7 @@ class Simulator:
         self.document, self.facts, self.world, self.channel = document, facts, world, channel
         self.language = language
         self.payments: dict[tuple[str, str], dict[str, Any]] = {}
-        self._calls = 0
+        self._sessions = 0
         self._turns = 0
         self._idle_seconds = 0
         self._last: tuple[State, str] | None = None
@@ -71,69 +71,69 @@ class Simulator:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the session has ended, by its last screen or by waiting too long."""
+        """Whether the session has ended, by its last screen or because it expired."""
         return self.screen.ends or self._idle_seconds > IDLE_SECONDS
 
     def dial(self, entries: Sequence[str] = ()) -> None:
-        """Begin a session, with the entries dialled along."""
-        facts = self._new_call()
-        self._take(
+        """Begin a session, with the entries dialled with the code."""
+        facts = self._new_session()
+        self._show(
             start(self.document, facts, self.language, given=self.world.given, entries=entries, channel=self.channel)
         )
 
     def send(self, entry: str) -> None:
-        """Type one entry."""
+        """Send one entry."""
         self._last = (self.state, entry)
         self._turns += 1
         self._idle_seconds = 0
-        self._take(enter(self.document, self.state, entry, self.channel))
+        self._show(enter(self.document, self.state, entry, self.channel))
 
     def repeat(self) -> None:
-        """Let the phone company send the last entry again, as if its answer had been lost."""
+        """Send the last entry again, as a gateway does when the reply was lost."""
         if self._last is not None:
             state, entry = self._last
-            self._take(enter(self.document, state, entry, self.channel))
+            self._show(enter(self.document, state, entry, self.channel))
 
     def wait(self, seconds: int) -> None:
-        """Let time pass without typing."""
+        """Let time pass without an entry."""
         self._idle_seconds += seconds
 
     def redial(self) -> None:
-        """Hang up and dial again: first a payment's outcome, else an offer to continue, else the beginning."""
+        """Hang up and dial again: shows a payment's outcome, else an offer to continue, else the start."""
         dropped, turns, paid_cents = self.state, self._turns, self._paid_cents
         lost = not self.screen.ends and turns >= 2 and self._idle_seconds <= RESUME_SECONDS
         if lost and paid_cents is not None:
             outcome = announce(
                 self.document,
-                self._new_call(),
+                self._new_session(),
                 self.language,
                 "processing",
                 paid_cents,
                 given=self.world.given,
                 channel=self.channel,
             )
-            self._take(outcome)
+            self._show(outcome)
             return
-        facts = self._new_call()
+        facts = self._new_session()
         reopened = reopen(self.document, dropped, facts, self.channel) if lost else None
-        self._take(reopened or start(self.document, facts, self.language, given=self.world.given, channel=self.channel))
+        self._show(reopened or start(self.document, facts, self.language, given=self.world.given, channel=self.channel))
 
-    def _new_call(self) -> SessionFacts:
-        self._calls += 1
+    def _new_session(self) -> SessionFacts:
+        self._sessions += 1
         self._turns, self._idle_seconds, self._last, self._paid_cents = 0, 0, None, None
-        return replace(self.facts, session_id=f"{self.facts.session_id}-{self._calls}")
+        return replace(self.facts, session_id=f"{self.facts.session_id}-{self._sessions}")
 
-    def _take(self, turn: Turn) -> None:
-        """Do the deeds of a turn until there is a screen."""
+    def _show(self, turn: Turn) -> None:
+        """Execute the actions of a turn until there is a screen."""
         for _ in range(MAX_ACTIONS):
             self.language = turn.language_chosen or self.language
             if turn.action is None:
                 break
-            turn = resume(self.document, turn.state, self._do(turn.state, turn.action), self.channel)
+            turn = resume(self.document, turn.state, self._execute(turn.state, turn.action), self.channel)
         assert turn.screen is not None
         self.state, self.screen = turn.state, turn.screen
 
-    def _do(self, state: State, action: MenuAction) -> ActionOutcome:
+    def _execute(self, state: State, action: MenuAction) -> ActionOutcome:
         match action:
             case PayAction():
                 return self._pay(state, action)
@@ -143,12 +143,12 @@ class Simulator:
                 name = self.world.names.get(phone_number)
                 return Failed() if name is None else NameFound(str(name))
             case HttpAction(node=node):
-                answer = self.world.answers.get(node, "error")
-                return Failed(answer == "timeout") if answer in ("error", "timeout") else Answered(answer)
+                reply = self.world.answers.get(node, "error")
+                return Failed(reply == "timeout") if reply in ("error", "timeout") else Answered(reply)
             case HandoverAction(node=node):
-                answer = self.world.answers.get(node)
-                if isinstance(answer, Mapping):
-                    return HandedOver(str(answer.get("text", "")), bool(answer.get("ends", True)))
+                reply = self.world.answers.get(node)
+                if isinstance(reply, Mapping):
+                    return HandedOver(str(reply.get("text", "")), bool(reply.get("ends", True)))
                 return Failed()
 
     def _pay(self, state: State, action: PayAction) -> ActionOutcome:
