@@ -65,20 +65,20 @@ def test_every_route_enters_by_a_door_or_says_which_other_language_it_speaks(app
 
 def test_every_door_is_the_one_that_its_paths_are_for(app: Flask) -> None:
     for path, _, route in routes(app):
-        if route.door is allow_anyone:
+        if route.authenticate is allow_anyone:
             assert path in OPEN_TO_ANYBODY
         else:
-            assert route.door is (
+            assert route.authenticate is (
                 authenticate_access_token if path.startswith("/api/clients/") else authenticate_api_key
             ), path
 
 
 def test_every_route_behind_a_lock_states_a_permission_that_exists(app: Flask) -> None:
     for path, methods, route in routes(app):
-        if route.door is allow_anyone or path in WITHOUT_PERMISSION:
+        if route.authenticate is allow_anyone or path in WITHOUT_PERMISSION:
             continue
         assert route.needs, (path, methods)
-        if route.door is authenticate_api_key:
+        if route.authenticate is authenticate_api_key:
             resource, _, action = route.needs.partition(":")
             assert resource in RESOURCES
             assert action in ACTIONS

@@ -1,23 +1,19 @@
-"""The web application: every door of the house, and what each call passes on its way in and out."""
+"""The web application: the blueprints, and what happens to each request before and after its endpoint."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Mapping
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
 
-import orjson
-from flask import Flask, Response, request
-from flask.json.provider import JSONProvider
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from flask import Flask
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
-from werkzeug.wrappers import Request
 
 from ussd_server.api.bodies import read_body
 from ussd_server.api.endpoints import refusal
-from ussd_server.api.requests import ApiRequest, ApiResponse, current_api_request
+from ussd_server.api.requests import ApiRequest, ApiResponse
 from ussd_server.blueprints.balances import balances
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins
@@ -36,131 +32,83 @@ from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)
 
-_MOST_VARIABLES = 2
-# werkzeug takes any number of slashes at the beginning, or none, for one. A proxy that guards a path does not.
+# werkzeug matches a path with any number of leading slashes, or none. A proxy that guards a path does not.
 _PATH = re.compile("/(?!/)")
 
 
-class _Json(JSONProvider):
-    """JSON by orjson, in the order in which it was put together."""
-
-    def dumps(self, obj: Any, **kwargs: Any) -> str:
-        return orjson.dumps(obj).decode()
-
-    def loads(self, s: str | bytes, **kwargs: Any) -> Any:
-        return orjson.loads(s)
-
-    def response(self, *args: Any, **kwargs: Any) -> Response:
-        (obj,) = args
-        return Response(orjson.dumps(obj), mimetype="application/json")
-
-
-class _ShortWay(NamedTuple):
-    """A route that is found without Flask: by its path, or by what stands before the variables at the path's end."""
-
-    endpoint: str
-    answer: Callable[..., ApiResponse]
-    variables: tuple[str, ...]
-
-
 class _Application(Flask):
-    """Flask, and a short way in front of it.
+    """Flask with one way for all requests: routed, refused, logged and released in `wsgi_app`.
 
-    On the short way a call meets the same door, view and refusals, and none of Flask's routing, contexts and response
-    objects, which take longer than the door (docs/PERFORMANCE.md). What it does not lead to is Flask's to answer.
+    Endpoints that take an `ApiRequest` are called directly, because Flask's contexts and response objects take four
+    times as long as the checks of an API request (docs/DECISIONS.md, 47). Pages are ordinary Flask views.
+    Flask's hooks and error handlers see pages only: register none.
     """
 
     def __init__(self, services: Services) -> None:
         super().__init__("ussd_server", static_folder=None)
-        self.json = _Json(self)
         self.url_map.merge_slashes = False
-        self._house = services
+        # `wsgi_app` answers the exceptions of pages too.
+        self.config.update(PROPAGATE_EXCEPTIONS=True, TRAP_HTTP_EXCEPTIONS=True)
+        self._services = services
+        self._routes = self.url_map.bind("")
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
-        """Answer one call."""
-        api_request = ApiRequest(self._house, environ)
-        way, values = self._find_way(environ)
-        endpoint = "unknown" if way is None else way.endpoint
+        """Answer one request."""
+        api_request = ApiRequest(self._services, environ)
+        endpoint = "unknown"
         try:
-            if way is None:
-                if not _PATH.match(environ["PATH_INFO"]):
-                    raise ServiceError(Code.NOT_FOUND, "Not found")
-                environ["wsgi.input"] = BytesIO(read_body(Request(environ)))
-                return super().wsgi_app(environ, start_response)
-            given = way.answer(api_request, **dict(zip(way.variables, values, strict=True)))
+            endpoint, variables = self._match(api_request)
+            view: Any = self.view_functions[endpoint]
+            if not hasattr(view, "takes_api_request"):
+                return self._show_page(api_request, endpoint, start_response)
+            reply: ApiResponse = view(api_request, **variables)
         except Exception as error:
-            given = refusal(_refusal_of(error), api_request)
+            reply = refusal(_refusal_of(error), api_request)
+            if isinstance(error, MethodNotAllowed):
+                reply = reply._replace(headers=[("Allow", ", ".join(sorted(error.valid_methods or ())))])
         finally:
             release_connection()
-        headers = [("Content-Type", given.content_type), ("Content-Length", str(len(given.body)))]
-        start_response(given.status_line, [*headers, *given.headers, *api_request.end(endpoint, given.status)])
-        # gunicorn sends what it is given: a proxy would read this body as the answer to its next request.
-        return [] if environ["REQUEST_METHOD"] == "HEAD" else [given.body]
+        headers = [("Content-Type", reply.content_type), ("Content-Length", str(len(reply.body)))]
+        start_response(reply.status_line, [*headers, *reply.headers, *api_request.end(endpoint, reply.status)])
+        # gunicorn sends a body in reply to HEAD too: a proxy would read it as the reply to its next request.
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [reply.body]
 
-    def _find_way(self, environ: dict[str, Any]) -> tuple[_ShortWay | None, list[str]]:
-        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        if environ.get("SCRIPT_NAME") or not path.isascii():
-            return None, []
-        for variables in range(_MOST_VARIABLES + 1):
-            head, *values = path.rsplit("/", variables)
-            way = self._short_ways.get((method, head, len(values)))
-            if way is not None and all(values):
-                return way, values
-        return None, []
+    def _match(self, api_request: ApiRequest) -> tuple[str, Mapping[str, Any]]:
+        path = api_request.environ["PATH_INFO"]
+        try:
+            if not _PATH.match(path):
+                raise NotFound
+            if not path.isascii():
+                path = path.encode("latin1").decode(errors="replace")
+            return self._routes.match(path, api_request.environ["REQUEST_METHOD"])
+        except HTTPException:
+            # Each request is refused by its size first.
+            read_body(api_request.request)
+            raise
 
-    @cached_property
-    def _short_ways(self) -> dict[tuple[str, str, int], _ShortWay]:
-        ways = {}
-        for rule in self.url_map.iter_rules():
-            answer = getattr(self.view_functions[rule.endpoint], "on_exchange", None)
-            head, *variables = re.split("/<([a-z_]+)>", rule.rule)
-            names = tuple(variables[::2])
-            if answer is None or any(variables[1::2]) or len(names) > _MOST_VARIABLES:
-                continue
-            for method in (rule.methods or set()) - {"HEAD"}:
-                ways[method, head, len(names)] = _ShortWay(rule.endpoint, answer, names)
-        return ways
+    def _show_page(self, api_request: ApiRequest, endpoint: str, start_response: Any) -> Any:
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            ours = dict(api_request.end(endpoint, int(status[:3])))
+            theirs = [header for header in headers if header[0] not in ours]
+            return start_response(status, [*theirs, *ours.items()], exc_info)
+
+        api_request.environ["wsgi.input"] = BytesIO(read_body(api_request.request))
+        return super().wsgi_app(api_request.environ, start)
 
 
 def create_app(services: Services) -> Flask:
-    """The Flask application around `services`."""
+    """Build the Flask application around `services`."""
     app = _Application(services)
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
-    _register_doors(app)
-    _register_hooks(app)
-    _register_refusals(app)
+    data_api = (transactions, collection, balances, ussd, menus, webhooks)
+    for blueprint in (logins, clients, *data_api, gateways, callbacks, ops, openapi):
+        app.register_blueprint(blueprint)
     return app
 
 
-def _register_doors(app: Flask) -> None:
-    for_programs = (transactions, collection, balances, ussd, menus, webhooks)
-    for room in (logins, clients, *for_programs, gateways, callbacks, ops, openapi):
-        app.register_blueprint(room)
-
-
-def _register_hooks(app: Flask) -> None:
-    @app.after_request
-    def finish(response: Response) -> Response:
-        response.headers.update(list(current_api_request().end(request.endpoint or "unknown", response.status_code)))
-        return response
-
-    @app.teardown_appcontext
-    def give_back(_: BaseException | None) -> None:
-        release_connection()
-
-
-def _register_refusals(app: Flask) -> None:
-    @app.errorhandler(Exception)
-    def refuse(error: Exception) -> Response:
-        response = refusal(_refusal_of(error), current_api_request()).as_response()
-        if isinstance(error, MethodNotAllowed):
-            response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
-        return response
-
-
 def _refusal_of(error: Exception) -> ServiceError:
-    """The refusal that a caller sees, whatever went wrong; what was no fault of theirs is logged."""
+    """Return the error that the client receives. Logs errors of the service."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, MethodNotAllowed):

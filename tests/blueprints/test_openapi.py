@@ -75,17 +75,21 @@ def test_each_door_has_its_security_scheme_and_its_statuses(app: Flask, document
         allow_anyone: ([], {"400", "413", "500", "503"}),
     }
     for path, method, route in routes(app):
-        security, statuses = expected[route.door]
+        security, statuses = expected[route.authenticate]
         operation = document["paths"][path][method]
         assert operation["security"] == security
         assert statuses <= operation["responses"].keys(), path
-        assert ("403" in operation["responses"]) == bool(route.needs or route.door is authenticate_api_key), path
+        assert ("403" in operation["responses"]) == bool(route.needs or route.authenticate is authenticate_api_key), (
+            path
+        )
         assert ("415" in operation["responses"]) == ("requestBody" in operation) == (route.takes is not None)
         assert ("404" in operation["responses"]) or "{" not in path
 
 
 def test_every_program_needs_a_permission_for_everything(app: Flask) -> None:
-    assert not [path for path, _, route in routes(app) if route.door is authenticate_api_key and not route.needs]
+    assert not [
+        path for path, _, route in routes(app) if route.authenticate is authenticate_api_key and not route.needs
+    ]
 
 
 def test_what_is_made_says_where_it_is(document: dict[str, Any]) -> None:

@@ -1,8 +1,7 @@
-"""The doors: the checks a call passes before its method runs, one list for each kind of caller.
+"""API endpoints: the checks that each request passes before its view runs.
 
-The order is the contract's: size, who you are, how often, what you may do, and only then what you ask for. Whose an
-object is, is the service's business. A route states its door, its permission, what it takes and what it gives; the API
-document is made from the same statements.
+The contract fixes their order: body size, authentication, rate limit, permission, and last the query and the body.
+Services check who owns an object. The API document is built from the same `EndpointSpec` of each route.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _RATE_LIMITED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per 
 
 @dataclass(frozen=True, slots=True)
 class EndpointReply:
-    """A reply that differs from what its route states: another status or message, or headers beside."""
+    """A reply with a status, a message or headers other than those of its route."""
 
     data: Any
     status: int | None = None
@@ -42,10 +41,10 @@ class EndpointReply:
 
 @dataclass(frozen=True, slots=True)
 class EndpointSpec:
-    """What a route states about itself."""
+    """The declaration of a route."""
 
     view: Callable[..., Any]
-    door: Authenticator
+    authenticate: Authenticator
     takes: Body | None
     query: Query
     makes: type[Any] | None
@@ -60,11 +59,11 @@ class EndpointSpec:
 
 
 class ApiBlueprint(Blueprint):
-    """A blueprint whose routes all enter by one door."""
+    """A blueprint whose routes share one kind of authentication."""
 
-    def __init__(self, name: str, door: Authenticator, **options: Any) -> None:
+    def __init__(self, name: str, authenticate: Authenticator, **options: Any) -> None:
         super().__init__(name, __name__, **options)
-        self._door = door
+        self._authenticate = authenticate
 
     def call(
         self,
@@ -84,17 +83,17 @@ class ApiBlueprint(Blueprint):
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`.
 
-        The view receives one message, made by `makes` from the path's variables, the checked query and the checked
-        body, and the call context; without `makes` only the context. What it returns is dumped by `gives`, or sent as
-        it is.
-        An `idempotent` route takes an `Idempotency-Key` header. `refuses` names the codes that the service method may
-        end with, beside those that the door, the permission and the schemas give by themselves.
+        The view receives one message and the request context; without `makes` only the context. `makes` builds the
+        message from the variables of the path, the checked query and the checked body. `gives` dumps what the view
+        returns; without it that is sent unchanged.
+        An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists the error codes of the service method,
+        beside those of authentication, permission and schemas.
         """
 
         def register(view: Callable[..., Any]) -> Callable[..., Any]:
             route = EndpointSpec(
                 view,
-                self._door,
+                self._authenticate,
                 takes() if takes else None,
                 (query or Query)(),
                 makes,
@@ -121,7 +120,7 @@ class ApiBlueprint(Blueprint):
 
 
 def speaks(*media_types: str) -> Callable[[_View], _View]:
-    """State what a view answers in that speaks another language than the API's JSON and checks its caller itself."""
+    """State the media types of a view outside of the JSON API, which authenticates its client itself."""
 
     def state(view: _View) -> _View:
         view.speaks = media_types  # type: ignore[attr-defined]
@@ -131,7 +130,7 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
 
 
 def authenticate_api_key(api_request: ApiRequest) -> Caller:
-    """The door of client programs: `x-api-key` and `x-api-secret`."""
+    """Authenticate a client by `x-api-key` and `x-api-secret`."""
     given = api_request.environ.get
     admission = api_request.services.clients.auth.admit_key(
         given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), api_request.address
@@ -141,7 +140,7 @@ def authenticate_api_key(api_request: ApiRequest) -> Caller:
 
 
 def authenticate_access_token(api_request: ApiRequest) -> Caller:
-    """The door of people: `Authorization: Bearer <JWT>`."""
+    """Authenticate a user by `Authorization: Bearer <JWT>`."""
     scheme, _, token = (api_request.request.headers.get("Authorization") or "").partition(" ")
     caller = api_request.services.clients.auth.identify_token(token if scheme.lower() == "bearer" else "")
     _obey(api_request.services.limiter.hit("access-token", caller.login_id or ""), api_request, "Rate limit exceeded")
@@ -149,14 +148,14 @@ def authenticate_access_token(api_request: ApiRequest) -> Caller:
 
 
 def allow_anyone(_: ApiRequest) -> Caller:
-    """The door without a lock."""
+    """Accept a request without credentials."""
     return _NOBODY
 
 
 def answer(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str, str]) -> ApiResponse:
-    """Let a call through the checks to its view. Raises ServiceError where one refuses it."""
+    """Check a request and call its view. Raises ServiceError when a check refuses it."""
     body = read_body(api_request.request) if api_request.has_body else b""
-    caller = route.door(api_request)
+    caller = route.authenticate(api_request)
     api_request.client_id = caller.client_id
     call = RequestContext(caller, api_request.request_id, api_request.address)
     if route.needs:
@@ -176,7 +175,7 @@ def answer(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str,
 
 
 def refusal(error: ServiceError, api_request: ApiRequest) -> ApiResponse:
-    """A refusal in the envelope of the path that was asked for."""
+    """Return the response to a refused request, in the envelope of its path."""
     api_request.code, status = error.code.name, error.code.http_status
     if api_request.is_management:
         envelope = management_envelope(status, error.message, None)
@@ -187,7 +186,7 @@ def refusal(error: ServiceError, api_request: ApiRequest) -> ApiResponse:
 
 
 def _message(route: EndpointSpec, api_request: ApiRequest, body: bytes, variables: Mapping[str, str]) -> Any:
-    """The message that a call stands for, None for a route that takes nothing."""
+    """Build the request message, None for a route without one."""
     parts: dict[str, Any] = dict(variables)
     part = "query parameters"
     try:
@@ -196,7 +195,7 @@ def _message(route: EndpointSpec, api_request: ApiRequest, body: bytes, variable
         if route.takes is not None:
             parts |= load(route.takes, parse_object(api_request.request, body))
     except ServiceError as error:
-        # Management paths have one sentence for everything that can be wrong with a body or a query (wire contract 2).
+        # Management paths have one message for every fault of a body or a query (wire contract 2).
         if api_request.is_management and error.code.http_status == 400:
             raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}") from None
         raise

@@ -43,7 +43,7 @@ _SECURITY: dict[Any, list[dict[str, list[str]]]] = {
     allow_anyone: [],
 }
 _ANYBODY = (Code.INVALID_REQUEST, Code.REQUEST_TOO_LARGE, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
-_REFUSALS_AT_DOOR: dict[Any, tuple[Code, ...]] = {
+_AUTHENTICATION_CODES: dict[Any, tuple[Code, ...]] = {
     authenticate_api_key: (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED, Code.RATE_LIMIT_EXCEEDED),
     authenticate_access_token: (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED),
     allow_anyone: (),
@@ -128,7 +128,7 @@ def api_document(app: Flask) -> dict[str, Any]:
 
 def refusals(rule: Rule, route: EndpointSpec) -> list[Code]:
     """Every code that a call of this route can be refused with."""
-    codes = {*_ANYBODY, *_REFUSALS_AT_DOOR[route.door], *route.refuses}
+    codes = {*_ANYBODY, *_AUTHENTICATION_CODES[route.authenticate], *route.refuses}
     for schema in filter(None, (route.takes, route.query)):
         codes |= {Code[field.refusal] for field in schema.fields.values() if hasattr(field, "refusal")}
     if route.needs:
@@ -148,7 +148,7 @@ def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
         "operationId": rule.endpoint.rpartition(".")[2],
         "tags": [rule.endpoint.partition(".")[0]],
         "summary": route.summary,
-        "security": _SECURITY[route.door],
+        "security": _SECURITY[route.authenticate],
         "parameters": _parameters(rule, route),
         "responses": _successes(rule, route) | _failures(spec, rule, refusals(rule, route)),
     }
@@ -205,7 +205,7 @@ def _successes(rule: Rule, route: EndpointSpec) -> dict[str, Any]:
     found = {str(route.status): route.message}
     if route.idempotent:
         found["200"] = "It was recorded before; this is how it stands"
-    more = _LIMIT_HEADERS if route.door is authenticate_api_key else []
+    more = _LIMIT_HEADERS if route.authenticate is authenticate_api_key else []
     return {
         status: {
             "description": message,
