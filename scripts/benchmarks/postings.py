@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-import orjson
 import psycopg
 
 from benchmarks.database import CLIENT_ID, FIRST_NUMBER, create_bench_database
@@ -28,6 +27,7 @@ from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.transactions import Source, TransactionType
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.operations.book_check import check_ranges
+from ussd_server.services.transactions.batch import document_of
 from ussd_server.services.transactions.create import Draft, RequestIdentity, TransactionCreator, batch_of
 from ussd_server.services.transactions.ledger import DEPOSITS_ACCOUNT, Leg, legs_of
 
@@ -124,7 +124,7 @@ def _prepare_pgbench(hand: psycopg.Connection, folder: Path, creator: Transactio
 def _document(creator: TransactionCreator) -> str:
     """Return what the service sends to the database for a transfer, with marks in place of what changes."""
     batch, _ = batch_of(*_draft(creator, "#number#", "+2567#debit#", "+2567#credit#"), Source.SUBMIT)
-    text = orjson.dumps(batch).decode()
+    text = document_of(batch)
     for place, own in enumerate(sorted(set(_ID.findall(text)) - {CLIENT_ID})):
         text = text.replace(own, f"{place:08}-0000-7000-8000-#number#")
     return text

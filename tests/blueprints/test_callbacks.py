@@ -149,7 +149,7 @@ def test_every_company_has_a_path_and_reads_its_own_words(settings: Settings, cl
     }
     services = build_services(replace(settings, providers=providers), clock)
     try:
-        paths = {each.company: each.path for each in services.transactions.callbacks.paths(operator())}
+        paths = {each.provider: each.path for each in services.transactions.callbacks.paths(operator())}
         assert list(paths) == ["mtn", "airtel"]
         web = create_app(services).test_client()
         program = Program(services, web)

@@ -67,11 +67,11 @@ def test_one_request_id_leads_from_the_call_to_the_company_and_the_clients_webho
         return [line for line in installed.deployment.lines() if line.get("request_id") == "followed-1"]
 
     eventually(
-        lambda: {"call", "a company was called", "a webhook was called"} <= {line["event"] for line in followed()}
+        lambda: {"call", "a provider was called", "a webhook was called"} <= {line["event"] for line in followed()}
     )
     beyond = [line for line in followed() if line["event"] != "call"]
     assert {line["transaction_id"] for line in beyond} == {transaction_id}
-    (asked,) = [line for line in beyond if line["event"] == "a company was called"]
+    (asked,) = [line for line in beyond if line["event"] == "a provider was called"]
     assert (asked["company"], asked["kind"], asked["outcome"]) == ("sandbox", "ask", "succeeded")
 
 

@@ -12,11 +12,11 @@ from ussd_server.messages.callbacks import Callback
 callbacks = Blueprint("callbacks", __name__)
 
 
-@callbacks.route("/callbacks/<company>/<callback_secret>", methods=["PUT", "POST"], provide_automatic_options=False)
+@callbacks.route("/callbacks/<provider>/<callback_secret>", methods=["PUT", "POST"], provide_automatic_options=False)
 @speaks("application/json")
 @takes_api_request
-def hear_callback(api_request: ApiRequest, company: str, callback_secret: str) -> ApiResponse:
+def receive_callback(api_request: ApiRequest, provider: str, callback_secret: str) -> ApiResponse:
     """A report of MTN or Airtel about a payment. The service queries the provider for the status. 404: unknown path."""
-    callback = Callback(company, callback_secret, read_body(api_request.request))
-    api_request.services.transactions.callbacks.hear(callback)
+    callback = Callback(provider, callback_secret, read_body(api_request.request))
+    api_request.services.transactions.callbacks.receive(callback)
     return ApiResponse(200, b"{}")

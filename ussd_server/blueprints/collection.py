@@ -1,4 +1,4 @@
-"""The door to collected data."""
+"""Endpoint for collected payments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door to transactions."""
+"""Endpoints for transactions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ transactions = ApiBlueprint("transactions", authenticate_api_key)
 )  # fmt: skip
 def create_transaction(request: CreateTransaction, context: RequestContext) -> EndpointReply:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""
-    return _recorded(services().transactions.transactions.create(request, context))
+    return _reply(services().transactions.transactions.create(request, context))
 
 
 @transactions.call(
@@ -47,7 +47,7 @@ def create_transaction(request: CreateTransaction, context: RequestContext) -> E
 )  # fmt: skip
 def create_refund(request: CreateRefund, context: RequestContext) -> EndpointReply:
     """Give a succeeded collection back to its payer, wholly or in part."""
-    return _recorded(services().transactions.refunds.create(request, context))
+    return _reply(services().transactions.refunds.create(request, context))
 
 
 @transactions.call(
@@ -56,7 +56,7 @@ def create_refund(request: CreateRefund, context: RequestContext) -> EndpointRep
     refuses=(Code.TRANSACTION_NOT_FOUND,), message="Transaction",
 )  # fmt: skip
 def get_transaction(request: GetTransaction, context: RequestContext) -> TransactionView:
-    """One transaction with everything that happened to it; `wait` holds the answer until its state changes."""
+    """One transaction with its status history; `wait` holds the reply until its status changes."""
     return services().transactions.transactions.get(request, context)
 
 
@@ -69,8 +69,8 @@ def list_transactions(request: ListTransactions, context: RequestContext) -> Tra
     return services().transactions.transactions.list(request, context)
 
 
-def _recorded(recorded: CreatedTransaction) -> EndpointReply:
-    where = {"Location": f"/api/transactions/{recorded.transaction.transaction_id}"}
-    if recorded.replayed:
-        return EndpointReply(recorded.transaction, 200, "Transaction already recorded", {"Idempotent-Replayed": "true"})
-    return EndpointReply(recorded.transaction, headers=where)
+def _reply(created: CreatedTransaction) -> EndpointReply:
+    where = {"Location": f"/api/transactions/{created.transaction.transaction_id}"}
+    if created.replayed:
+        return EndpointReply(created.transaction, 200, "Transaction already recorded", {"Idempotent-Replayed": "true"})
+    return EndpointReply(created.transaction, headers=where)

@@ -1,4 +1,4 @@
-"""Money companies' callbacks as the inside speaks of them."""
+"""Messages about callbacks of providers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """What somebody sent to a company's callback path: nothing of it is believed but which payment it may be about."""
+    """A request to a provider's callback path. Only the reference of the payment is read from the body."""
 
-    company: str
+    provider: str
     secret: str
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackPath:
-    """The path that a company is given to call back."""
+    """The path at which a provider may call back."""
 
-    company: str
+    provider: str
     path: str

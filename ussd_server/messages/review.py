@@ -1,4 +1,4 @@
-"""Review as the inside speaks of it: transactions that a person must look at."""
+"""Messages about transactions that an operator must review."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ussd_server.messages.transactions import TransactionView
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """A transaction as the operator sees it: `reason` is why it needs, or needed, a look; `note` is how that ended."""
+    """A transaction as the operator sees it: `reason` is why it needs a review; `note` is how the review ended."""
 
     transaction: TransactionView
     client_id: str
@@ -22,10 +22,10 @@ class ReviewItem:
 
 @dataclass(frozen=True, slots=True)
 class EndReview:
-    """A wish to take a transaction off the review list.
+    """Request to end the review of a transaction.
 
-    `has_succeeded` settles one whose outcome nobody could confirm; None only notes that somebody has looked at one that
-    is final. `reason` is 1 to 200 characters; `by` and `second` are the names of two different people.
+    `has_succeeded` settles one without an outcome; None closes the review of one that is final. `reason` is 1 to 200
+    characters; `by` and `second` are the names of two different people.
     """
 
     transaction_id: str

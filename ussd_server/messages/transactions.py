@@ -1,4 +1,4 @@
-"""Transactions as the inside speaks of them."""
+"""Messages about transactions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ussd_server.messages.providers import Fault, Retry
 
 
 class TransactionType(StrEnum):
-    """What a transaction is. Clients make the first three; refunds and deposits have ways of their own."""
+    """What a transaction is. Clients create the first three; refunds and deposits have methods of their own."""
 
     COLLECTION = "collection"
     DISBURSEMENT = "disbursement"
@@ -21,7 +21,7 @@ class TransactionType(StrEnum):
 
 
 class TransactionStatus(StrEnum):
-    """Where a transaction stands (wire contract 3.1)."""
+    """The status of a transaction (wire contract 3.1)."""
 
     CREATED = "created"
     SUBMITTED = "submitted"
@@ -38,11 +38,11 @@ UNFINISHED = (
     TransactionStatus.PENDING,
     TransactionStatus.AMBIGUOUS,
 )
-"""Where a transaction stands while nobody knows what became of it."""
+"""The statuses of a transaction whose outcome is not known yet."""
 
 
 class Source(StrEnum):
-    """Where a change of a transaction came from."""
+    """The source of a status change."""
 
     SUBMIT = "submit"
     CALLBACK = "callback"
@@ -55,12 +55,12 @@ MAIN_ACCOUNT = "main"
 
 @dataclass(frozen=True, slots=True)
 class CreateTransaction:
-    """A wish to move money.
+    """Request for a collection, a disbursement or a transfer.
 
     `phone_number` is the subscriber (for a transfer: whose account is debited), `amount_cents` 1 to 99_999_999,
     `reference` the client's own name for it (1 to 64 characters, unique for the client for ever), `account` is `main`
-    or a subscriber's phone number. `session_id` and `confirmation` name the place of a conversation that orders it.
-    `wait` holds the answer up to that many seconds (0 to 25) until the transaction is final.
+    or a subscriber's phone number. `session_id` and `confirmation` name the place in a conversation that requests it.
+    `wait` holds the reply up to that many seconds (0 to 25) until the transaction is final.
     """
 
     type: TransactionType
@@ -80,13 +80,13 @@ class CreateTransaction:
     wait: int = 0
 
     def __post_init__(self) -> None:
-        # Doors and menus hand over the word itself.
+        # Endpoints and menus pass plain text.
         object.__setattr__(self, "type", TransactionType(self.type))
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRefund:
-    """A wish to give a succeeded collection back, wholly when `amount_cents` is None."""
+    """Request to refund a succeeded collection; `amount_cents` None refunds what is left."""
 
     transaction_id: str
     reference: str
@@ -106,7 +106,7 @@ class CreateDeposit:
 
 @dataclass(frozen=True, slots=True)
 class GetTransaction:
-    """A wish to see one transaction with its story; `wait` holds the answer up to that many seconds for a change."""
+    """Request for one transaction with its history; `wait` holds the reply up to that many seconds for a change."""
 
     transaction_id: str
     wait: int = 0
@@ -114,7 +114,7 @@ class GetTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ListTransactions:
-    """A wish to see a page of transactions, newest first. `from_at` is included, `to_at` is not."""
+    """Request for a page of transactions, newest first. `from_at` is included, `to_at` is not."""
 
     limit: int = 50
     cursor: str | None = None
@@ -128,7 +128,7 @@ class ListTransactions:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a transaction failed, whose fault it was and what helps."""
+    """Why a transaction failed, whose fault it was and whether a retry helps."""
 
     code: str
     message: str
@@ -138,7 +138,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TransactionChange:
-    """One step of a transaction's story."""
+    """One status change of a transaction."""
 
     status: TransactionStatus
     source: Source
@@ -177,7 +177,7 @@ class TransactionView:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTransaction:
-    """What became of a wish to move money: the transaction, and whether it had been recorded before."""
+    """A transaction, and whether an earlier request created it."""
 
     transaction: TransactionView
     replayed: bool
@@ -185,7 +185,7 @@ class CreatedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPage:
-    """A page of transactions and where the next one begins."""
+    """A page of transactions and the cursor of the next one."""
 
     items: tuple[TransactionView, ...]
     next_cursor: str | None

@@ -15,7 +15,7 @@ from ussd_server.database.unit_of_work import database, is_postgres
 class Account(Table):
     """An account of one client.
 
-    `kind` is `main`, `subscriber` (named by its phone number), `provider` (the money a company holds for the client),
+    `kind` is `main`, `subscriber` (named by its phone number), `provider` (money that a provider holds for the client),
     `fees`, `deposits` (where an operator's deposits come from) or `shortfall` (money that left although its reservation
     had been released). Only the last, `provider` and `deposits` may go below zero. The sum over all accounts is zero.
     """
@@ -57,7 +57,7 @@ class Transfer(Table):
 
 @dataclass(slots=True)
 class Holding:
-    """What an account holds, to be told by `read_holdings`; nothing, for one that was never used."""
+    """What an account holds, filled in by `read_holdings`; zero for one that was never used."""
 
     client_id: str
     name: str
@@ -66,7 +66,7 @@ class Holding:
 
 
 def read_holdings(holdings: Sequence[Holding]) -> None:
-    """Tell what accounts hold now, all in one statement."""
+    """Fill in what accounts hold now, in one statement."""
     document = orjson.dumps([[each.client_id, each.name] for each in holdings]).decode()
     for place, balance_cents, reserved_cents in database.execute_sql(
         _HOLDINGS_ON_POSTGRES if is_postgres() else _HOLDINGS_ON_SQLITE, (document,)
@@ -74,7 +74,7 @@ def read_holdings(holdings: Sequence[Holding]) -> None:
         holdings[place].balance_cents, holdings[place].reserved_cents = balance_cents, reserved_cents
 
 
-# A LIMIT keeps the planner to one look into the index for each account.
+# The LIMIT makes the planner use one index scan for each account.
 _HOLDINGS_ON_POSTGRES = """SELECT place - 1, balance_cents, reserved_cents
     FROM json_array_elements(%s::json) WITH ORDINALITY AS sought (names, place), LATERAL (
         SELECT balance_cents, reserved_cents FROM ledger_accounts

@@ -1,4 +1,4 @@
-"""Transactions: promises to clients, their story, and the fees that clients pay."""
+"""Transactions, their names and status history, and the fees that clients pay."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class Transaction(Table):
     """One payment.
 
     `reference` is the client's own name for it, `idempotency_key` the one that came with it (`IdempotencyKey` has
-    those of its repeats too); both are unique for the client for ever. `request_digest` tells a repeat from a
-    reuse. `confirmation` names the place of a USSD conversation that ordered it. `provider_reference` is our name
-    for it at the company, stored before the first byte leaves. `asked_at` is null while it is certain that nothing
-    was sent. `due_at` is when the worker must look again (null: nothing left to do) and `due_source` what brought
-    that forward; `leased_until` is set while a worker has it. A review that was opened and not closed waits for a
-    person; `review_note` says how it ended and who stands by that. `request_id` is that of the call which recorded
+    those of its repeats too); both are unique for the client for ever. `request_digest` distinguishes a repeat from a
+    reuse. `confirmation` is the place in a USSD conversation that created it. `provider_reference` is our name
+    for it at the provider, stored before the first byte leaves. `asked_at` is null while it is certain that nothing
+    was sent. `due_at` is when the worker must act again (null: nothing left to do) and `due_source` what brought
+    that forward; `leased_until` is set while a worker has it. A review that was opened and not closed waits for an
+    operator; `review_note` says how it ended and who decided it. `request_id` is that of the call which created
     it, for the logs.
     """
 
@@ -68,7 +68,7 @@ class Transaction(Table):
 class IdempotencyKey(Table):
     """An idempotency key of a client and the transaction that it names; kept for ever.
 
-    The database writes the key that came with a transaction, `services/recording` those that came with repeats of it.
+    The database writes the key that came with a transaction, `transactions/create.py` those of its repeats.
     """
 
     client_id = IdField()
@@ -82,7 +82,7 @@ class IdempotencyKey(Table):
 
 
 class StatusChange(Table):
-    """One step of a transaction's story: the status it took, when, and where that came from. Never edited."""
+    """One status change of a transaction: the new status, when, and its source. Never edited."""
 
     transaction_id = IdField()
     sequence = IntegerField()

@@ -26,10 +26,10 @@ def write_audit_event(
     user_id: str | None = None,
     object_id: str | None = None,
 ) -> None:
-    """Add to the trail of `client_id`, in the unit of work of what happened.
+    """Add to the audit trail of `client_id`. Call in the unit of work of the change.
 
     `user_id` names the person where the call does not. `client_id` is None only for a login under an e-mail address
-    that nobody has.
+    that no user has.
     """
     _WRITE.run(
         id=new_id(now),

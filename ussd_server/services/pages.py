@@ -24,9 +24,8 @@ def page_of(
 ) -> tuple[list[Any], str | None]:
     """The `limit` newest rows behind `cursor` and the cursor of the next page, None on the last.
 
-    Its cost does not grow with what stands before it. Where there is a replica, it is asked: a page `may_lag` by some
-    seconds, unless somebody wants to know by it whether something was recorded. INVALID_REQUEST for a cursor that is
-    not of this list.
+    The cost does not grow with the number of newer rows. A page that `may_lag` by some seconds is read from the
+    replica, if there is one. Raises INVALID_REQUEST for a cursor of another list.
     """
     kind = table._meta.table_name
     if cursor is not None:

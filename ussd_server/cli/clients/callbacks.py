@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
 from ussd_server.cli import open_services, show, with_json
@@ -17,8 +15,11 @@ def callbacks(as_json: bool) -> None:
     with open_services() as services:
         base_url = services.settings.public_url or ""
         paths = services.transactions.callbacks.paths(operator_context())
-    listed = [{**asdict(each), "url": f"{base_url}{each.path}" if base_url else None} for each in paths]
-    lines = [f"{each.company:<8}  {base_url}{each.path}" for each in paths]
+    listed = [
+        {"company": each.provider, "path": each.path, "url": f"{base_url}{each.path}" if base_url else None}
+        for each in paths
+    ]
+    lines = [f"{each.provider:<8}  {base_url}{each.path}" for each in paths]
     if not base_url and lines:
         lines.append("Put the address at which the world reaches you in front, or set USSD_PUBLIC_URL.")
     show(listed, "\n".join(lines) or "No money company is switched on.", as_json=as_json)

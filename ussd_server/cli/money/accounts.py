@@ -1,4 +1,4 @@
-"""`accounts`: what clients have here, and what an operator credits to them."""
+"""`accounts`: the accounts of clients, and credits by the operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ussd_server.messages.transactions import CreateDeposit
 
 @click.group()
 def accounts() -> None:
-    """What clients have here."""
+    """Show and credit the accounts of clients."""
 
 
 @accounts.command()
@@ -26,13 +26,13 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
     with open_services() as services:
         context = operator_context()
         client_id = services.clients.clients.find(client, context).client_id
-        recorded = services.transactions.deposits.create(
+        created = services.transactions.deposits.create(
             CreateDeposit(client_id, amount_cents, reference, description), context
         )
-    made = recorded.transaction
-    verb = "had been credited before" if recorded.replayed else "is credited"
+    made = created.transaction
+    verb = "had been credited before" if created.replayed else "is credited"
     sentence = f"{written_shillings(made.amount_cents)} {verb}, transaction {made.transaction_id}."
-    show({"transaction": made, "replayed": recorded.replayed}, sentence, as_json=as_json)
+    show({"transaction": made, "replayed": created.replayed}, sentence, as_json=as_json)
 
 
 @accounts.command(name="list")

@@ -7,7 +7,7 @@ import click
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.context import operator_context
-from ussd_server.messages.fees import FeeTerms
+from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.services.transactions.fees import list_fees, set_fee
 
@@ -28,7 +28,7 @@ def fees() -> None:
 )
 @with_json
 def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int, as_json: bool) -> None:
-    """Agree a fee for the transactions that are recorded from now on; zeros end it."""
+    """Agree a fee for the transactions that are created from now on; zeros end it."""
     with open_services() as services:
         client_id = services.clients.clients.find(client, operator_context()).client_id
         agreed = set_fee(

@@ -1,4 +1,4 @@
-"""Amounts at the prompt: shillings there, whole cents inside."""
+"""Amounts on the command line: shillings outside, whole cents inside."""
 
 from __future__ import annotations
 

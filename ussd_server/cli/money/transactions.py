@@ -1,4 +1,4 @@
-"""`transactions`: what became of a payment, and the list of those that a person must look at."""
+"""`transactions`: show a payment, and list and end reviews."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from ussd_server.messages.review import EndReview, ReviewItem
 
 @click.group()
 def transactions() -> None:
-    """What became of payments."""
+    """Show and review payments."""
 
 
 @transactions.command(name="show")
 @click.argument("transaction_id")
 @with_json
 def show_(transaction_id: str, as_json: bool) -> None:
-    """Show one transaction of any client, with its story."""
+    """Show one transaction of any client, with its status history."""
     with open_services() as services:
         item = services.transactions.review.show(transaction_id, operator_context())
-    show(item, _story(item), as_json=as_json)
+    show(item, _details(item), as_json=as_json)
 
 
 @transactions.command()
-@click.option("--settle", metavar="ID", help="Say what became of a transaction that nobody could confirm.")
-@click.option("--as", "outcome", type=click.Choice(["succeeded", "failed"]), help="With --settle: what became of it.")
+@click.option("--settle", metavar="ID", help="Set the outcome of a transaction that no provider confirmed.")
+@click.option("--as", "outcome", type=click.Choice(["succeeded", "failed"]), help="With --settle: the outcome.")
 @click.option("--close", metavar="ID", help="Take a transaction that has its outcome off the list.")
 @click.option("--reason", default="", help="How you know; the client reads it.")
-@click.option("--by", default="", help="Who stands by it.")
-@click.option("--and", "second", default="", help="Who else does: two different people settle a transaction.")
+@click.option("--by", default="", help="Your name.")
+@click.option("--and", "second", default="", help="The name of a second person: two people settle a transaction.")
 @with_json
 def review(
     settle: str | None, outcome: str | None, close: str | None, reason: str, by: str, second: str, as_json: bool
 ) -> None:
-    """List the transactions that a person must look at, or end the review of one.
+    """List the transactions that an operator must review, or end the review of one.
 
     \b
-    Settling moves or releases the money. Look at the company's own statement first:
+    Settling moves or releases the money. Check the provider's own statement first:
     ussd-server transactions review --settle ID --as succeeded --reason "statement of 20 November" --by NAME --and NAME
     """
     if settle and close:
@@ -49,13 +49,13 @@ def review(
     with open_services() as services:
         if (transaction_id := settle or close) is None:
             waiting = services.transactions.review.list(operator_context())
-            show(waiting, "\n".join(map(_line, waiting)) or "Nothing waits for a person.", as_json=as_json)
+            show(waiting, "\n".join(map(_line, waiting)) or "No transaction needs a review.", as_json=as_json)
             return
         has_succeeded = None if outcome is None else outcome == "succeeded"
         item = services.transactions.review.end(
             EndReview(transaction_id, reason, by, second, has_succeeded), operator_context()
         )
-    show(item, _story(item), as_json=as_json)
+    show(item, _details(item), as_json=as_json)
 
 
 def _line(item: ReviewItem) -> str:
@@ -66,12 +66,12 @@ def _line(item: ReviewItem) -> str:
     )
 
 
-def _story(item: ReviewItem) -> str:
+def _details(item: ReviewItem) -> str:
     seen = item.transaction
     lines = [
         f"{seen.transaction_id}  {seen.type} of {written_shillings(seen.amount_cents)}, {seen.status}",
         f"client {item.client_id}, reference {seen.reference}",
-        f"{seen.provider or 'no company'}, our name there {seen.provider_reference}, "
+        f"{seen.provider or 'no provider'}, our name there {seen.provider_reference}, "
         f"their number {seen.provider_transaction_id}",
         *(
             f"  {change.created_at:%Y-%m-%d %H:%M:%S}  {change.status:<10}  {change.source:<8}  {change.detail or ''}"

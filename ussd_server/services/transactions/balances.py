@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.group_commit import GroupCommit
-from ussd_server.messages.balances import Balance, GetBalance
+from ussd_server.messages.accounts import Balance, GetBalance
 from ussd_server.messages.transactions import MAIN_ACCOUNT
 from ussd_server.models.ledger import Account, Holding, read_holdings
 
@@ -15,21 +15,21 @@ class BalanceService:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._together = GroupCommit(read_holdings)
+        self._batches = GroupCommit(read_holdings)
 
     def get(self, request: GetBalance, context: RequestContext) -> Balance:
-        """The balance of the main account or of a subscriber's; one that was never used shows zeros."""
+        """The balance of the main account or of a subscriber's account; zeros for an account that was never used."""
         context.require("balance:read")
         name = request.phone_number or MAIN_ACCOUNT
         held = Holding(context.client_id, name)
-        self._together.do(held)
+        self._batches.do(held)
         return Balance(
             name, "UGX", held.balance_cents, held.balance_cents - held.reserved_cents, held.reserved_cents,
             self._clock.now(),
         )  # fmt: skip
 
     def list(self, context: RequestContext) -> tuple[Balance, ...]:
-        """Every account of a client, for the operator; those of companies, deposits and shortfalls may be negative."""
+        """Every account of a client, for the operator; those of providers, deposits and shortfalls may be negative."""
         context.require_operator()
         now = self._clock.now()
         kept = Account.select().where(Account.client_id == context.client_id).order_by(Account.name)

@@ -1,4 +1,4 @@
-"""Recordings: new transactions whole, with their stories, events and money, written together or not at all.
+"""Batches: new transactions with their history, events and money, written together or not at all.
 
 Both databases take the same document; its lists are rows for tables. PostgreSQL has a function for it, which is one
 round trip and a transaction by itself; on SQLite it is a handful of statements.
@@ -38,14 +38,14 @@ class Postings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(Postings):
-    """What is recorded together.
+    """What is inserted together.
 
-    `settled` names the transactions that are succeeded as soon as their legs are written. `fees` are the terms that the
-    fees of the transactions were worked out by.
+    `settled` are the ids of transactions that are succeeded as soon as their legs are written. `fees` are the terms
+    from which the fees of the transactions were computed.
     """
 
     transactions: Rows
-    story: Rows
+    history: Rows
     events: Rows
     settled: list[str]
     fees: Rows
@@ -65,27 +65,37 @@ def merged(batches: Sequence[Batch]) -> Batch:
     return Batch(**{part: list(chain.from_iterable(getattr(batch, part) for batch in batches)) for part in parts})
 
 
+def document_of(batch: Batch) -> str:
+    """The batch as the database takes it, in JSON; the functions in the migrations name the history `story`."""
+    return orjson.dumps(
+        {
+            "accounts": batch.accounts, "legs": batch.legs, "transactions": batch.transactions, "story": batch.history,
+            "events": batch.events, "settled": batch.settled, "fees": batch.fees,
+        }
+    ).decode()  # fmt: skip
+
+
 def write_batch(batch: Batch) -> None:
     """Write a batch, all of it or nothing, as a transaction of its own or in the unit of work that is open.
 
     Raises OverdraftError, AnotherFeeError, and IntegrityError for a name that is taken.
     """
-    document = (orjson.dumps(batch).decode(),)
-    with _refusals():
+    document = (document_of(batch),)
+    with _named_refusals():
         if is_postgres():
             database.execute_sql("SELECT transactions_record(%s::jsonb)", document)
             return
         with unit_of_work():
             if database.execute_sql(_OTHER_TERMS, document).fetchone() is not None:
                 raise AnotherFeeError
-            for statement in (*_RECORD, *_POST, _SETTLE):
+            for statement in (*_INSERTS, *_POST, _SETTLE):
                 database.execute_sql(statement, document)
 
 
 def write_postings(postings: Postings) -> None:
     """Write legs, all or none; call inside the unit of work that makes the change. Raises OverdraftError."""
     document = (orjson.dumps(postings).decode(),)
-    with _refusals():
+    with _named_refusals():
         if is_postgres():
             database.execute_sql("SELECT ledger_post(%s::jsonb)", document)
             return
@@ -94,8 +104,8 @@ def write_postings(postings: Postings) -> None:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
-    """Tell the refusals that have a meaning of their own from other broken constraints."""
+def _named_refusals() -> Iterator[None]:
+    """Raise OverdraftError and AnotherFeeError for the constraints that mean them."""
     try:
         yield
     except IntegrityError as error:
@@ -108,7 +118,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _rule(error: IntegrityError) -> str:
-    """The rule that was broken, by its name. The whole text may also quote values, which are the client's words."""
+    """The rule that was broken, by its name. The whole text may also quote values of the client."""
     cause = getattr(error, "orig", None)
     if isinstance(cause, psycopg.Error):
         return cause.diag.constraint_name or cause.diag.message_primary or ""
@@ -124,12 +134,12 @@ def _insert(table: type[Table], part: str) -> str:
     )
 
 
-# What follows is for SQLite, and says what the functions in the migrations say.
+# The statements for SQLite do what the functions in the migrations do.
 _TERMS = "coalesce((SELECT {0} FROM fees WHERE client_id = value ->> 'client_id' AND type = value ->> 'type'), 0)"
 _OTHER_TERMS = f"""SELECT 1 FROM json_each(?, '$.fees')
     WHERE value ->> 'fixed_cents' <> {_TERMS.format("fixed_cents")}
         OR value ->> 'share_basis_points' <> {_TERMS.format("share_basis_points")}"""
-_RECORD = (_insert(Transaction, "transactions"), _insert(StatusChange, "story"), _insert(Event, "events"))
+_INSERTS = (_insert(Transaction, "transactions"), _insert(StatusChange, "story"), _insert(Event, "events"))
 _ACCOUNT_ID = "SELECT id FROM ledger_accounts WHERE client_id = value ->> 'client_id' AND name = value ->> '{}'"
 _POST = (
     f"""INSERT INTO ledger_accounts (id, client_id, name, kind, currency, balance_cents, reserved_cents, created_at)

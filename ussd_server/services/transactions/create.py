@@ -18,7 +18,7 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database
-from ussd_server.messages.fees import FeeTerms
+from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import (
     MAIN_ACCOUNT,
     CreatedTransaction,
@@ -217,7 +217,7 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
         accounts=postings.accounts,
         legs=postings.legs,
         transactions=[transaction],
-        story=[change for change, _ in changes],
+        history=[change for change, _ in changes],
         events=[event for _, event in changes],
         settled=settled,
         fees=[

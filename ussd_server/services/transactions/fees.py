@@ -7,7 +7,7 @@ from peewee import IntegrityError
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.fees import FeeTerms
+from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.models import transactions as tables
 from ussd_server.status import Code, ServiceError
@@ -66,9 +66,9 @@ class FeeBook:
 
 
 def set_fee(fee: FeeTerms, context: RequestContext) -> FeeTerms:
-    """Agree a fee for transactions recorded from now on; zeros end it. NOT_FOUND for an unknown client.
+    """Agree a fee for transactions created from now on; zeros end it. Raises NOT_FOUND for an unknown client.
 
-    INVALID_REQUEST for a deposit, which is free, and for parts out of their bounds.
+    Raises INVALID_REQUEST for a deposit, which is free, and for parts out of their bounds.
     """
     context.require_operator()
     if fee.type is TransactionType.DEPOSIT:

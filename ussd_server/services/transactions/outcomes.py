@@ -1,4 +1,4 @@
-"""Outcomes: what becomes of a transaction and its money when its company, or a person, has said how it ended."""
+"""Outcomes: the effect of success, failure and review on a transaction and its money."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ussd_server.services.transactions.ledger import (
     write_entry,
 )
 
+# These sentences are stored with transactions and compared with: they do not change.
 REVIEW_LATE = "the company reported success after it had reported failure"
 REVIEW_AMOUNT = "the company moved UGX {} and not what was asked"
 REVIEW_SILENT = "nobody could confirm the outcome in time"
@@ -28,9 +29,9 @@ REVIEW_CONTRADICTION = "the company reported failure after it had reported succe
 
 
 def succeed(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
-    """Call a transaction succeeded and move its money. Call inside a unit of work, with the row locked."""
+    """Set a transaction to succeeded and move its money. Call inside a unit of work, with the row locked."""
     row.late = row.status == TransactionStatus.FAILED
-    # Locked before any account is, as whoever records a refund of it does.
+    # Locked before any account, in the order in which the creation of a refund locks.
     original = lock_row(Transaction, row.refund_of) if row.type == TransactionType.REFUND else None
     if row.type == TransactionType.COLLECTION:
         legs = _legs_of_collection(row)
@@ -45,7 +46,7 @@ def succeed(row: Transaction, source: Source, now: datetime, detail: str | None 
         open_review(row, REVIEW_LATE, now)
         row.save()
     if original is not None:
-        _reverse_when_given_back(original, source, now)
+        _reverse_when_refunded(original, source, now)
 
 
 def fail(
@@ -54,23 +55,23 @@ def fail(
     source: Source,
     now: datetime,
     detail: str | None = None,
-    look_again_at: datetime | None = None,
+    next_check_at: datetime | None = None,
 ) -> None:
-    """Call a transaction failed and release its money. Call inside a unit of work, with the row locked.
+    """Set a transaction to failed and release its money. Call inside a unit of work, with the row locked.
 
-    `look_again_at` is when its company is asked once more whether that was its last word.
+    `next_check_at` is when the provider is enquired once more whether it still reports the failure.
     """
     holds = holds_of(row.id)
     if holds:
         write_entry(row.client_id, row.id, end_holds(holds, "void"), now)
-    row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, look_again_at
+    row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, next_check_at
     close_review(row, REVIEW_SILENT, now)
     row.save()
     append_change(row, source, now, detail)
 
 
 def open_review(row: Transaction, reason: str, now: datetime) -> None:
-    """Put a transaction on the list of those that a person must look at. Call inside a unit of work."""
+    """Put a transaction on the list of those that an operator must review. Call inside a unit of work."""
     is_open = row.review_opened_at is not None and row.review_closed_at is None
     if not is_open or row.review_reason != reason:
         row.review_reason, row.review_opened_at, row.review_closed_at = reason, now, None
@@ -78,29 +79,29 @@ def open_review(row: Transaction, reason: str, now: datetime) -> None:
 
 
 def close_review(row: Transaction, reason: str, now: datetime) -> None:
-    """Close the review for `reason`, if it is open: an outcome that came after all spares a person the decision."""
+    """Close the review for `reason`, if it is open: a late outcome makes the decision of an operator unnecessary."""
     if row.review_reason == reason and row.review_closed_at is None:
         row.review_closed_at = now
 
 
 def _legs_of_collection(row: Transaction) -> list[Leg]:
     """What a collection moves: the amount into the client's account, and its fee out of that."""
-    company = PROVIDER_ACCOUNT.format(row.provider)
-    return legs_of(row, "move", company, row.account, fee_from=row.account)
+    provider = PROVIDER_ACCOUNT.format(row.provider)
+    return legs_of(row, "move", provider, row.account, fee_from=row.account)
 
 
 def _legs_without_hold(row: Transaction) -> list[Leg]:
     """What left although its reservation had been released: from the account if it can pay, else as a shortfall."""
-    company = PROVIDER_ACCOUNT.format(row.provider)
-    legs = legs_of(row, "move", row.account, company, fee_from=row.account)
+    provider = PROVIDER_ACCOUNT.format(row.provider)
+    legs = legs_of(row, "move", row.account, provider, fee_from=row.account)
     available_cents = lock_accounts(row.client_id, {name for leg in legs for name in (leg.debit, leg.credit)})
     if available_cents.get(row.account, 0) < row.amount_cents + row.fee_cents:
-        legs = legs_of(row, "move", SHORTFALL_ACCOUNT, company, fee_from=SHORTFALL_ACCOUNT)
+        legs = legs_of(row, "move", SHORTFALL_ACCOUNT, provider, fee_from=SHORTFALL_ACCOUNT)
     return legs
 
 
-def _reverse_when_given_back(original: Transaction, source: Source, now: datetime) -> None:
-    """Call a collection reversed once its succeeded refunds have given all of it back."""
+def _reverse_when_refunded(original: Transaction, source: Source, now: datetime) -> None:
+    """Set a collection to reversed once its succeeded refunds add up to its amount."""
     refunds = Transaction.select(Transaction.amount_cents).where(
         Transaction.refund_of == original.id, Transaction.status == TransactionStatus.SUCCEEDED
     )

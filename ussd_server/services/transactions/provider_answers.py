@@ -1,4 +1,4 @@
-"""Answers: what each answer of a provider does to a transaction that has not succeeded."""
+"""What each answer of a provider does to a transaction that has not succeeded."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ussd_server.services.transactions.outcomes import (
     succeed,
 )
 
-# A payment that could not leave for this long is called off: its owner should not wait for a provider that is away.
+# A payment that could not be sent for this long fails: the client should not wait for a provider that is away.
 UNREACHABLE_SECONDS = 60
-WAITS_FOR_A_COMPANY_SECONDS = 5
-# What waits for a person is still asked about: a late answer of the provider spares the person the decision.
-SLOWLY_SECONDS = 3600
+UNAVAILABLE_RETRY_SECONDS = 5
+# A payment under review is still enquired about: a late answer of the provider makes the decision unnecessary.
+SLOW_POLL_SECONDS = 3600
 _MOST_ASKS = 3
 
 
-def take_answer(
+def apply_answer(
     row: Transaction, pace: PollingSchedule, answer: ProviderAnswer, source: Source, called_at: datetime, now: datetime
 ) -> None:
     """Apply an answer to a transaction that has not succeeded. Call inside a unit of work, with the row locked.
@@ -44,21 +44,21 @@ def take_answer(
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call says nothing about the failure that was reported after it.
             if called_at > row.completed_at:
-                _take_after_failure(row, pace, answer.outcome, now)
+                _apply_after_failure(row, pace, answer.outcome, now)
         case Outcome.FAILED:
             assert answer.failure is not None
-            look_again_at = now + timedelta(seconds=pace.late_check_after)
-            fail(row, answer.failure, source, now, answer.word, look_again_at)
+            next_check_at = now + timedelta(seconds=pace.late_check_after)
+            fail(row, answer.failure, source, now, answer.word, next_check_at)
         case Outcome.PENDING:
             _wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.word)
         case Outcome.NOT_SENT if row.status == TransactionStatus.SUBMITTED:
             _after_not_sent(row, source, now)
         case Outcome.NOT_SENT:
-            # An earlier request did leave: this payment is enquired about, and in the end goes to review.
+            # An earlier request may have left: the payment is enquired about, and in the end goes to review.
             row.ask_attempts -= 1
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.word)
         case Outcome.NOT_FOUND if _is_lost(row, pace, called_at):
-            # The provider never got it, so it may be asked again under the same name without a second effect.
+            # The provider never got it, so a second request under the same reference has no second effect.
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.word)
             if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
                 row.asked_at, row.due_at = None, now
@@ -72,12 +72,12 @@ def take_answer(
 def _wait_on(
     row: Transaction, status: TransactionStatus, pace: PollingSchedule, source: Source, now: datetime, detail: str
 ) -> None:
-    """Keep asking, in the provider's pace; when nobody could tell for long enough, a person looks at it."""
+    """Enquire again at the provider's pace; after `give_up_after` seconds an operator must review the payment."""
     is_silent_for_long = now - row.created_at > timedelta(seconds=pace.give_up_after)
     delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
     if is_silent_for_long:
-        delay = max(delay, SLOWLY_SECONDS)
-    # A tenth earlier or later, so that many payments of one moment do not ask in one moment again.
+        delay = max(delay, SLOW_POLL_SECONDS)
+    # A tenth earlier or later, so that payments created together are not enquired about together.
     row.due_at = now + timedelta(seconds=delay * random.uniform(0.9, 1.1))  # noqa: S311
     if row.status != status:
         row.status = status
@@ -87,32 +87,32 @@ def _wait_on(
 
 
 def _after_not_sent(row: Transaction, source: Source, now: datetime) -> None:
-    """No request ever left. Try again soon; after a while that is a definite failure."""
+    """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS."""
     row.asked_at = None
     row.ask_attempts -= 1
     if now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
         fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now)
     else:
-        row.due_at = now + timedelta(seconds=WAITS_FOR_A_COMPANY_SECONDS)
+        row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
 
 
-def _take_after_failure(row: Transaction, pace: PollingSchedule, outcome: Outcome, now: datetime) -> None:
-    """Apply an enquiry after a failure: the provider confirms the failure, takes it back, or cannot say."""
-    last_look_at = row.completed_at + timedelta(seconds=pace.late_check_after)
+def _apply_after_failure(row: Transaction, pace: PollingSchedule, outcome: Outcome, now: datetime) -> None:
+    """Apply an enquiry after a failure: the provider confirms the failure, retracts it, or does not know."""
+    late_check_at = row.completed_at + timedelta(seconds=pace.late_check_after)
     is_early = now - row.completed_at < timedelta(seconds=pace.give_up_after)
     is_retracted = row.review_reason == REVIEW_RETRACTED and row.review_closed_at is None
     if outcome is Outcome.PENDING or (outcome is Outcome.UNKNOWN and (is_early or is_retracted)):
-        row.due_at = now + timedelta(seconds=pace.late_check_after if is_early else SLOWLY_SECONDS)
+        row.due_at = now + timedelta(seconds=pace.late_check_after if is_early else SLOW_POLL_SECONDS)
         if outcome is Outcome.PENDING:
-            # The reservation was released already: a person must know that the money may move all the same.
+            # The reservation was released already: an operator must know that the money may still move.
             open_review(row, REVIEW_RETRACTED, now)
     else:
-        # A callback may have brought this look forward; the one that was promised is made all the same.
-        row.due_at = last_look_at if now < last_look_at else None
+        # A callback may have brought this enquiry forward; the scheduled one is made as well.
+        row.due_at = late_check_at if now < late_check_at else None
         close_review(row, REVIEW_RETRACTED, now)
 
 
 def _is_lost(row: Transaction, pace: PollingSchedule, called_at: datetime) -> bool:
-    """Whether the provider did not know the payment so long after it was asked that it never got it."""
+    """Whether the provider still did not know the payment so long after the request that it never got it."""
     asked_at: datetime | None = row.asked_at
     return asked_at is not None and called_at - asked_at >= timedelta(seconds=pace.not_found_means_lost_after)

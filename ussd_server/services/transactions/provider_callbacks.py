@@ -1,4 +1,4 @@
-"""Callbacks of money companies: believed never, they only bring our own next question forward."""
+"""Callbacks of providers. Their content is not trusted; they only bring our own enquiry forward."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ from ussd_server.status import Code, ServiceError
 
 
 class CallbackService:
-    """Hears what companies call back about."""
+    """Receives callbacks of providers."""
 
     def __init__(
         self, providers: Providers, settlement: Settlement, tokens: Tokens, wake_worker: Callable[[], None]
     ) -> None:
-        """`wake_worker` is called when a payment was hurried; it must not raise."""
+        """`wake_worker` is called when an enquiry was brought forward; it must not raise."""
         self._providers = providers
         self._settlement = settlement
         self._tokens = tokens
         self._wake_worker = wake_worker
 
-    def hear(self, callback: Callback) -> None:
-        """Ask the company about the payment that a callback names, now rather than later.
+    def receive(self, callback: Callback) -> None:
+        """Make the enquiry about the payment that a callback names due now. Repeated and late callbacks do no harm.
 
-        NOT_FOUND for a path that is not ours. What the callback is about, and whether there is such a payment, makes no
-        difference to whoever sent it; twice and late are as good as once.
+        Raises NOT_FOUND for an unknown path. The sender learns nothing else, not even whether the payment exists.
         """
-        provider = self._providers.get(callback.company)
-        if provider is None or not self._tokens.is_callback_secret(callback.company, callback.secret):
+        provider = self._providers.get(callback.provider)
+        if provider is None or not self._tokens.is_callback_secret(callback.provider, callback.secret):
             raise ServiceError(Code.NOT_FOUND, "Not found")
         reference = provider.reference_in(callback.body)
         if reference is not None and self._settlement.bring_forward(reference):
             self._wake_worker()
 
     def paths(self, context: RequestContext) -> list[CallbackPath]:
-        """The path of every company that is switched on, for the operator to register with it."""
+        """The callback path of every provider that is switched on, for the operator to register there."""
         context.require_operator()
         return [
             CallbackPath(provider.name, callback_path(self._tokens, provider.name))
@@ -47,6 +46,6 @@ class CallbackService:
         ]
 
 
-def callback_path(tokens: Tokens, company: str) -> str:
-    """Where a company may call back: the path is the credential."""
-    return f"/callbacks/{company}/{tokens.callback_secret(company)}"
+def callback_path(tokens: Tokens, provider: str) -> str:
+    """The path at which a provider may call back; it is the credential."""
+    return f"/callbacks/{provider}/{tokens.callback_secret(provider)}"

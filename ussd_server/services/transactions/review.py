@@ -1,4 +1,4 @@
-"""Review: the transactions that a person must look at, and the word of two people that settles them."""
+"""Review: transactions that an operator must check, and how two people settle them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_NAME = 100
 
 
 class ReviewService:
-    """Lists and ends reviews. Only operators come here."""
+    """Lists and ends reviews, for operators only."""
 
     def __init__(self, providers: Providers, clock: Clock) -> None:
         self._providers = providers
@@ -37,7 +37,7 @@ class ReviewService:
         return tuple(_item(row) for row in rows)
 
     def show(self, transaction_id: str, context: RequestContext) -> ReviewItem:
-        """Any transaction of any client with its story. TRANSACTION_NOT_FOUND when there is none."""
+        """Any transaction of any client with its status history. Raises TRANSACTION_NOT_FOUND."""
         context.require_operator()
         return _item(_find(transaction_id, locked=False), with_history=True)
 
@@ -45,11 +45,11 @@ class ReviewService:
         """Settle or close an open review: state, money, event and audit trail in one unit of work.
 
         A transaction without an outcome must be settled; one that failed can be settled as succeeded; one that
-        succeeded can only be closed. INVALID_REQUEST for anything else, for a transaction that is not on the list, and
-        unless two different people stand by a reason. TRANSACTION_NOT_FOUND when there is none.
+        succeeded can only be closed. Raises INVALID_REQUEST for anything else, for a transaction that is not on the
+        list, and unless two different people are named with a reason. Raises TRANSACTION_NOT_FOUND.
         """
         context.require_operator()
-        _refuse_unless_two_stand_by(request)
+        _require_two_people(request)
         with unit_of_work():
             row = _find(request.transaction_id, locked=True)
             if row.review_opened_at is None or row.review_closed_at is not None:
@@ -77,11 +77,11 @@ class ReviewService:
             raise ServiceError(Code.INVALID_REQUEST, "The transaction has failed; its review can only be closed")
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, reason)
         if (provider := self._providers.get(row.provider or "")) is not None:
-            # People err as companies do: the company is asked once more.
+            # People may be wrong as well: the provider is enquired once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
 
 
-def _refuse_unless_two_stand_by(request: EndReview) -> None:
+def _require_two_people(request: EndReview) -> None:
     names = [" ".join(name.split()) for name in (request.by, request.second)]
     if not all(0 < len(name) <= _LONGEST_NAME for name in names) or names[0].casefold() == names[1].casefold():
         raise ServiceError(Code.INVALID_REQUEST, "Two different people must stand by it, with their names")

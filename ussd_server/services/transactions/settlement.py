@@ -1,10 +1,10 @@
-"""Settlement: asks companies to move money, hears what became of it, and concludes. Every step may be repeated.
+"""Settlement: claim a transaction that is due, ask its provider, conclude from the answer. Every step may be repeated.
 
-A transaction is claimed with a lease, asked about outside every database transaction, and concluded in one. After any
-crash the lease is freed, because the worker is silent, or runs out, and the next worker goes on from what the row says:
-`asked_at` null means that certainly nothing was sent, anything else that the company may have it and is enquired first.
-`asked_at` is set under the row's lock, and only by the one who then asks: a worker that was overtaken, because it slept
-longer than its lease, enquires.
+A worker claims with a lease, calls the provider outside every database transaction, and concludes in one. After a crash
+the lease is freed, because the worker's heartbeat stops, or it expires; the next worker continues from the row.
+`asked_at` null means that certainly nothing was sent; otherwise the provider may have the payment: enquire first.
+`asked_at` is set under the row's lock, and only by the worker that then asks: a worker that slept longer than its lease
+enquires.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.transactions.provider_answers import (
-    SLOWLY_SECONDS,
+    SLOW_POLL_SECONDS,
+    UNAVAILABLE_RETRY_SECONDS,
     UNREACHABLE_SECONDS,
-    WAITS_FOR_A_COMPANY_SECONDS,
-    take_answer,
+    apply_answer,
 )
 from ussd_server.services.transactions.providers import Providers
 
 log = logger(__name__)
 
 LEASE_SECONDS = 60
-# How long a company that takes no more calls is left alone; those who wait for it keep their place in the line.
-_CATCHES_BREATH_SECONDS = 0.25
-_NO_COMPANY_FOR_SECONDS = 7200
-# What another worker, or a callback, arranged for the next step of a payment.
-_ARRANGEMENT = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
+# How long a provider whose rate is used up is not called; its transactions keep their order.
+_RATE_PAUSE_SECONDS = 0.25
+_NO_PROVIDER_FOR_SECONDS = 7200
+# What another worker, or a callback, may have set for the next step of a payment.
+_SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 _DIRECTIONS = {
     TransactionType.COLLECTION: Direction.COLLECTION,
     TransactionType.DISBURSEMENT: Direction.DISBURSEMENT,
@@ -56,7 +56,7 @@ _DIRECTIONS = {
 
 
 class Settlement:
-    """Moves transactions from recorded to final."""
+    """Advances transactions from created to final."""
 
     def __init__(
         self,
@@ -68,12 +68,11 @@ class Settlement:
         at_kill_point: Callable[[str], None] = lambda _: None,
         new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
-        """`within_pace` tells whether one more call to a company fits its rate, and counts it if it does.
+        """`within_pace` returns whether one more call fits the rate of a provider, and counts it if it does.
 
-        A company has `timeout_seconds` to answer, less than half of LEASE_SECONDS. `count_call` is told of every call
-        to a company: its name, `ask` or `enquire`, and what the answer proved. `at_kill_point` is told every point at
-        which fault tests may end the process. `new_lease_token` makes tokens that name the worker
-        (`services/pulse.py`).
+        A provider has `timeout_seconds` to answer, less than half of LEASE_SECONDS. `count_call` receives every call to
+        a provider: its name, `ask` or `enquire`, and the outcome. `at_kill_point` receives every point at which fault
+        tests may end the process. `new_lease_token` makes tokens that name the worker (`operations/heartbeat.py`).
         """
         self._providers = providers
         self._clock = clock
@@ -82,14 +81,14 @@ class Settlement:
         self._count_call = count_call
         self._at_kill_point = at_kill_point
         self._new_lease_token = new_lease_token
-        self._breathless_until: dict[str, datetime] = {}
+        self._paused_until: dict[str, datetime] = {}
 
     def claim(self, limit: int) -> list[str]:
-        """Lease up to `limit` transactions that are due, oldest first, to this caller; give their ids."""
+        """Lease up to `limit` transactions that are due, oldest first, to this caller; return their ids."""
         now = self._clock.now()
         due = (Transaction.due_at <= now) & (Transaction.leased_until.is_null() | (Transaction.leased_until < now))
-        if breathless := [name for name, until in self._breathless_until.items() if now < until]:
-            due &= Transaction.provider.not_in(breathless)
+        if paused := [name for name, until in self._paused_until.items() if now < until]:
+            due &= Transaction.provider.not_in(paused)
         if not Transaction.select(Transaction.id).where(due).limit(1).exists():
             return []
         chosen: Any = Transaction.select(Transaction.id).where(due).order_by(Transaction.due_at).limit(limit)
@@ -103,119 +102,38 @@ class Settlement:
         return ids
 
     def advance(self, transaction_id: str) -> None:
-        """Take one claimed transaction one step on: ask its company, or enquire, and conclude from the answer."""
+        """Advance a claimed transaction one step: ask its provider, or enquire, and conclude from the answer."""
         row = find_row(Transaction, transaction_id)
         now_about(request_id=row.request_id, transaction_id=row.id)
         if row.due_at is None:
             return
         provider = self._providers.get(row.provider or "")
         if provider is None:
-            self._go_on_without_company(transaction_id)
+            self._advance_without_provider(transaction_id)
             return
         if not self._within_pace(provider.name):
-            self._breathless_until[provider.name] = self._clock.now() + timedelta(seconds=_CATCHES_BREATH_SECONDS)
-            self._give_back(row)
+            self._paused_until[provider.name] = self._clock.now() + timedelta(seconds=_RATE_PAUSE_SECONDS)
+            self._release(row)
             return
         self._at_kill_point("claimed")
-        payment = self._about_to_ask(row)
+        payment = self._mark_asked(row)
         called_at = self._clock.now()
         if payment is not None:
             source = Source.SUBMIT
             self._at_kill_point("ask.recorded")
-            answer = self._heard(provider, "ask", provider.ask, payment)
+            answer = self._call(provider, "ask", provider.ask, payment)
             self._at_kill_point("ask.answered")
         else:
             source = Source(row.due_source)
-            answer = self._heard(provider, "enquire", provider.enquire, _payment(row))
+            answer = self._call(provider, "enquire", provider.enquire, _payment(row))
             self._at_kill_point("enquiry.answered")
         self.conclude(transaction_id, provider.pace, answer, source, called_at, row.lease_token)
         self._at_kill_point("concluded")
 
-    def _heard(
-        self,
-        provider: Provider,
-        kind: str,
-        speak: Callable[[PaymentOrder, float], ProviderAnswer],
-        payment: PaymentOrder,
-    ) -> ProviderAnswer:
-        """What a company says to one call, which is counted and logged."""
-        began_at = time.monotonic()
-        try:
-            answer = speak(payment, self._timeout_seconds)
-        except Exception as mistake:
-            # Were it raised, the payment would be tried again after every lease and never reach review.
-            log.error("a provider's adapter raised an exception", company=provider.name, error=trace_of(mistake))
-            answer = ProviderAnswer(Outcome.UNKNOWN)
-        took_ms = round((time.monotonic() - began_at) * 1000)
-        log.info("a company was called", company=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
-        self._count_call(provider.name, kind, answer.outcome)
-        return answer
+    def _mark_asked(self, row: Transaction) -> PaymentOrder | None:
+        """Commit that a request is about to leave, before it leaves.
 
-    def bring_forward(self, provider_reference: str) -> bool:
-        """Let the next enquiry about a payment happen now, because its company called. True when that hurries it.
-
-        Writes nothing for a payment that is unknown, succeeded, or due already.
-        """
-        now = self._clock.now()
-        waits = (
-            (Transaction.provider_reference == provider_reference)
-            & Transaction.status.in_([*UNFINISHED, TransactionStatus.FAILED])
-            & Transaction.asked_at.is_null(False)
-            & (Transaction.due_at.is_null() | (Transaction.due_at > now) | Transaction.leased_until.is_null(False))
-        )
-        if not Transaction.select(Transaction.id).where(waits).exists():
-            return False
-        # An enquiry under way may have been answered before the call: its lease ends, and another one is made.
-        hurry = Transaction.update(due_at=now, due_source=Source.CALLBACK, leased_until=None, lease_token=None)
-        hurried: int = hurry.where(waits).execute()
-        return hurried > 0
-
-    def conclude(
-        self,
-        transaction_id: str,
-        pace: PollingSchedule,
-        answer: ProviderAnswer,
-        source: Source,
-        called_at: datetime,
-        lease_token: str | None = None,
-    ) -> None:
-        """Write down what an answer proves: state, money and event in one unit of work. The same answer twice is once.
-
-        `called_at` is when the call to the provider began: a slow worker may conclude long after it, and an answer
-        proves nothing about requests that were sent later.
-        `lease_token` is the one under which the company was asked. Where it is gone, a callback came meanwhile, or
-        another worker took over: unless the answer is final, whatever they arranged for the next look stays.
-        """
-        with unit_of_work():
-            row = lock_row(Transaction, transaction_id)
-            now = self._clock.now()
-            arranged = {name: getattr(row, name) for name in _ARRANGEMENT}
-            row.leased_until = row.lease_token = None
-            row.due_source = Source.POLL
-            row.checks += 1
-            row.updated_at = now
-            is_overtaken = arranged["lease_token"] != lease_token
-            completed_at = row.completed_at
-            if answer.provider_transaction_id:
-                row.provider_transaction_id = answer.provider_transaction_id
-            if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
-                if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
-                    # This request did not leave, but an earlier one, or that of whoever overtook this one, may have.
-                    answer = ProviderAnswer(Outcome.UNKNOWN)
-                take_answer(row, pace, answer, source, called_at, now)
-            else:
-                row.due_at = None
-                if answer.outcome is Outcome.FAILED:
-                    open_review(row, REVIEW_CONTRADICTION, now)
-            if is_overtaken and row.completed_at == completed_at:
-                for name, value in arranged.items():
-                    setattr(row, name, value)
-            row.save()
-
-    def _about_to_ask(self, row: Transaction) -> PaymentOrder | None:
-        """Commit that a request is about to leave, so that whatever happens next is known to be possible.
-
-        None when one may have left already, and while a person decides: then only an enquiry can say more.
+        Returns None when one may have left already, and during a review: then the provider is enquired.
         """
         with unit_of_work():
             now = self._clock.now()
@@ -230,8 +148,89 @@ class Settlement:
             row.save(only=[Transaction.asked_at, Transaction.ask_attempts, Transaction.status, Transaction.updated_at])
         return _payment(row)
 
-    def _go_on_without_company(self, transaction_id: str) -> None:
-        """A payment whose company was switched off fails if nothing was sent; otherwise it waits for the company."""
+    def _call(
+        self,
+        provider: Provider,
+        kind: str,
+        send: Callable[[PaymentOrder, float], ProviderAnswer],
+        payment: PaymentOrder,
+    ) -> ProviderAnswer:
+        """Call a provider, count and log the call, and return its answer."""
+        began_at = time.monotonic()
+        try:
+            answer = send(payment, self._timeout_seconds)
+        except Exception as error:
+            # If it were raised, the payment would be retried after every lease and never reach review.
+            log.error("a provider's adapter raised an exception", company=provider.name, error=trace_of(error))
+            answer = ProviderAnswer(Outcome.UNKNOWN)
+        took_ms = round((time.monotonic() - began_at) * 1000)
+        log.info("a provider was called", company=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
+        self._count_call(provider.name, kind, answer.outcome)
+        return answer
+
+    def conclude(
+        self,
+        transaction_id: str,
+        pace: PollingSchedule,
+        answer: ProviderAnswer,
+        source: Source,
+        called_at: datetime,
+        lease_token: str | None = None,
+    ) -> None:
+        """Apply an answer: state, money and event in one unit of work. The same answer twice has one effect.
+
+        `called_at` is when the call to the provider began: a slow worker may conclude long after it, and an answer
+        proves nothing about requests that were sent later.
+        `lease_token` is the one under which the provider was called. When the row has another, a callback arrived or
+        another worker took over: unless the answer is final, the schedule that they set stays.
+        """
+        with unit_of_work():
+            row = lock_row(Transaction, transaction_id)
+            now = self._clock.now()
+            schedule = {name: getattr(row, name) for name in _SCHEDULE}
+            row.leased_until = row.lease_token = None
+            row.due_source = Source.POLL
+            row.checks += 1
+            row.updated_at = now
+            is_overtaken = schedule["lease_token"] != lease_token
+            completed_at = row.completed_at
+            if answer.provider_transaction_id:
+                row.provider_transaction_id = answer.provider_transaction_id
+            if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
+                if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
+                    # This request did not leave, but an earlier one, or that of another worker, may have.
+                    answer = ProviderAnswer(Outcome.UNKNOWN)
+                apply_answer(row, pace, answer, source, called_at, now)
+            else:
+                row.due_at = None
+                if answer.outcome is Outcome.FAILED:
+                    open_review(row, REVIEW_CONTRADICTION, now)
+            if is_overtaken and row.completed_at == completed_at:
+                for name, value in schedule.items():
+                    setattr(row, name, value)
+            row.save()
+
+    def bring_forward(self, provider_reference: str) -> bool:
+        """Make the next enquiry about a payment due now, because its provider sent a callback; return whether it is.
+
+        Writes nothing for a payment that is unknown, succeeded, or due already.
+        """
+        now = self._clock.now()
+        waits = (
+            (Transaction.provider_reference == provider_reference)
+            & Transaction.status.in_([*UNFINISHED, TransactionStatus.FAILED])
+            & Transaction.asked_at.is_null(False)
+            & (Transaction.due_at.is_null() | (Transaction.due_at > now) | Transaction.leased_until.is_null(False))
+        )
+        if not Transaction.select(Transaction.id).where(waits).exists():
+            return False
+        # The answer of an enquiry under way may be older than the callback: its lease ends, and another one is made.
+        forward = Transaction.update(due_at=now, due_source=Source.CALLBACK, leased_until=None, lease_token=None)
+        count: int = forward.where(waits).execute()
+        return count > 0
+
+    def _advance_without_provider(self, transaction_id: str) -> None:
+        """Fail a payment whose provider was switched off if nothing was sent; otherwise wait for the provider."""
         with unit_of_work():
             row = lock_row(Transaction, transaction_id)
             now = self._clock.now()
@@ -242,26 +241,26 @@ class Settlement:
                 TransactionStatus.SUBMITTED,
             )
             if row.status not in UNFINISHED:
-                waits = now - row.completed_at < timedelta(seconds=_NO_COMPANY_FOR_SECONDS)
-                row.due_at = now + timedelta(seconds=SLOWLY_SECONDS) if waits else None
+                waits = now - row.completed_at < timedelta(seconds=_NO_PROVIDER_FOR_SECONDS)
+                row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS) if waits else None
             elif was_never_sent and waited > timedelta(seconds=UNREACHABLE_SECONDS):
                 fail(row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now)
             else:
-                row.due_at = now + timedelta(seconds=WAITS_FOR_A_COMPANY_SECONDS)
-                if waited > timedelta(seconds=_NO_COMPANY_FOR_SECONDS):
+                row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
+                if waited > timedelta(seconds=_NO_PROVIDER_FOR_SECONDS):
                     open_review(row, REVIEW_SILENT, now)
-                    row.due_at = now + timedelta(seconds=SLOWLY_SECONDS)
+                    row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
             row.save()
 
-    def _give_back(self, row: Transaction) -> None:
-        """End the lease and nothing else: the transaction is as due as it was."""
+    def _release(self, row: Transaction) -> None:
+        """End the lease; the transaction stays due."""
         Transaction.update(leased_until=None, lease_token=None).where(
             Transaction.id == row.id, Transaction.lease_token == row.lease_token
         ).execute()
 
 
 def _payment(row: Transaction) -> PaymentOrder:
-    assert row.provider_reference is not None, "only what has a company is asked about"
+    assert row.provider_reference is not None, "only a payment with a provider is settled"
     assert row.phone_number is not None
     original = find_row(Transaction, row.refund_of) if row.refund_of else None
     return PaymentOrder(

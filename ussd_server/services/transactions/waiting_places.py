@@ -28,13 +28,13 @@ class WaitingPlaces:
 
     @contextmanager
     def place(self, client_id: str) -> Iterator[Place]:
-        """Give a place for the length of the block; `is_held` is False when there is none for this client.
+        """Yield a place for the length of the block; `is_held` is False when there is none for this client.
 
         When all are taken, the client with the most places loses its oldest one to a client with fewer.
         """
         place = Place()
         with self._lock:
-            if self._free or self._make_room(client_id):
+            if self._free or self._free_place(client_id):
                 self._free -= 1
                 self._held.setdefault(client_id, deque()).append(place)
                 place.is_held = True
@@ -46,7 +46,7 @@ class WaitingPlaces:
                     self._held[client_id].remove(place)
                     self._give_up(client_id, place)
 
-    def _make_room(self, client_id: str) -> bool:
+    def _free_place(self, client_id: str) -> bool:
         """Take a place from the client that has the most, unless `client_id` would then have more than that one."""
         largest = max(self._held, key=lambda each: len(self._held[each]), default=None)
         if largest is None or len(self._held[largest]) <= len(self._held.get(client_id, ())) + 1:
