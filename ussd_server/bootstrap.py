@@ -13,7 +13,7 @@ from ussd_server.database.unit_of_work import open_database
 from ussd_server.kill_points import kill_point
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.quota_leases import KEPT_SECONDS, QuotaLeases
-from ussd_server.limits.sliding_window import SlidingLogStorage
+from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.messages.providers import Provider
 from ussd_server.metrics import note_replica
 from ussd_server.outbound.addresses import AddressGuard
@@ -29,7 +29,7 @@ from ussd_server.services.audit import AuditService
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
-from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.operations.gauges import Gauges
@@ -207,7 +207,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     channels = ChannelService(vault, limiter, clock)
     quota = QuotaLeases(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
 
-    key_cache, last_uses = KeyCache(limiter.versions), LastUses()
+    key_cache, last_uses = KeyCache(limiter.pipeline, limiter.circuit), LastUses()
     delivery_transport = Transport(guard, max_connections=settings.delivery_slots)
     return Services(
         settings=settings,
@@ -257,4 +257,4 @@ def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:
         Policy(f"provider:{adapter.name}", (RateLimitItemPerSecond(int(adapter.pace.per_second)),))
         for adapter in adapters
     ]
-    return Limiter(SlidingLogStorage(settings.redis_url), policies, settings.web_processes)
+    return Limiter(SlidingWindowStorage(settings.redis_url), policies, settings.web_processes)

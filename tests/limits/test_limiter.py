@@ -17,16 +17,16 @@ from redis.crc import key_slot
 from testbed.valkey import Server
 from ussd_server.limits.decisions import RateLimitDecision, WindowState, tightest
 from ussd_server.limits.limiter import Limiter, Policy, rate_limit_headers
-from ussd_server.limits.sliding_window import SlidingLogStorage
+from ussd_server.limits.sliding_window import SlidingWindowStorage
 
 KEYS = Policy("data-key", tuple(parse_many("100/minute;1000/hour")))
 LOGINS = Policy("login", tuple(parse_many("5/15 minute")))
 
-LetPass = Callable[[SlidingLogStorage, float], None]
-MakeStorage = Callable[[], SlidingLogStorage]
+LetPass = Callable[[SlidingWindowStorage, float], None]
+MakeStorage = Callable[[], SlidingWindowStorage]
 
 
-def limiter_on(storage: SlidingLogStorage) -> Limiter:
+def limiter_on(storage: SlidingWindowStorage) -> Limiter:
     """A limiter as each worker has one."""
     return Limiter(storage, [KEYS, LOGINS], workers=2)
 
@@ -59,7 +59,7 @@ def test_concurrent_calls_on_two_workers_accept_exactly_one_hundred(
 
 
 def test_a_burst_on_both_sides_of_a_full_minute_accepts_one_hundred(
-    storage: SlidingLogStorage, let_pass: LetPass
+    storage: SlidingWindowStorage, let_pass: LetPass
 ) -> None:
     limiter = limiter_on(storage)
     assert accepted(hits(limiter, 40)) == 40
@@ -75,7 +75,7 @@ def test_a_burst_on_both_sides_of_a_full_minute_accepts_one_hundred(
     assert accepted(hits(limiter, 100)) == 60
 
 
-def test_bursts_every_minute_stop_at_one_thousand_in_any_hour(storage: SlidingLogStorage, let_pass: LetPass) -> None:
+def test_bursts_every_minute_stop_at_one_thousand_in_any_hour(storage: SlidingWindowStorage, let_pass: LetPass) -> None:
     limiter = limiter_on(storage)
     for _ in range(10):
         assert accepted(hits(limiter, 101)) == 100
@@ -90,7 +90,7 @@ def test_bursts_every_minute_stop_at_one_thousand_in_any_hour(storage: SlidingLo
 
 def test_a_window_is_free_again_the_very_microsecond_it_ends() -> None:
     client: Any = fakeredis.FakeRedis()
-    limiter = limiter_on(SlidingLogStorage("redis://fake", client=client))
+    limiter = limiter_on(SlidingWindowStorage("redis://fake", client=client))
     with time_machine.travel(datetime(2026, 11, 20, 8, tzinfo=UTC), tick=False) as clock:
         assert accepted(hits(limiter, 101)) == 100
         clock.shift(timedelta(microseconds=59_999_999))
@@ -102,7 +102,7 @@ def test_a_window_is_free_again_the_very_microsecond_it_ends() -> None:
 
 def test_a_window_counts_what_came_after_its_start_and_nothing_older() -> None:
     client: Any = fakeredis.FakeRedis()
-    limiter = limiter_on(SlidingLogStorage("redis://fake", client=client))
+    limiter = limiter_on(SlidingWindowStorage("redis://fake", client=client))
     with time_machine.travel(datetime(2026, 11, 20, 8, tzinfo=UTC), tick=False) as clock:
         for _ in range(7):
             limiter.hit("data-key", "key-1")
@@ -112,7 +112,7 @@ def test_a_window_counts_what_came_after_its_start_and_nothing_older() -> None:
     assert (hour.remaining, hour.reset_seconds) == (993, 3600 - 105)
 
 
-def test_a_refused_call_uses_up_nothing(storage: SlidingLogStorage) -> None:
+def test_a_refused_call_uses_up_nothing(storage: SlidingWindowStorage) -> None:
     limiter = limiter_on(storage)
     hits(limiter, 100)
     client: Any = storage.client
@@ -123,7 +123,7 @@ def test_a_refused_call_uses_up_nothing(storage: SlidingLogStorage) -> None:
 
 
 def test_a_call_after_retry_after_is_accepted_and_one_second_earlier_is_not(
-    storage: SlidingLogStorage, let_pass: LetPass
+    storage: SlidingWindowStorage, let_pass: LetPass
 ) -> None:
     limiter = limiter_on(storage)
     hits(limiter, 60)
@@ -137,7 +137,7 @@ def test_a_call_after_retry_after_is_accepted_and_one_second_earlier_is_not(
     assert limiter.hit("data-key", "key-1").accepted
 
 
-def test_peeking_tells_the_next_answer_and_counts_nothing(storage: SlidingLogStorage) -> None:
+def test_peeking_tells_the_next_answer_and_counts_nothing(storage: SlidingWindowStorage) -> None:
     limiter = limiter_on(storage)
     for _ in range(10):
         assert tightest(limiter.peek("login", "someone@example.com").windows).remaining == 5
@@ -148,7 +148,7 @@ def test_peeking_tells_the_next_answer_and_counts_nothing(storage: SlidingLogSto
     assert (refused.accepted, refused.retry_after_seconds, tightest(refused.windows).name) == (False, 900, "15-minute")
 
 
-def test_clearing_forgets_one_identity_only(storage: SlidingLogStorage) -> None:
+def test_clearing_forgets_one_identity_only(storage: SlidingWindowStorage) -> None:
     limiter = limiter_on(storage)
     limiter.hit("login", "one@example.com")
     limiter.hit("login", "two@example.com")
@@ -158,7 +158,7 @@ def test_clearing_forgets_one_identity_only(storage: SlidingLogStorage) -> None:
 
 
 @pytest.mark.parametrize("identity", ["", "}", "{}", "a/b", "*", "\x00\r\n", "\ud800", "ü" * 100_000])
-def test_any_identity_has_one_short_key_of_its_own(storage: SlidingLogStorage, identity: str) -> None:
+def test_any_identity_has_one_short_key_of_its_own(storage: SlidingWindowStorage, identity: str) -> None:
     limiter = limiter_on(storage)
     hits(limiter, 3, identity)
     client: Any = storage.client
@@ -168,12 +168,12 @@ def test_any_identity_has_one_short_key_of_its_own(storage: SlidingLogStorage, i
     assert tightest(limiter.hit("data-key", identity + "x").windows).remaining == 99
 
 
-def test_what_belongs_to_an_identity_shares_its_cluster_slot(storage: SlidingLogStorage) -> None:
+def test_what_belongs_to_an_identity_shares_its_cluster_slot(storage: SlidingWindowStorage) -> None:
     assert key_slot(storage.key("data-key/1").encode()) == key_slot(b"version:{data-key/1}")
 
 
 def test_a_log_is_no_longer_than_the_largest_limit_and_ends_with_the_longest_window(
-    storage: SlidingLogStorage, let_pass: LetPass
+    storage: SlidingWindowStorage, let_pass: LetPass
 ) -> None:
     limiter = limiter_on(storage)
     client: Any = storage.client
@@ -186,7 +186,7 @@ def test_a_log_is_no_longer_than_the_largest_limit_and_ends_with_the_longest_win
     assert 3_590_000 < client.pttl(key) <= 3_600_000
 
 
-def test_a_lowered_limit_holds_at_once_and_shortens_the_log(storage: SlidingLogStorage, let_pass: LetPass) -> None:
+def test_a_lowered_limit_holds_at_once_and_shortens_the_log(storage: SlidingWindowStorage, let_pass: LetPass) -> None:
     hits(limiter_on(storage), 100)
     lowered = Limiter(storage, [Policy("data-key", tuple(parse_many("3/minute")))], workers=1)
     refused = lowered.hit("data-key", "key-1")
@@ -199,7 +199,7 @@ def test_a_lowered_limit_holds_at_once_and_shortens_the_log(storage: SlidingLogS
 
 @pytest.mark.parametrize("hours", [0.0001, 1, 24 * 365])
 def test_a_clock_set_back_neither_forgets_calls_nor_locks_anybody_out(
-    storage: SlidingLogStorage, let_pass: LetPass, hours: float
+    storage: SlidingWindowStorage, let_pass: LetPass, hours: float
 ) -> None:
     limiter = limiter_on(storage)
     hits(limiter, 60)
@@ -214,7 +214,7 @@ def test_a_clock_set_back_neither_forgets_calls_nor_locks_anybody_out(
 
 
 def test_who_was_refused_after_a_clock_was_set_back_waits_for_no_more_than_the_window(
-    storage: SlidingLogStorage, let_pass: LetPass
+    storage: SlidingWindowStorage, let_pass: LetPass
 ) -> None:
     limiter = limiter_on(storage)
     hits(limiter, 100)
@@ -232,7 +232,7 @@ def test_who_was_refused_after_a_clock_was_set_back_waits_for_no_more_than_the_w
 
 
 def test_a_clock_set_back_costs_a_long_log_no_walk(server: Server) -> None:
-    storage = SlidingLogStorage(server.url, timeout_seconds=10)
+    storage = SlidingWindowStorage(server.url, timeout_seconds=10)
     window = [(100_000, 60_000_000)]
     ahead = (server.client.time()[0] + 600) * 1_000_000
     for _ in range(10):
@@ -244,7 +244,7 @@ def test_a_clock_set_back_costs_a_long_log_no_walk(server: Server) -> None:
     assert calls["cmdstat_lset"] == 1
 
 
-def test_a_key_of_another_type_or_with_garbage_heals_itself(storage: SlidingLogStorage) -> None:
+def test_a_key_of_another_type_or_with_garbage_heals_itself(storage: SlidingWindowStorage) -> None:
     limiter = limiter_on(storage)
     limiter.hit("data-key", "key-1")
     client: Any = storage.client
@@ -256,7 +256,7 @@ def test_a_key_of_another_type_or_with_garbage_heals_itself(storage: SlidingLogS
     assert accepted(hits(limiter, 101)) == 100
 
 
-def test_the_last_accepted_call_of_each_is_known_and_no_refused_one(storage: SlidingLogStorage) -> None:
+def test_the_last_accepted_call_of_each_is_known_and_no_refused_one(storage: SlidingWindowStorage) -> None:
     limiter = limiter_on(storage)
     before = datetime.now(UTC)
     for _ in range(5):
@@ -269,7 +269,7 @@ def test_the_last_accepted_call_of_each_is_known_and_no_refused_one(storage: Sli
     assert limiter.last_hits("login", ["someone"]) == [last]
 
 
-def test_the_headers_show_both_windows_and_the_tighter_one(storage: SlidingLogStorage) -> None:
+def test_the_headers_show_both_windows_and_the_tighter_one(storage: SlidingWindowStorage) -> None:
     assert rate_limit_headers(limiter_on(storage).hit("data-key", "key-1")) == {
         "RateLimit-Policy": '"minute";q=100;w=60, "hour";q=1000;w=3600',
         "RateLimit": '"minute";r=99;t=60, "hour";r=999;t=3600',

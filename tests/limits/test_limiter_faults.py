@@ -17,9 +17,9 @@ import redis
 from limits import parse_many
 
 from testbed.valkey import Server, free_port
-from ussd_server.limits.decisions import Reading, tightest
+from ussd_server.limits.decisions import Reading, Windows, tightest
 from ussd_server.limits.limiter import Limiter, Policy, log_change
-from ussd_server.limits.sliding_window import SlidingLogStorage, Windows
+from ussd_server.limits.sliding_window import SlidingWindowStorage
 
 POLICIES = [
     Policy("data-key", tuple(parse_many("100/minute;1000/hour"))),
@@ -28,7 +28,7 @@ POLICIES = [
 PATIENCE_SECONDS = 30
 
 
-class WatchedStorage(SlidingLogStorage):
+class WatchedStorage(SlidingWindowStorage):
     """The storage, counting which thread asks the server how often."""
 
     def __init__(self, uri: str) -> None:

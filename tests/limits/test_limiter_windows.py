@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from limits import parse
 from limits.storage import storage_from_string
 
-from ussd_server.limits.decisions import Reading
-from ussd_server.limits.sliding_window import LocalLog, SlidingLogRateLimiter, SlidingLogStorage, Windows
+from ussd_server.limits.decisions import Reading, Windows
+from ussd_server.limits.local_windows import LocalWindows
+from ussd_server.limits.sliding_window import SlidingWindowRateLimiter, SlidingWindowStorage
 
-LetPass = Callable[[SlidingLogStorage, float], None]
+LetPass = Callable[[SlidingWindowStorage, float], None]
 
 seconds = st.integers(1, 10).map(lambda number: number * 1_000_000)
 windows_lists = st.lists(st.tuples(st.integers(1, 6), seconds), min_size=1, max_size=3)
@@ -68,7 +69,7 @@ def compare(log: Log, name: str, windows: Windows, steps: Sequence[int | None], 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(windows=windows_lists, steps=happenings)
 def test_the_script_answers_as_the_definition(
-    storage: SlidingLogStorage, let_pass: LetPass, windows: Windows, steps: list[int | None]
+    storage: SlidingWindowStorage, let_pass: LetPass, windows: Windows, steps: list[int | None]
 ) -> None:
     def wait(microseconds: int) -> int:
         let_pass(storage, microseconds / 1_000_000)
@@ -88,11 +89,11 @@ def test_the_log_in_memory_answers_as_the_definition(windows: Windows, steps: li
         clock_nanoseconds += microseconds * 1000
         return 0
 
-    compare(LocalLog(clock=lambda: clock_nanoseconds), "example", windows, steps, wait)
+    compare(LocalWindows(clock=lambda: clock_nanoseconds), "example", windows, steps, wait)
 
 
 def test_the_log_in_memory_drops_the_longest_silent_when_it_is_full() -> None:
-    log = LocalLog(most_entries=4)
+    log = LocalWindows(most_entries=4)
     hour = [(2, 3_600_000_000)]
     for name in ("first", "second", "first", "third"):
         log.acquire(name, hour)
@@ -103,7 +104,7 @@ def test_the_log_in_memory_drops_the_longest_silent_when_it_is_full() -> None:
 
 def test_the_log_in_memory_forgets_what_left_the_longest_window() -> None:
     clock_nanoseconds = 0
-    log = LocalLog(most_entries=10, clock=lambda: clock_nanoseconds)
+    log = LocalWindows(most_entries=10, clock=lambda: clock_nanoseconds)
     log.acquire("silent", [(1, 3_600_000_000)])
     for _ in range(100):
         log.acquire("busy", [(5, 1_000_000), (5, 2_000_000)])
@@ -113,13 +114,13 @@ def test_the_log_in_memory_forgets_what_left_the_longest_window() -> None:
 
 @pytest.mark.parametrize("scheme", ["log+redis", "log+rediss", "log+redis+cluster", "log+redis+sentinel"])
 def test_limits_finds_the_storage_by_its_scheme(scheme: str) -> None:
-    assert isinstance(storage_from_string(f"{scheme}://127.0.0.1:1/name"), SlidingLogStorage)
+    assert isinstance(storage_from_string(f"{scheme}://127.0.0.1:1/name"), SlidingWindowStorage)
 
 
 def test_the_strategy_serves_one_limit_like_any_other_of_its_family(
-    storage: SlidingLogStorage, let_pass: LetPass
+    storage: SlidingWindowStorage, let_pass: LetPass
 ) -> None:
-    strategy = SlidingLogRateLimiter(storage)
+    strategy = SlidingWindowRateLimiter(storage)
     item = parse("5/minute")
     assert not strategy.hit(item, "someone", cost=6)
     assert strategy.hit(item, "someone", cost=3)
@@ -138,6 +139,6 @@ def test_the_strategy_serves_one_limit_like_any_other_of_its_family(
     assert strategy.get_window_stats(item, "someone").remaining == 5
 
 
-def test_a_bare_counter_is_refused(storage: SlidingLogStorage) -> None:
+def test_a_bare_counter_is_refused(storage: SlidingWindowStorage) -> None:
     with pytest.raises(NotImplementedError):
         storage.incr("someone", 60)

@@ -10,13 +10,13 @@ from limits import RateLimitItemPerSecond
 
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.quota_leases import KEPT_SECONDS, QuotaLeases
-from ussd_server.limits.sliding_window import SlidingLogStorage
+from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.redis.client import connect
 
 LIMIT = 1000
 
 
-class Trips(SlidingLogStorage):
+class Trips(SlidingWindowStorage):
     """A storage that counts how often it was asked."""
 
     count = 0
@@ -92,7 +92,7 @@ def test_every_caller_has_an_allowance_of_its_own(limiter: Limiter) -> None:
 
 
 def test_without_redis_nothing_is_taken_in_advance() -> None:
-    away = SlidingLogStorage("redis://127.0.0.1:1", timeout_seconds=0.1)
+    away = SlidingWindowStorage("redis://127.0.0.1:1", timeout_seconds=0.1)
     limiter = Limiter(away, [Policy("channel", (RateLimitItemPerSecond(5, 60),))], workers=1)
     allowance = QuotaLeases(limiter, "channel", most=4)
     assert [allowance.take("c") for _ in range(6)] == [True] * 5 + [False]

@@ -16,7 +16,7 @@ from redis.retry import Retry
 from testbed.valkey import Server, free_port
 from tests.support.eventually import eventually
 from ussd_server.limits.limiter import Limiter, Policy
-from ussd_server.limits.sliding_window import SlidingLogStorage
+from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect
 from ussd_server.redis.pipeline import RedisPipeline
 from ussd_server.redis.provider_outages import ProviderOutages
@@ -83,7 +83,7 @@ def await_servers(url: str) -> None:
 
 
 def limiter_on(url: str) -> Limiter:
-    return Limiter(SlidingLogStorage(url, timeout_seconds=10), [KEYS], workers=4, rest_seconds=0.1)
+    return Limiter(SlidingWindowStorage(url, timeout_seconds=10), [KEYS], workers=4, rest_seconds=0.1)
 
 
 def accepted(limiter: Limiter, key: str, number: int = 120) -> int:

@@ -42,7 +42,7 @@ class Company:
 
     def call(self, role: str = "owner") -> RequestContext:
         """A call by the person with this role, as the door would have made it."""
-        return RequestContext(self.services.clients.auth.identify_token(self.log_in(role)), address="192.0.2.1")
+        return RequestContext(self.services.clients.auth.authenticate_token(self.log_in(role)), address="192.0.2.1")
 
     def create_key(self, *scopes: str) -> ApiKeyView:
         """A fresh key; without `scopes` it may do everything."""

@@ -12,7 +12,7 @@ import fakeredis
 import pytest
 
 from testbed.valkey import Server
-from ussd_server.limits.sliding_window import SlidingLogStorage
+from ussd_server.limits.sliding_window import SlidingWindowStorage
 
 
 @pytest.fixture
@@ -49,24 +49,24 @@ def shared_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(params=["fakeredis", "server"])
-def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[[], SlidingLogStorage]]:
+def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[[], SlidingWindowStorage]]:
     """Make storages of the same logs, each with a client of its own, as separate workers have them."""
     fake = fakeredis.FakeServer()
     prefix = f"limit-{uuid4()}"  # The pipeline's Redis serves several tests at once.
 
-    def make() -> SlidingLogStorage:
+    def make() -> SlidingWindowStorage:
         if request.param == "server":
             # Two cores under a burst of threads are slow, not away.
-            return SlidingLogStorage(request.getfixturevalue("shared_url"), timeout_seconds=10, key_prefix=prefix)
+            return SlidingWindowStorage(request.getfixturevalue("shared_url"), timeout_seconds=10, key_prefix=prefix)
         client: Any = fakeredis.FakeRedis(server=fake)
-        return SlidingLogStorage("redis://fake", client=client, key_prefix=prefix)
+        return SlidingWindowStorage("redis://fake", client=client, key_prefix=prefix)
 
     yield make
     make().reset()
 
 
 @pytest.fixture
-def storage(make_storage: Callable[[], SlidingLogStorage]) -> SlidingLogStorage:
+def storage(make_storage: Callable[[], SlidingWindowStorage]) -> SlidingWindowStorage:
     """One storage, empty."""
     return make_storage()
 
@@ -83,10 +83,10 @@ redis.call('PEXPIRE', log, redis.call('PTTL', log) - math.floor(microseconds / 1
 
 
 @pytest.fixture
-def let_pass() -> Callable[[SlidingLogStorage, float], None]:
+def let_pass() -> Callable[[SlidingWindowStorage, float], None]:
     """Move time without moving a clock: a log that is so much older is all that a script can tell from waiting."""
 
-    def make_older(storage: SlidingLogStorage, seconds: float) -> None:
+    def make_older(storage: SlidingWindowStorage, seconds: float) -> None:
         client: Any = storage.client
         for key in client.keys(f"{storage.key_prefix}:*"):
             client.eval(MAKE_OLDER, 1, key, round(seconds * 1_000_000))

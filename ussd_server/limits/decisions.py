@@ -1,4 +1,4 @@
-"""What a limiter decides about a call."""
+"""Rate limit decisions: whether a call is accepted, and the state of its windows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,20 @@ from limits import RateLimitItem
 
 MICROSECONDS = 1_000_000
 
-# What a log answers: accepted (1 or 0), microseconds until a refused cost fits, the log's clock, and for each window
-# what remains of it and in how many microseconds its oldest accept leaves it.
+# (limit, length in microseconds) of each window of an identity.
+Windows = Sequence[tuple[int, int]]
+
+# Accepted (1 or 0), microseconds until a refused call fits, the clock, and for each window the remaining calls and the
+# microseconds until its oldest call leaves it.
 Reading = Sequence[int]
+
+
+class Proof(NamedTuple):
+    """Holds while the Redis key has this value in this run of the server (`RedisPipeline.server_run`)."""
+
+    key: str
+    token: str
+    server_run: str
 
 
 class WindowState(NamedTuple):
@@ -28,23 +39,23 @@ class WindowState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RateLimitDecision:
-    """Whether a call is accepted, and what its windows look like after it.
+    """Whether a call is accepted, and the state of its windows after it.
 
-    Whole seconds are rounded up, so that nobody is told to come back too early.
+    Seconds are rounded up, so that no caller retries too early.
     """
 
     items: tuple[RateLimitItem, ...]
     reading: Reading
-    fallback: bool = False  # decided by this process alone, by its share of the limits
+    fallback: bool = False  # decided without Redis, by this process's share of the limits
 
     @property
     def accepted(self) -> bool:
-        """Whether there was room in every window."""
+        """Whether every window had room."""
         return bool(self.reading[0])
 
     @property
     def retry_after_seconds(self) -> int:
-        """0 when accepted; a call after so many seconds is accepted if nobody else calls."""
+        """Seconds until a call of this identity fits, if it makes no other; 0 when accepted."""
         return _whole_seconds(self.reading[1])
 
     @property
@@ -54,14 +65,19 @@ class RateLimitDecision:
         return tuple([WindowState(*frame, next(left), _whole_seconds(next(left))) for frame in frames_of(self.items)])
 
 
+def windows_of(items: Sequence[RateLimitItem], share: int = 1) -> Windows:
+    """The windows of `items`, each limit divided among `share` processes and at least one."""
+    return [(max(1, item.amount // share), item.get_expiry() * MICROSECONDS) for item in items]
+
+
 @cache
 def frames_of(items: tuple[RateLimitItem, ...]) -> tuple[tuple[str, int, int], ...]:
-    """What is always the same about the windows of a policy: name, limit and length in seconds."""
+    """The constant part of the windows of a policy: name, limit and length in seconds."""
     return tuple((_window_name(item), item.amount, item.get_expiry()) for item in items)
 
 
 def tightest(windows: Iterable[WindowState]) -> WindowState:
-    """The window with the least left; of two that are used up, the one that takes longer to recover."""
+    """The window with the fewest remaining calls; of two that are full, the one that resets later."""
     return min(windows, key=lambda window: (window.remaining, -window.reset_seconds))
 
 

@@ -1,4 +1,4 @@
-"""Networks: whose failures are counted together."""
+"""The network of an address."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=10_000)
 def network_of(address: str) -> str:
-    """Whose failures are counted together: an IPv4 address, or the /64 of an IPv6 address, which has one holder."""
+    """The network whose failures are counted together: an IPv4 address, or the /64 of an IPv6 address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Allowances: calls taken from a shared limit a few at a time, so that not each costs a trip to Redis."""
+"""Quota leases: calls reserved in advance from a shared limit, so that not each call costs a round trip to Redis."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from ussd_server.limits.limiter import Limiter
 
 KEPT_SECONDS = 1
-"""What is taken is gone after so long, used or not. A window that must never hold more than its limit has to be longer
-by this much, because a call may be used so long after it was counted."""
+"""A lease expires after this time, used or not. A call may happen so long after it was counted, so the window of an
+exact limit must be longer by as much."""
 
 _MOST_IDENTITIES = 10_000
 
 
 @dataclass(slots=True)
-class _Held:
-    """What one identity has in hand."""
+class _Lease:
+    """The reserved calls of one identity."""
 
     left: int
     size: int
@@ -26,48 +26,48 @@ class _Held:
 
 
 class QuotaLeases:
-    """Counts calls of one policy: the first alone; whoever uses up what it took takes twice as much next time."""
+    """Counts calls of one policy. The first lease of an identity is one call; each lease used up doubles the next."""
 
     def __init__(
         self, limiter: Limiter, policy: str, most: int, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """At most `most` calls are taken at a time: so many may lapse in each process each second."""
+        """`most` is the largest lease; up to so many unused calls may expire in each process each second."""
         self._limiter = limiter
         self._policy = policy
         self._most = most
         self._monotonic = monotonic
-        self._held: dict[str, _Held] = {}
+        self._leases: dict[str, _Lease] = {}
         self._lock = threading.Lock()
 
     def take(self, identity: str) -> bool:
-        """Count one call of `identity`; False when its limit is used up."""
+        """Count one call of `identity`; False when its limit is reached."""
         with self._lock:
             now = self._monotonic()
-            held = self._fresh(identity, now)
-            if held is not None and held.left:
-                held.left -= 1
+            lease = self._current(identity, now)
+            if lease is not None and lease.left:
+                lease.left -= 1
                 return True
-            size = 1 if held is None else min(2 * held.size, self._most)
+            size = 1 if lease is None else min(2 * lease.size, self._most)
         decision = self._limiter.hit(self._policy, identity, size)
         if not decision.accepted and size > 1:
             size = 1
             decision = self._limiter.hit(self._policy, identity)
         if decision.accepted and not decision.fallback:
-            # Time runs from before the calls were counted, so that none is used later than it may be.
-            self._hold(identity, size, now)
+            # The lease begins before the calls were counted, so that none is used too late.
+            self._store(identity, size, now)
         return decision.accepted
 
-    def _hold(self, identity: str, size: int, now: float) -> None:
+    def _store(self, identity: str, size: int, now: float) -> None:
         with self._lock:
-            beside = self._fresh(identity, now)
-            if beside is not None:
-                # Another thread took some meanwhile.
-                beside.left, beside.size = beside.left + size - 1, size
+            other = self._current(identity, now)
+            if other is not None:
+                # Another thread reserved calls meanwhile.
+                other.left, other.size = other.left + size - 1, size
                 return
-            if len(self._held) >= _MOST_IDENTITIES:
-                self._held.clear()
-            self._held[identity] = _Held(size - 1, size, now + KEPT_SECONDS)
+            if len(self._leases) >= _MOST_IDENTITIES:
+                self._leases.clear()
+            self._leases[identity] = _Lease(size - 1, size, now + KEPT_SECONDS)
 
-    def _fresh(self, identity: str, now: float) -> _Held | None:
-        held = self._held.get(identity)
-        return held if held is not None and now < held.ends_at else None
+    def _current(self, identity: str, now: float) -> _Lease | None:
+        lease = self._leases.get(identity)
+        return lease if lease is not None and now < lease.ends_at else None

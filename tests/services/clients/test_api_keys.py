@@ -50,7 +50,8 @@ def accepted(services: Services, key: ApiKeyView, secret: str | None = None) -> 
     # Each try comes from an address of its own, so that none is refused for what another guessed wrong.
     address = f"192.0.{next(_addresses)}"
     try:
-        return services.clients.auth.admit_key(key.apikey, secret or key.apisecret, address).caller.key_id == key.id
+        found = services.clients.auth.authenticate_key(key.apikey, secret or key.apisecret, address)
+        return found.caller.key_id == key.id
     except ServiceError as refusal:
         if refusal.code not in (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED):
             raise
@@ -129,7 +130,9 @@ def test_deleting_a_key_ends_its_open_conversations_and_no_others(services: Serv
     )
 
     def begin(made: ApiKeyView) -> tuple[str, RequestContext]:
-        context = RequestContext(services.clients.auth.admit_key(made.apikey, made.apisecret, "192.0.2.1").caller)
+        context = RequestContext(
+            services.clients.auth.authenticate_key(made.apikey, made.apisecret, "192.0.2.1").caller
+        )
         phone = f"+25677000000{next(_phones)}"
         return services.ussd.api_sessions.begin(
             BeginSession(phone_number=phone, service_code=shop.code), context
@@ -201,7 +204,7 @@ def test_a_key_works_until_it_expires(services: Services, company: Company, cloc
     assert accepted(services, key)
     clock.advance(31)
     with pytest.raises(ServiceError) as refusal:
-        services.clients.auth.admit_key(key.apikey, key.apisecret, "192.0.2.1")
+        services.clients.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
     assert refusal.value.code is Code.API_KEY_DISABLED
 
 
@@ -225,7 +228,7 @@ def test_an_imported_key_works_and_a_second_import_changes_nothing(services: Ser
     request = ImportApiKey(company.id, "LegacyKey01", "a secret of theirs!".replace(" ", "-"), ("balance:read",))
     first = services.clients.api_keys.import_key(request, OPERATOR)
     assert (first.outcome, services.clients.api_keys.import_key(request, OPERATOR).outcome) == ("created", "unchanged")
-    caller = services.clients.auth.admit_key(request.apikey, request.apisecret, "192.0.2.1").caller
+    caller = services.clients.auth.authenticate_key(request.apikey, request.apisecret, "192.0.2.1").caller
     assert caller.grants == frozenset({"balance:read"})
     wider = ImportApiKey(company.id, request.apikey, request.apisecret, ("ussd:*", "balance:read"))
     assert services.clients.api_keys.import_key(wider, OPERATOR).outcome == "updated"

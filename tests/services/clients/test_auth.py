@@ -144,7 +144,7 @@ def test_an_unknown_key_costs_a_digest_like_a_known_one(
     monkeypatch.setattr(Vault, "matches", watch)
     for apikey in (key.apikey, new_apikey(), "no key"):
         with pytest.raises(ServiceError):
-            services.clients.auth.admit_key(apikey, "a wrong secret", "192.0.2.1")
+            services.clients.auth.authenticate_key(apikey, "a wrong secret", "192.0.2.1")
     assert digested == ["a wrong secret"] * 3
 
 

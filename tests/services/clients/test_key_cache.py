@@ -21,8 +21,8 @@ from ussd_server.database.unit_of_work import database, release_connection
 from ussd_server.limits.decisions import tightest
 from ussd_server.messages.api_keys import ApiKeyView, DeleteApiKey, ImportApiKey, RotateApiKey
 from ussd_server.models.keys import ApiKey, UnseenChanges
-from ussd_server.redis.generations import Generations
-from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.clients.key_cache.generations import Generations
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 
@@ -71,10 +71,14 @@ def company(office: Services) -> Company:
     return Company(office)
 
 
+def generations_of(services: Services) -> Generations:
+    return Generations(services.limiter.pipeline, services.limiter.circuit)
+
+
 def outcome(door: Services, key: ApiKeyView, secret: str | None = None) -> Code | None:
     """Why the door refuses a call with a key; None when it does not."""
     try:
-        decision = door.clients.auth.admit_key(key.apikey, secret or key.apisecret, ADDRESS).decision
+        decision = door.clients.auth.authenticate_key(key.apikey, secret or key.apisecret, ADDRESS).decision
     except ServiceError as refusal:
         return refusal.code
     finally:
@@ -149,7 +153,7 @@ def test_calls_of_a_disabled_key_leave_its_quota_whole(door: Services, office: S
     office.clients.api_keys.set_active(key.id, False, OPERATOR)
     assert [outcome(door, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
     office.clients.api_keys.set_active(key.id, True, OPERATOR)
-    decision = door.clients.auth.admit_key(key.apikey, key.apisecret, ADDRESS).decision
+    decision = door.clients.auth.authenticate_key(key.apikey, key.apisecret, ADDRESS).decision
     assert tightest(decision.windows).remaining == 97
 
 
@@ -173,7 +177,9 @@ def test_what_is_opened_again_is_open_at_once(door: Services, office: Services, 
     rotated = office.clients.api_keys.rotate(RotateApiKey(key.id, 0), company.call())
     assert outcome(door, key, rotated.apisecret) is None
     office.clients.api_keys.import_key(ImportApiKey(company.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
-    assert door.clients.auth.admit_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
+    assert door.clients.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset(
+        {"ussd:*"}
+    )
 
 
 @every_change
@@ -275,7 +281,7 @@ def test_who_dies_after_the_change_leaves_nobody_trusting_what_was(
     def die(*_: object) -> bool:
         raise SystemExit
 
-    monkeypatch.setattr(Generations, "free", die)
+    monkeypatch.setattr(Generations, "release", die)
     with pytest.raises(SystemExit):
         office.clients.api_keys.delete(DeleteApiKey(key.id), call)
     assert outcome(door, key) is Code.INVALID_CREDENTIALS
@@ -286,7 +292,7 @@ def test_a_key_under_change_is_read_from_the_database_at_every_call(
 ) -> None:
     key = company.create_key()
     remember(door, key)
-    office.limiter.versions.hold(company.id)
+    generations_of(office).hold(company.id)
     asked.clear()
     assert [outcome(door, key) for _ in range(5)] == [None] * 5
     assert len([sql for sql in asked if "api_keys" in sql]) == 5
@@ -298,14 +304,14 @@ def test_a_change_that_loses_redis_midway_is_seen_before_it_is_answered(
 ) -> None:
     key, (code, make), hold = company.create_key(), CHANGES[change], Generations.hold
 
-    def hold_and_lose(versions: Generations, subject: str) -> str | None:
-        marker = hold(versions, subject)
+    def hold_and_lose(generations: Generations, subject: str) -> str | None:
+        marker = hold(generations, subject)
         redis.client.delete(f"version:{subject}")
         remember(door, key)
         return marker
 
     monkeypatch.setattr(Generations, "hold", hold_and_lose)
-    monkeypatch.setattr(Generations, "free", lambda *_: False)
+    monkeypatch.setattr(Generations, "release", lambda *_: False)
     make(office, company, key)
     assert outcome(door, key) is code
 
@@ -313,21 +319,21 @@ def test_a_change_that_loses_redis_midway_is_seen_before_it_is_answered(
 def test_only_so_many_keys_are_remembered(
     company: Company, office: Services, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ussd_server.services.clients.key_cache._MOST_RECORDS", 2)
-    records = KeyCache(office.limiter.versions, monotonic=lambda: 0.0)
+    monkeypatch.setattr("ussd_server.services.clients.key_cache.cache._MAX_ENTRIES", 2)
+    cache = KeyCache(office.limiter.pipeline, office.limiter.circuit, monotonic=lambda: 0.0)
     keys = [company.create_key() for _ in range(3)]
     for key in keys:
-        meet_twice(records, key)
-    assert [records.recall(key.apikey) is not None for key in keys] == [False, True, True]
+        cache_key(cache, key)
+    assert [is_cached(cache, key) for key in reversed(keys)] == [True, True, False]
 
 
 def test_a_look_for_unseen_changes_is_as_old_as_its_beginning(
     company: Company, office: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time, real = [0.0], database.obj.execute_sql
-    records = KeyCache(office.limiter.versions, monotonic=lambda: time[0])
+    cache = KeyCache(office.limiter.pipeline, office.limiter.circuit, monotonic=lambda: time[0])
     key = company.create_key()
-    meet_twice(records, key)
+    cache_key(cache, key)
 
     def slowly(sql: str, *rest: Any, **more: Any) -> Any:
         answer = real(sql, *rest, **more)
@@ -336,23 +342,23 @@ def test_a_look_for_unseen_changes_is_as_old_as_its_beginning(
 
     monkeypatch.setattr(database.obj, "execute_sql", slowly)
     time[0] = 5.0
-    assert records.recall(key.apikey) is None
+    assert not is_cached(cache, key)
 
 
 @pytest.mark.parametrize("is_first_done_first", [True, False])
 def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
     door: Services, office: Services, company: Company, asked: list[str], is_first_done_first: bool
 ) -> None:
-    key, versions = company.create_key(), office.limiter.versions
+    key, generations = company.create_key(), generations_of(office)
     remember(door, key)
-    first, second = versions.hold(company.id), versions.hold(company.id)
+    first, second = generations.hold(company.id), generations.hold(company.id)
     if not is_first_done_first:
         first, second = second, first
-    assert versions.free(company.id, first)
+    assert generations.release(company.id, first)
     asked.clear()
     assert [outcome(door, key) for _ in range(3)] == [None] * 3
     assert len([sql for sql in asked if "api_keys" in sql]) == 3
-    assert versions.free(company.id, second)
+    assert generations.release(company.id, second)
     remember(door, key)
     asked.clear()
     assert outcome(door, key) is None
@@ -362,21 +368,21 @@ def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
 def test_a_hold_that_lapsed_ends_what_was_remembered_meanwhile_and_no_other_hold(
     door: Services, office: Services, company: Company, asked: list[str], redis: Server
 ) -> None:
-    key, versions = company.create_key(), office.limiter.versions
-    lapsed = versions.hold(company.id)
+    key, generations = company.create_key(), generations_of(office)
+    lapsed = generations.hold(company.id)
     redis.client.delete(f"version:{company.id}")
     remember(door, key)
-    versions.free(company.id, lapsed)
+    generations.release(company.id, lapsed)
     asked.clear()
     assert outcome(door, key) is None
     assert [sql for sql in asked if "api_keys" in sql]
-    held = versions.hold(company.id)
-    versions.free(company.id, lapsed)
-    versions.free(company.id, None)
-    assert versions.read(company.id) is None
+    held = generations.hold(company.id)
+    generations.release(company.id, lapsed)
+    generations.release(company.id, None)
+    assert generations.read(company.id) is None
     assert 0 < redis.client.ttl(f"version:{company.id}") <= 60
-    versions.free(company.id, held)
-    assert versions.read(company.id) is not None
+    generations.release(company.id, held)
+    assert generations.read(company.id) is not None
 
 
 def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
@@ -397,7 +403,7 @@ def test_a_redis_that_does_not_tell_which_run_it_is_proves_nothing(
     silent = Server(tmp_path, "--rename-command", "INFO", "")
     try:
         services = start(silent.url)
-        assert services.limiter.versions.read(company.id) is None
+        assert generations_of(services).read(company.id) is None
         key = company.create_key()
         remember(services, key)
         assert not services.limiter.away
@@ -405,38 +411,48 @@ def test_a_redis_that_does_not_tell_which_run_it_is_proves_nothing(
         silent.stop()
 
 
-def meet_twice(records: KeyCache, key: ApiKeyView) -> None:
-    """The first time tells the key's client, the second one its version."""
-    for _ in range(2):
-        assert records.recall(key.apikey) is None
-        assert records.read(key.apikey) is not None
+def is_cached(cache: KeyCache, key: ApiKeyView) -> bool:
+    """Whether a look-up of the key gives a proof instead of reading the database."""
+    found = cache.look_up(key.apikey)
+    assert found is not None
+    return found.proof is not None
 
 
-def test_a_slow_look_for_unseen_changes_lets_other_calls_ask_for_themselves(
-    company: Company, office: Services, asked: list[str]
+def cache_key(cache: KeyCache, key: ApiKeyView) -> None:
+    """The first look-up finds the key's client, the second one its generation."""
+    assert [is_cached(cache, key) for _ in range(3)] == [False, False, True]
+
+
+def test_a_slow_count_of_unseen_changes_makes_other_calls_read_the_database(
+    company: Company, office: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    time = [0.0]
-    records = KeyCache(office.limiter.versions, monotonic=lambda: time[0])
-    key = company.create_key()
-    meet_twice(records, key)
-    assert records.recall(key.apikey) is not None
-    with records._looking:
-        time[0] = 0.9
-        assert records.recall(key.apikey) is not None
-        time[0] = 1.1
-        assert records.recall(key.apikey) is None
-    assert records.recall(key.apikey) is not None
+    time, real = [0.0], database.obj.execute_sql
+    cache = KeyCache(office.limiter.pipeline, office.limiter.circuit, monotonic=lambda: time[0])
+    key, meanwhile = company.create_key(), list[bool]()
+    cache_key(cache, key)
+
+    def slowly(sql: str, *rest: Any, **more: Any) -> Any:
+        if "unseen_changes" in sql:
+            for time[0] in (0.9, 1.1):
+                meanwhile.append(is_cached(cache, key))
+        return real(sql, *rest, **more)
+
+    monkeypatch.setattr(database.obj, "execute_sql", slowly)
+    time[0] = 0.8
+    is_cached(cache, key)
+    assert meanwhile == [True, False]
+    monkeypatch.undo()
+    assert [is_cached(cache, key) for _ in range(2)] == [False, True]
 
 
-def test_what_was_read_before_an_unseen_change_is_not_trusted_after_it(company: Company, office: Services) -> None:
+def test_a_key_read_before_an_unseen_change_is_not_used_after_it(company: Company, office: Services) -> None:
     time = [0.0]
-    records = KeyCache(office.limiter.versions, monotonic=lambda: time[0])
+    cache = KeyCache(office.limiter.pipeline, office.limiter.circuit, monotonic=lambda: time[0])
     key = company.create_key()
-    meet_twice(records, key)
-    assert records.recall(key.apikey) is not None
+    cache_key(cache, key)
     UnseenChanges.update(number=UnseenChanges.number + 1).execute()
     time[0] = 0.6
-    assert records.recall(key.apikey) is None
+    assert not is_cached(cache, key)
 
 
 def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(

@@ -44,7 +44,7 @@ def code_of(deed: Callable[[], object]) -> Code:
 def is_open(services: Services, view: LoginView) -> bool:
     """Whether a login's access token opens the door."""
     try:
-        return services.clients.auth.identify_token(view.access_token).client_id == view.client_id
+        return services.clients.auth.authenticate_token(view.access_token).client_id == view.client_id
     except ServiceError:
         return False
 
@@ -139,7 +139,7 @@ def test_many_passwords_at_once_take_the_memory_of_a_few() -> None:
     measure = """
 import re, threading
 from pathlib import Path
-from ussd_server.services import passwords
+from ussd_server.security import passwords
 
 def most_memory():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) // 1024
@@ -196,7 +196,7 @@ def test_logging_out_ends_this_login_or_all_of_this_person(services: Services, c
 
     def log_out(view: LoginView, everywhere: bool) -> None:
         services.clients.logins.end(
-            LogOut(everywhere), RequestContext(services.clients.auth.identify_token(view.access_token))
+            LogOut(everywhere), RequestContext(services.clients.auth.authenticate_token(view.access_token))
         )
 
     log_out(first, everywhere=False)

@@ -28,7 +28,7 @@ def company(services: Services) -> Company:
 
 
 def open_door(services: Services, key: ApiKeyView, secret: str) -> bool:
-    return services.clients.auth.admit_key(key.apikey, secret, "192.0.2.1").caller.key_id == key.id
+    return services.clients.auth.authenticate_key(key.apikey, secret, "192.0.2.1").caller.key_id == key.id
 
 
 def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, company: Company) -> None:

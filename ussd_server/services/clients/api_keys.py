@@ -33,7 +33,7 @@ from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.security.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit import write_audit_event
-from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.ussd.sessions import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
@@ -59,9 +59,9 @@ _OF_CLIENT = CompiledQuery(
 class ApiKeyService:
     """Keeps the keys of clients. What a client does to its keys begins by locking its row, so that no two can cross."""
 
-    def __init__(self, vault: Vault, records: KeyCache, limiter: Limiter, clock: Clock) -> None:
+    def __init__(self, vault: Vault, key_cache: KeyCache, limiter: Limiter, clock: Clock) -> None:
         self._vault = vault
-        self._records = records
+        self._key_cache = key_cache
         self._limiter = limiter
         self._clock = clock
 
@@ -98,7 +98,7 @@ class ApiKeyService:
         _require_well_formed([request.api_key_id])
         now = self._clock.now()
         grace_ends_at = now + timedelta(seconds=request.grace_period_seconds)
-        with self._records.changing(context.client_id):
+        with self._key_cache.invalidate(context.client_id):
             _lock_client(context.client_id)
             row = ApiKey.get_or_none(ApiKey.id == request.api_key_id, ApiKey.client_id == context.client_id)
             if row is None:
@@ -139,7 +139,7 @@ class ApiKeyService:
         now = self._clock.now()
         column = ApiKey.id if is_id(id_or_apikey) else ApiKey.apikey
         chosen = ApiKey.select().where(column == id_or_apikey)
-        with self._records.changing(_client_of(chosen)):
+        with self._key_cache.invalidate(_client_of(chosen)):
             row = for_update(chosen).first()
             if row is None:
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
@@ -209,7 +209,7 @@ class ApiKeyService:
             raise ServiceError(Code.INVALID_REQUEST, "apisecret: Is not the one this key has; rotate the key instead.")
         if (row.scopes, row.expires_at) == (scopes, request.expires_at):
             return ImportedApiKey(row.id, row.apikey, "unchanged")
-        with self._records.changing(row.client_id):
+        with self._key_cache.invalidate(row.client_id):
             ApiKey.update(scopes=scopes, expires_at=request.expires_at, updated_at=now).where(
                 ApiKey.id == row.id
             ).execute()
@@ -219,7 +219,7 @@ class ApiKeyService:
     def _delete(self, key_ids: Sequence[str], all_or_none: bool, context: RequestContext) -> BulkDeletion:
         _require_well_formed(key_ids)
         now = self._clock.now()
-        with self._records.changing(context.client_id):
+        with self._key_cache.invalidate(context.client_id):
             _lock_client(context.client_id)
             rows = {
                 row.id: row

@@ -1,4 +1,4 @@
-"""Who calls: keys with their secrets, and people with their tokens, settled against the database at every call."""
+"""Authentication: of programs by API key and secret, of users by access token."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.security.credentials import Vault, may_be_apikey
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.clients.key_cache import CachedKey, KeyCache
+from ussd_server.services.clients.key_cache.cache import CachedKey, FoundKey, KeyCache
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_HEADER = 256
-_WRONG_PAIR = "Invalid API key or secret"
+_REFUSAL = "Invalid API key or secret"
 
-_DEVELOPING = frozenset({"api_keys:list", "api_keys:create", "api_keys:rotate", "service_identifier:read"})
-_EVERYTHING = _DEVELOPING | {"api_keys:delete", "audit_events:read"}
+_DEVELOPER = frozenset({"api_keys:list", "api_keys:create", "api_keys:rotate", "service_identifier:read"})
+_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read"}
 PERMISSIONS: dict[str, frozenset[str]] = {
-    "owner": _EVERYTHING,
-    "admin": _EVERYTHING,
-    "developer": _DEVELOPING,
+    "owner": _ALL,
+    "admin": _ALL,
+    "developer": _DEVELOPER,
     "viewer": frozenset({"service_identifier:read"}),
 }
 """What each role may do (wire contract 2)."""
@@ -47,54 +47,50 @@ _SIGNED_IN = CompiledQuery(
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
-    """A client program at the door: who it is, and what its limits say of this call."""
+class AuthenticatedKey:
+    """The caller that a key belongs to, and the rate limit decision about this call."""
 
     caller: Caller
     decision: RateLimitDecision
 
 
 class AuthService:
-    """Settles who a caller is, so that an end is an end at once."""
+    """Authenticates every call against the present state, so that a revoked key or login is refused at once."""
 
     def __init__(
-        self, vault: Vault, tokens: Tokens, limiter: Limiter, records: KeyCache, uses: LastUses, clock: Clock
+        self, vault: Vault, tokens: Tokens, limiter: Limiter, key_cache: KeyCache, uses: LastUses, clock: Clock
     ) -> None:
         self._vault = vault
         self._tokens = tokens
         self._limiter = limiter
-        self._records = records
+        self._key_cache = key_cache
         self._uses = uses
         self._clock = clock
 
-    def admit_key(self, apikey: str | None, secret: str | None, address: str) -> Admission:
-        """The client program that holds a key and its secret, with this call counted against the key's limits.
+    def authenticate_key(self, apikey: str | None, secret: str | None, address: str) -> AuthenticatedKey:
+        """Return the caller that a key and its secret belong to, and count this call against the key's limits.
 
-        INVALID_CREDENTIALS (401) for a missing or wrong pair, in the same words for every cause. A pair that could have
-        been right counts against `address`, and an address with too many gets RATE_LIMIT_EXCEEDED (429) instead; the
-        key's limits stay whole. API_KEY_DISABLED (403) when the pair is right but the key is disabled or expired, or
-        its client is disabled.
+        INVALID_CREDENTIALS (401) for a missing or wrong key or secret, in the same words for every cause. A well-formed
+        attempt counts against `address`; an address with too many gets RATE_LIMIT_EXCEEDED (429) instead, and the key's
+        limits are not touched. API_KEY_DISABLED (403) when both are right but the key is disabled or expired, or its
+        client is disabled.
         """
         apikey, secret = apikey or "", secret or ""
-        record = self._records.recall(apikey) if 0 < len(secret) <= _LONGEST_HEADER else None
-        if record is not None and self._vault.knows(record.digest_key_id):
-            fault = self._fault_of(record, secret)
-            decision = self._count_if_present(record, fault, address)
-            if decision is not None:
-                return self._admitted(record, fault, decision)
-        if not (may_be_apikey(apikey) and 0 < len(secret) <= _LONGEST_HEADER):
-            self._vault.pretend_to_match(secret[:_LONGEST_HEADER])
-            raise ServiceError(Code.INVALID_CREDENTIALS, _WRONG_PAIR)
-        record = self._records.read(apikey)
-        if record is None:
-            self._vault.pretend_to_match(secret)
-            raise _wrong_pair(self._limiter.hit("wrong-secret", network_of(address)))
-        fault = self._fault_of(record, secret)
-        count = self._limiter.peek if fault is Code.API_KEY_DISABLED else self._limiter.hit
-        return self._admitted(record, fault, count(*_account(record, fault, address)))
+        is_well_formed = 0 < len(secret) <= _LONGEST_HEADER
+        found = self._key_cache.look_up(apikey) if is_well_formed else None
+        checked = found and self._check(found, secret, address)
+        if found and not checked:
+            found = self._key_cache.look_up(apikey, fresh=True)
+            checked = found and self._check(found, secret, address)
+        if checked:
+            return checked
+        self._vault.pretend_to_match(secret[:_LONGEST_HEADER])
+        if is_well_formed and may_be_apikey(apikey):
+            raise _wrong_secret(self._limiter.hit("wrong-secret", network_of(address)))
+        raise ServiceError(Code.INVALID_CREDENTIALS, _REFUSAL)
 
-    def identify_token(self, token: str) -> Caller:
-        """The person whose access token this is. INVALID_CREDENTIALS (401) "Invalid JWT token" for every cause."""
+    def authenticate_token(self, token: str) -> Caller:
+        """Return the user of an access token. INVALID_CREDENTIALS (401) "Invalid JWT token" for every cause."""
         now = self._clock.now()
         claims = self._tokens.read_access(token, now)
         found = claims and _SIGNED_IN.tuples(login_id=claims.login_id, now=now)
@@ -109,44 +105,43 @@ class AuthService:
             grants=PERMISSIONS[role],
         )
 
-    def _count_if_present(self, record: CachedKey, fault: Code | None, address: str) -> RateLimitDecision | None:
-        """Count a call of a remembered key; None, and nothing is counted, when it is not proved to be still so."""
-        assert record.version is not None
-        return self._limiter.count_under(
-            record.version, *_account(record, fault, address), consume=fault is not Code.API_KEY_DISABLED
-        )
-
-    def _admitted(self, record: CachedKey, fault: Code | None, decision: RateLimitDecision) -> Admission:
-        if fault is Code.INVALID_CREDENTIALS:
-            raise _wrong_pair(decision)
+    def _check(self, found: FoundKey, secret: str, address: str) -> AuthenticatedKey | None:
+        """Check the secret and count the call; None, and nothing is counted, when a cached key must be read again."""
+        key, proof = found
+        if proof and not self._vault.knows(key.digest_key_id):
+            return None
+        fault = self._fault_of(key, secret)
+        is_wrong, counts = fault is Code.INVALID_CREDENTIALS, fault is not Code.API_KEY_DISABLED
+        account = ("wrong-secret", network_of(address)) if is_wrong else ("api-key", key.key_id)
+        if proof:
+            decision = self._limiter.count_if(proof, *account, consume=counts)
+            if decision is None:
+                return None
+        else:
+            decision = (self._limiter.hit if counts else self._limiter.peek)(*account)
+        if is_wrong:
+            raise _wrong_secret(decision)
         if fault is not None:
             raise ServiceError(fault, "The API key is disabled or expired")
         if decision.accepted:
-            self._uses.note(record.key_id, self._clock.now())
-        return Admission(record.caller, decision)
+            self._uses.note(key.key_id, self._clock.now())
+        return AuthenticatedKey(key.caller, decision)
 
-    def _fault_of(self, record: CachedKey, secret: str) -> Code | None:
-        """Why this secret does not open the door; it may be the present one, or the one before a rotation."""
-        if not self._vault.matches(secret, record.key_id, record.secret_digest, record.digest_key_id):
-            previous, ends_at = record.previous_secret_digest, record.previous_secret_expires_at
+    def _fault_of(self, key: CachedKey, secret: str) -> Code | None:
+        """Why this secret is refused; it may be the present one, or the one before a rotation. None: accepted."""
+        if not self._vault.matches(secret, key.key_id, key.secret_digest, key.digest_key_id):
+            previous, ends_at = key.previous_secret_digest, key.previous_secret_expires_at
             if previous is None or ends_at is None or ends_at <= self._clock.now():
                 return Code.INVALID_CREDENTIALS
-            if not self._vault.matches(secret, record.key_id, previous, record.digest_key_id):
+            if not self._vault.matches(secret, key.key_id, previous, key.digest_key_id):
                 return Code.INVALID_CREDENTIALS
-        is_expired = record.expires_at is not None and record.expires_at <= self._clock.now()
-        return Code.API_KEY_DISABLED if is_expired or not record.is_enabled else None
+        is_expired = key.expires_at is not None and key.expires_at <= self._clock.now()
+        return Code.API_KEY_DISABLED if is_expired or not key.is_enabled else None
 
 
-def _account(record: CachedKey, fault: Code | None, address: str) -> tuple[str, str]:
-    """The policy and the identity that a call with a key counts against."""
-    if fault is Code.INVALID_CREDENTIALS:
-        return "wrong-secret", network_of(address)
-    return "api-key", record.key_id
-
-
-def _wrong_pair(decision: RateLimitDecision) -> ServiceError:
+def _wrong_secret(decision: RateLimitDecision) -> ServiceError:
     if decision.accepted:
-        return ServiceError(Code.INVALID_CREDENTIALS, _WRONG_PAIR)
+        return ServiceError(Code.INVALID_CREDENTIALS, _REFUSAL)
     return ServiceError(
         Code.RATE_LIMIT_EXCEEDED,
         "Too many requests with an invalid API key or secret",

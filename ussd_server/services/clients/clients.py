@@ -16,7 +16,7 @@ from ussd_server.security import passwords
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
-from ussd_server.services.clients.key_cache import KeyCache
+from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.clients.logins import end_logins_of_client, end_logins_of_user
 from ussd_server.status import Code, ServiceError
 
@@ -28,9 +28,9 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 class ClientService:
     """Makes, disables and enables clients and their people. Whatever ends here ends at once."""
 
-    def __init__(self, tokens: Tokens, records: KeyCache, clock: Clock) -> None:
+    def __init__(self, tokens: Tokens, key_cache: KeyCache, clock: Clock) -> None:
         self._tokens = tokens
-        self._records = records
+        self._key_cache = key_cache
         self._clock = clock
 
     def service_identifier(self, context: RequestContext) -> ServiceIdentifier:
@@ -81,7 +81,7 @@ class ClientService:
         context.require_operator()
         now = self._clock.now()
         row = _find_client(name_or_id)
-        with self._records.changing(row.id):
+        with self._key_cache.invalidate(row.id):
             row.is_active, row.updated_at = is_active, now
             row.save(only=[Client.is_active, Client.updated_at])
             if not is_active:
