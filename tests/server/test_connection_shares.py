@@ -17,15 +17,15 @@ _CONNECTIONS = 40
 def test_the_fewest_are_those_of_the_process_that_holds_the_least() -> None:
     shares = ConnectionShares()
     assert shares.fewest() == 0
-    shares.tell(1, 5)
-    shares.tell(2, 3)
+    shares.set(1, 5)
+    shares.set(2, 3)
     assert shares.fewest() == 3
 
 
 def test_a_process_that_takes_no_more_has_no_share() -> None:
     shares = ConnectionShares()
-    shares.tell(1, 5)
-    shares.tell(2, 0)
+    shares.set(1, 5)
+    shares.set(2, 0)
     shares.leave(2)
     assert shares.fewest() == 5
 

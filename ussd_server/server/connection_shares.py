@@ -1,34 +1,71 @@
-"""How many connections each web process holds, so that none takes what another would have the time for.
+"""How many connections each web process holds, so that no process takes more than its share.
 
-Connections stay open for hours, and who takes them is decided in a moment: without this, one process may hold all.
+Connections stay open for hours and are accepted within milliseconds: without this, one process may hold all of them.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
+import time
 
 _MOST_PROCESSES = 64
 _BYTES = 4
+# How long a process leaves a connection to processes that hold fewer. They may be stuck, so it is short.
+_LEAVE_SECONDS = 0.002
 
 
 class ConnectionShares:
-    """Shared by a process and all that it forks."""
+    """The numbers of connections, shared by a process and all that it forks."""
 
     def __init__(self) -> None:
         self._held = memoryview(mmap.mmap(-1, _MOST_PROCESSES * _BYTES)).cast("I")
 
-    def tell(self, number: int, connections: int) -> None:
-        """Say what the process of that number holds. Processes that live together need numbers close together."""
+    def set(self, number: int, connections: int) -> None:
+        """Store what process `number` holds. Processes that live at the same time need numbers close together."""
         self._held[number % _MOST_PROCESSES] = connections + 1
 
     def leave(self, number: int) -> None:
-        """Say that a process takes no more."""
+        """Store that process `number` accepts no more connections."""
         self._held[number % _MOST_PROCESSES] = 0
 
     def fewest(self) -> int:
-        """What the process holds that holds the least; 0 when there is none."""
-        return min([told - 1 for told in self._held if told], default=0)
+        """Return the smallest number that a process holds, 0 without processes."""
+        return min([stored - 1 for stored in self._held if stored], default=0)
+
+
+class ConnectionShare:
+    """The connections of one process."""
+
+    def __init__(self, shares: ConnectionShares, number: int) -> None:
+        self._shares, self._number = shares, number
+        self._connections = 0
+        self._is_open = True
+        self._left_since = 0.0
+        shares.set(number, 0)
+
+    def add(self, connections: int) -> None:
+        """Count connections that began, or with -1 one that ended."""
+        self._connections += connections
+        if self._is_open:
+            self._shares.set(self._number, self._connections)
+
+    def leave(self) -> None:
+        """Accept all that still wait, and count no more."""
+        self._is_open = False
+        self._shares.leave(self._number)
+
+    def may_accept(self) -> bool:
+        """Return whether to accept a connection now, or to leave it to a process that holds fewer."""
+        if self._is_open and self._connections > self._shares.fewest():
+            now = time.monotonic()
+            self._left_since = self._left_since or now
+            if now - self._left_since < _LEAVE_SECONDS:
+                os.sched_yield()
+                return False
+        self._left_since = 0.0
+        return True
 
 
 SHARES = ConnectionShares()
-"""Those of gunicorn's main process, which imports this before it forks."""
+"""The shares of gunicorn's main process, which imports this module before it forks."""

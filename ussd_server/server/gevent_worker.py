@@ -1,11 +1,14 @@
-"""The worker of web processes with PostgreSQL: gunicorn's gevent worker."""
+"""gunicorn's gevent worker, for web processes with PostgreSQL.
+
+Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker, and `do_read`, `do_handle`,
+`stop_accepting` and `max_accept` of gevent's server.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from socket import SHUT_RD
@@ -20,48 +23,42 @@ from gunicorn.workers.ggevent import GeventWorker
 
 from ussd_server.logs import logger, trace_of
 from ussd_server.server.connection import ClientConnection
-from ussd_server.server.connection_shares import SHARES
+from ussd_server.server.connection_shares import SHARES, ConnectionShare
 from ussd_server.server.refusals import JsonRefusals
 
-# A caller may be sending its next request already when the process stops.
+# A client may be sending its next request already when the process stops.
 _LINGER_SECONDS = 2.0
-# How long a process leaves a connection to others that hold fewer. One that is stuck does not take it.
-_LEAVE_SECONDS = 0.002
 
 log = logger(__name__)
 
 
 class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
-    """Answers each connection in a greenlet. A stop closes the listener first and waits for no idle connection."""
+    """Serves each connection in a greenlet. A stop closes the listener first and waits for no idle connection."""
 
     def run(self) -> None:
-        """Serve until told to stop."""
+        """Serve until gunicorn's main process stops this one."""
         hub = gevent.get_hub()
         hub.print_exception = _log_exception
         if gevent.config.monitor_thread:
             hub.start_periodic_monitoring_thread()
-        # What is there now stays, and a request makes hundreds of objects: the collector need not look so often.
+        # A request makes hundreds of objects, and what exists now stays: the garbage collector runs less often.
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
         self._connections: set[ClientConnection] = set()
-        self._left_since = 0.0
-        SHARES.tell(self.age, 0)
+        self._share = ConnectionShare(SHARES, self.age)
         pool = Pool(self.worker_connections)
-        servers = [_Server(each, self._handler(each), spawn=pool) for each in self.sockets]
+        servers = [_Server(self._share, each, self._handler(each), spawn=pool) for each in self.sockets]
         for server in servers:
-            # What one process does not take at once another may.
-            server.max_accept = 1
-            server.may_accept = self._may_accept
             server.start()
         while self.alive:
             self.notify()
             # gunicorn writes into this pipe when a signal arrives.
             if select([self.PIPE[0]], [], [], 1.0)[0]:
                 os.read(self.PIPE[0], 4096)
-        SHARES.leave(self.age)
+        self._share.leave()
         for server in servers:
-            # Whoever has connected already is answered; everybody else must reach another process, or another machine.
+            # Clients that have connected are served. All others must reach another process or machine.
             server.stop_accepting()
             while accepted := server.do_read():
                 server.do_handle(*accepted)
@@ -69,36 +66,23 @@ class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
         self._end(pool)
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
-        """Answer the requests of a connection."""
+        """Serve the requests of a connection."""
         connection = ClientConnection(client)
         self._connections.add(connection)
-        if self.alive:
-            SHARES.tell(self.age, len(self._connections))
+        self._share.add(1)
         try:
             super().handle(listener, connection, addr)
         finally:
             self._connections.discard(connection)
-            if self.alive:
-                SHARES.tell(self.age, len(self._connections))
+            self._share.add(-1)
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> None:
-        """Answer one request."""
+        """Serve one request."""
         sock.begin_request()
         try:
             super().handle_request(listener_name, req, sock, addr)
         finally:
-            sock.send_answer()
-
-    def _may_accept(self) -> bool:
-        """Whether to accept a connection now, or to leave it to a process that holds fewer."""
-        if self.alive and len(self._connections) > SHARES.fewest():
-            now = time.monotonic()
-            self._left_since = self._left_since or now
-            if now - self._left_since < _LEAVE_SECONDS:
-                os.sched_yield()
-                return False
-        self._left_since = 0.0
-        return True
+            sock.send_response()
 
     def _handler(self, listener: Any) -> Any:
         # gunicorn asks the listener for its name even after a stop closed it.
@@ -116,13 +100,17 @@ class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
 
 
 class _Server(StreamServer):  # type: ignore[misc]
-    """Accepts connections while its worker may."""
+    """Accepts one connection at a time, while its process holds no more than its share."""
 
-    may_accept: Callable[[], bool]
+    max_accept = 1
+
+    def __init__(self, share: ConnectionShare, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._share = share
 
     def do_read(self) -> Any:
-        """The next connection with its address, None while there is none for this process."""
-        return super().do_read() if self.may_accept() else None
+        """Return the next connection with its address, None while there is none for this process."""
+        return super().do_read() if self._share.may_accept() else None
 
 
 def _log_exception(_context: Any, _kind: Any, error: Any, _trace: Any) -> None:
