@@ -74,8 +74,8 @@ def test_commands_are_typed_with_the_settings_of_the_installation(tmp_path: Path
     environment = {name: value for name, value in os.environ.items() if not name.startswith("USSD_")}
     environment["SETTINGS"] = str(settings)
     command = ["sh", "-c", script, "ussd", "doctor", "--json"]
-    told = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
-    found = {finding["part"]: finding["found"] for finding in json.loads(told.stdout)["findings"]}
+    reported = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    found = {finding["part"]: finding["found"] for finding in json.loads(reported.stdout)["findings"]}
     assert found["database"] == "the postgresql database does not answer"
     assert found["Redis"] == "it does not answer"
 

@@ -103,7 +103,7 @@ def test_every_form_of_an_address_of_redis_is_taken_without_asking_it(
     assert read_settings().redis_url == url
 
 
-def test_authorities_of_companies_stand_in_a_file_that_can_be_used(
+def test_the_certificate_authorities_of_providers_are_in_a_readable_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "companies.pem"
@@ -144,7 +144,7 @@ def test_production_refuses_sqlite_beside_a_redis_on_another_machine(
     assert refusals(monkeypatch, USSD_ENV="production", USSD_REDIS_URL="redis://cache:6379") == ["USSD_DATABASE_URL"]
 
 
-def test_production_refuses_the_sandbox_of_a_company(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_production_refuses_the_sandbox_of_a_provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Keyring.create(tmp_path / "house.json")
     monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "house.json"))
     product = {f"USSD_MTN_COLLECTION_{name}": "x" for name in ("SUBSCRIPTION_KEY", "API_USER", "API_KEY")}

@@ -11,7 +11,7 @@ from threading import Event, Semaphore, Thread
 import pytest
 
 from tests.conftest import MovableClock
-from tests.faults.workers import WorkerProcess, house_of
+from tests.faults.workers import WorkerProcess, services_of
 from tests.support.books import check_everything
 from tests.support.eventually import eventually
 from tests.support.money import a_client, balances, request
@@ -26,23 +26,23 @@ NUMBER = "+256772123456"
 
 
 @pytest.fixture(scope="module")
-def company() -> Iterator[StandInProcess]:
-    company = start_mtn()
-    yield company
-    company.stop()
+def mtn_process() -> Iterator[StandInProcess]:
+    mtn_process = start_mtn()
+    yield mtn_process
+    mtn_process.stop()
 
 
 @pytest.fixture
-def mtn(company: StandInProcess) -> StandInProcess:
-    company.reset()
-    return company
+def mtn(mtn_process: StandInProcess) -> StandInProcess:
+    mtn_process.reset()
+    return mtn_process
 
 
 def test_several_workers_share_the_work_and_ask_for_each_payment_once(
     settings: Settings, clock: MovableClock, mtn: StandInProcess
 ) -> None:
     more = mtn_settings(mtn.base_url) | {"USSD_MTN_ENQUIRY_SECONDS": "0.5"}
-    with house_of(settings, clock, **more) as services:
+    with services_of(settings, clock, **more) as services:
         call = a_client()
         for number in range(12):
             services.transactions.transactions.create(request(number=NUMBER, reference=str(number)), call)
@@ -62,7 +62,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_it_began(
 ) -> None:
     mtn.flick(calls=["submit"], slow_seconds=1.5)
     more = mtn_settings(mtn.base_url) | {"USSD_PROVIDER_TIMEOUT_SECONDS": "10"}
-    with house_of(settings, clock, **more) as services:
+    with services_of(settings, clock, **more) as services:
         made = services.transactions.transactions.create(request(number=NUMBER), a_client()).transaction.transaction_id
         worker = WorkerProcess(settings, **more)
         eventually(lambda: Transaction.get_by_id(made).status == "submitted")
@@ -77,7 +77,7 @@ def test_what_a_killed_worker_held_goes_on_long_before_its_lease_runs_out(
 ) -> None:
     mtn.flick(calls=["submit"], slow_seconds=30, times=1)
     more = mtn_settings(mtn.base_url) | {"USSD_PROVIDER_TIMEOUT_SECONDS": "20", "USSD_MTN_ENQUIRY_SECONDS": "0.5"}
-    with house_of(settings, clock, **more) as services:
+    with services_of(settings, clock, **more) as services:
         made = services.transactions.transactions.create(request(number=NUMBER), a_client()).transaction.transaction_id
         worker = WorkerProcess(settings, **more)
         eventually(lambda: Transaction.get_by_id(made).status == "submitted")
@@ -106,7 +106,7 @@ def test_a_worker_whose_clock_is_wrong_corrects_it_and_asks_for_what_is_due(
         late.limiter.close()
 
 
-def test_a_worker_that_finishes_what_it_began_still_shows_its_pulse(
+def test_a_worker_that_finishes_its_work_still_writes_its_heartbeat(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ussd_server.worker.BEAT_SECONDS", 0.01)

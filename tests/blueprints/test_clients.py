@@ -233,7 +233,7 @@ def test_a_refresh_token_works_once(web: FlaskClient, company: Company) -> None:
     assert answer(newer) == (401, "Invalid refresh token")
 
 
-def test_too_many_wrong_passwords_are_told_when_to_come_again(
+def test_after_too_many_wrong_passwords_the_reply_says_when_to_retry(
     web: FlaskClient, company: Company, services: Services
 ) -> None:
     def log_in(password: str, address: str = "192.0.2.7") -> TestResponse:

@@ -93,7 +93,7 @@ def test_without_a_valid_token_every_path_answers_the_same(web: FlaskClient) -> 
         assert answer(web.open(f"/api/clients/{path}", method=method, headers=sent)) == (401, "Invalid JWT token")
 
 
-def test_a_viewer_cannot_tell_which_keys_exist(company: Company, web: FlaskClient) -> None:
+def test_a_viewer_cannot_find_out_which_keys_exist(company: Company, web: FlaskClient) -> None:
     viewer = company.browser(web, "viewer")
     ids = [company.create_key().id, str(uuid.uuid4()), *MALFORMED_IDS]
     for method, path, message in [

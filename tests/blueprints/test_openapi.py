@@ -107,9 +107,9 @@ def test_what_comes_again_says_when(document: dict[str, Any]) -> None:
 
 
 def test_every_code_is_told_of(document: dict[str, Any]) -> None:
-    told = ", ".join(response["description"] for response in document["components"]["responses"].values())
+    described = ", ".join(response["description"] for response in document["components"]["responses"].values())
     # A wrong method has no operation that it could be told of by.
-    assert {code.error for code in Code} - set(told.split(", ")) == {"METHOD_NOT_ALLOWED"}
+    assert {code.error for code in Code} - set(described.split(", ")) == {"METHOD_NOT_ALLOWED"}
 
 
 def test_every_name_in_a_path_has_a_meaning(document: dict[str, Any]) -> None:

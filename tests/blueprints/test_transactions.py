@@ -134,7 +134,7 @@ def test_amounts_are_shown_as_numbers_with_no_more_decimals_than_needed(
         ({"amount": 0, "type": "x", "reference": ""}, "INVALID_AMOUNT"),
     ],
 )
-def test_a_faulty_wish_is_refused_by_its_first_fault_and_leaves_no_trace(
+def test_an_invalid_request_is_refused_by_its_first_error_and_stores_nothing(
     program: Program, changes: dict[str, Any], code: str
 ) -> None:
     assert refusal(program.post(PATH, BODY | changes)) == (400, code)
@@ -281,7 +281,9 @@ def test_a_client_that_waits_with_all_places_leaves_some_to_the_next_client(
         assert sorted(each.result(60) == "created" for each in greedy) == [False] * (places - 1) + [True]
 
 
-def test_one_transaction_is_shown_with_its_story(program: Program, services: Services, clock: MovableClock) -> None:
+def test_one_transaction_is_shown_with_its_status_history(
+    program: Program, services: Services, clock: MovableClock
+) -> None:
     transaction_id = program.collect(number="+256770000004").json["data"]["transaction_id"]
     work(services, clock, 5)
     data = program.see(transaction_id)

@@ -136,7 +136,7 @@ def test_a_failure_arrives_with_its_reason(program: Program, services: Services,
     assert received.document["data"]["failure"]["code"] == "PAYER_DECLINED"
 
 
-def test_an_event_is_shown_with_its_deliveries_and_told_again(program: Program, services: Services) -> None:
+def test_an_event_is_shown_with_its_deliveries_and_sent_again(program: Program, services: Services) -> None:
     with Receiver(body=b"thanks") as receiver:
         webhook = made(program, receiver.url)
         made(program)

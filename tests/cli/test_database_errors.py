@@ -38,7 +38,7 @@ def trouble_at(url: str) -> str:
         ("", "postgres@127.0.0.1:1/DATABASE", "does not answer"),
     ],
 )
-def test_each_way_in_which_a_server_refuses_is_told(postgres_url: str, role: str, address: str, words: str) -> None:
+def test_each_refusal_of_a_server_has_its_own_message(postgres_url: str, role: str, address: str, words: str) -> None:
     url = create_database(postgres_url)
     place, _, name = url.rpartition("@")[2].rpartition("/")
     for placeholder, value in {"HOST": place, "DATABASE": name, "ROLE": f"r{name}"}.items():
@@ -52,7 +52,7 @@ def test_each_way_in_which_a_server_refuses_is_told(postgres_url: str, role: str
     assert words in said
 
 
-def test_a_file_that_is_no_database_is_told_from_a_folder_that_is_missing(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_and_a_missing_folder_have_different_errors(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("These are notes. " * 100)
     assert "damaged" in trouble_at(f"sqlite:///{tmp_path}/notes.txt")
     assert "cannot be opened" in trouble_at(f"sqlite:///{tmp_path}/none/x.db")

@@ -25,8 +25,10 @@ from ussd_server.settings import Settings
 def diagnose(folder: Path, **settings: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """Call the doctor; give its exit code and its findings by part."""
     command = [sys.executable, "-m", "ussd_server.cli", "doctor", "--json"]
-    told = subprocess.run(command, env=environment(folder, **settings), capture_output=True, text=True, check=False)
-    return told.returncode, {finding["part"]: finding for finding in json.loads(told.stdout)["findings"]}
+    completed = subprocess.run(
+        command, env=environment(folder, **settings), capture_output=True, text=True, check=False
+    )
+    return completed.returncode, {finding["part"]: finding for finding in json.loads(completed.stdout)["findings"]}
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def test_a_service_whose_time_is_not_the_databases_is_named(settings: Settings, 
     assert "docs/OPERATIONS.md" in found["mend"]
 
 
-def test_a_money_company_that_does_not_answer_is_named(folder: Path) -> None:
+def test_a_provider_that_does_not_reply_is_named(folder: Path) -> None:
     product = {f"USSD_MTN_COLLECTION_{name}": "x" for name in ("SUBSCRIPTION_KEY", "API_USER", "API_KEY")}
     findings = diagnose(folder, USSD_MTN_BASE_URL="http://127.0.0.1:1", **product)[1]
     assert findings["sandbox"]["mend"] is None
@@ -94,7 +96,7 @@ def test_settings_that_cannot_be_used_are_all_named(folder: Path) -> None:
     assert set(findings) == {"USSD_WORKERS", "USSD_ENV"}
 
 
-def test_a_file_that_holds_no_keys_and_one_that_belongs_to_another_database_are_told_apart(
+def test_a_file_without_keys_and_one_of_another_database_have_different_findings(
     services: Services, settings: Settings, folder: Path
 ) -> None:
     Shop(services)
@@ -117,7 +119,7 @@ def test_a_file_that_holds_no_keys_and_one_that_belongs_to_another_database_are_
         ({"USSD_TRUSTED_PROXIES": "1"}, "proxies", None),
     ],
 )
-def test_production_that_cannot_tell_its_callers_apart_is_named(
+def test_production_that_sees_all_callers_under_one_address_is_reported(
     folder: Path, settings: dict[str, str], part: str, words: str | None
 ) -> None:
     found = diagnose(folder, USSD_ENV="production", USSD_SECRETS_FILE=str(folder / "secrets.json"), **settings)[1]

@@ -26,35 +26,35 @@ def command(tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.MonkeyPat
     return lambda *words, typed=None: CliRunner().invoke(main, words, input=typed, catch_exceptions=False)
 
 
-def told(result: Result) -> Any:
+def output_of(result: Result) -> Any:
     """What a command that went well printed as JSON."""
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def test_clients_people_and_keys_are_made_listed_disabled_and_enabled(command: Command) -> None:
-    client = told(command("clients", "create", "Acme", "--json"))
-    user = told(
+    client = output_of(command("clients", "create", "Acme", "--json"))
+    user = output_of(
         command("users", "create", "--client", "Acme", "--email", "A@acme.example", "--role", "owner", "--json")
     )
     assert len(user.pop("password")) >= 20
-    key = told(command("keys", "create", "--client", "Acme", "--scopes", "ussd:* balance:read", "--json"))
+    key = output_of(command("keys", "create", "--client", "Acme", "--scopes", "ussd:* balance:read", "--json"))
     assert (key["client_id"], key["scopes"]) == (client["client_id"], "ussd:* balance:read")
-    for room, name, thing in [
+    for group, name, thing in [
         ("clients", "Acme", client), ("users", "a@acme.example", user), ("keys", key["apikey"], key),
     ]:  # fmt: skip
-        assert not told(command(room, "disable", name, "--json"))["is_active"]
-        changed = told(command(room, "enable", name, "--json"))
+        assert not output_of(command(group, "disable", name, "--json"))["is_active"]
+        changed = output_of(command(group, "enable", name, "--json"))
         assert changed["is_active"]
         expected = {field: value for field, value in thing.items() if field not in ("updated_at", "apisecret")}
         assert {field: changed[field] for field in expected} == expected
-    assert [found["client_id"] for found in told(command("clients", "list", "--json"))] == [client["client_id"]]
-    assert [found["email"] for found in told(command("users", "list", "--json"))] == ["a@acme.example"]
+    assert [found["client_id"] for found in output_of(command("clients", "list", "--json"))] == [client["client_id"]]
+    assert [found["email"] for found in output_of(command("users", "list", "--json"))] == ["a@acme.example"]
 
 
 def test_secrets_are_listed_only_when_they_are_asked_for(command: Command) -> None:
     command("clients", "create", "Acme")
-    secret = told(command("keys", "create", "--client", "Acme", "--json"))["apisecret"]
+    secret = output_of(command("keys", "create", "--client", "Acme", "--json"))["apisecret"]
     for words in (["--json"], []):
         assert secret not in command("keys", "list", "--client", "Acme", *words).output
         assert secret in command("keys", "list", "--client", "Acme", "--show-secrets", *words).output
@@ -68,18 +68,18 @@ def test_a_password_is_read_from_standard_input_and_not_repeated(command: Comman
     assert "a typed password" not in made.output
     changed = command("users", "password", "a@b.c", "--password-stdin", "--json", typed="short\n")
     assert (changed.exit_code, "password: Must be 12 to 256" in changed.output) == (1, True)
-    assert len(told(command("users", "password", "a@b.c", "--json"))["password"]) >= 20
+    assert len(output_of(command("users", "password", "a@b.c", "--json"))["password"]) >= 20
 
 
-def test_the_keys_of_the_house_are_renewed_and_the_old_ones_retired(command: Command) -> None:
+def test_the_master_keys_are_renewed_and_the_old_ones_retired(command: Command) -> None:
     command("clients", "create", "Acme")
-    secret = told(command("keys", "create", "--client", "Acme", "--json"))["apisecret"]
-    assert told(command("secrets", "add", "--json")) == {"added": True}
+    secret = output_of(command("keys", "create", "--client", "Acme", "--json"))["apisecret"]
+    assert output_of(command("secrets", "add", "--json")) == {"added": True}
     refused = command("secrets", "retire")
     assert (refused.exit_code, "secrets rekey" in refused.output) == (1, True)
-    assert told(command("secrets", "rekey", "--json")) == {"rekeyed": 1}
-    assert told(command("secrets", "retire", "--json")) == {"retired": True}
-    assert told(command("secrets", "rotate", "--json")) == {"rekeyed": 1}
+    assert output_of(command("secrets", "rekey", "--json")) == {"rekeyed": 1}
+    assert output_of(command("secrets", "retire", "--json")) == {"retired": True}
+    assert output_of(command("secrets", "rotate", "--json")) == {"rekeyed": 1}
     assert secret in command("keys", "list", "--client", "Acme", "--show-secrets").output
 
 

@@ -20,7 +20,7 @@ def run(*words: Any) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words])
 
 
-def told(*words: Any) -> Any:
+def output_of(*words: Any) -> Any:
     """What a command prints as JSON, after checking that it went well."""
     result = run(*words, "--json")
     assert result.exit_code == 0, result.output
@@ -31,15 +31,15 @@ def told(*words: Any) -> Any:
 def client_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("USSD_REDIS_URL", f"unix://{tmp_path}/no.sock")
-    told("migrate")
-    created: str = told("clients", "create", "ACME")["client_id"]
+    output_of("migrate")
+    created: str = output_of("clients", "create", "ACME")["client_id"]
     return created
 
 
 @pytest.fixture
 def silent(client_id: str) -> str:
     """A disbursement that went to review."""
-    told("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
+    output_of("accounts", "credit", "--client", "ACME", "--amount", "5000", "--reference", "r")
     with open_services() as services:
         context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
         made = services.transactions.transactions.create(
@@ -55,9 +55,9 @@ def silent(client_id: str) -> str:
 
 def test_a_deposit_is_credited_once(client_id: str) -> None:
     deposit = ("accounts", "credit", "--client", "ACME", "--amount", "50000.50", "--reference", "slip 1")
-    assert told(*deposit)["transaction"]["amount_cents"] == 5_000_050
+    assert output_of(*deposit)["transaction"]["amount_cents"] == 5_000_050
     assert "had been credited before" in run(*deposit).output
-    kept = {each["account"]: each["current_cents"] for each in told("accounts", "list", "--client", client_id)}
+    kept = {each["account"]: each["current_cents"] for each in output_of("accounts", "list", "--client", client_id)}
     assert kept == {"deposits": -5_000_050, "main": 5_000_050}
     assert "UGX -50000.50" in run("accounts", "list", "--client", "ACME").output
 
@@ -72,17 +72,17 @@ def test_a_stranger_is_credited_nothing(client_id: str) -> None:
 
 
 def test_a_review_is_listed_settled_and_gone(silent: str) -> None:
-    assert [item["transaction"]["transaction_id"] for item in told("transactions", "review")] == [silent]
+    assert [item["transaction"]["transaction_id"] for item in output_of("transactions", "review")] == [silent]
     assert silent in run("transactions", "review").output
     settle = ("transactions", "review", "--settle", silent, "--as", "failed", "--reason", "their statement")
     assert run(*settle, "--by", "Jane Doe").exit_code == 1
     result = run(*settle, "--by", "Jane Doe", "--and", "Mary Roe")
     assert result.exit_code == 0
     assert "their statement (Jane Doe, Mary Roe)" in result.output
-    assert told("transactions", "review") == []
-    shown = told("transactions", "show", silent)
+    assert output_of("transactions", "review") == []
+    shown = output_of("transactions", "show", silent)
     assert (shown["transaction"]["status"], shown["transaction"]["events"][-1]["source"]) == ("failed", "operator")
-    assert told("check")["ok"]
+    assert output_of("check")["ok"]
 
 
 @pytest.mark.parametrize(
@@ -97,15 +97,15 @@ def test_what_is_not_there_is_refused_in_one_sentence(client_id: str) -> None:
     assert (result.exit_code, result.output) == (1, "Error: Transaction not found\n")
 
 
-def test_companies_that_are_switched_on_have_their_addresses_printed(
+def test_the_callback_addresses_of_enabled_providers_are_printed(
     client_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert told("callbacks") == []
+    assert output_of("callbacks") == []
     monkeypatch.setenv("USSD_AIRTEL_BASE_URL", "https://openapi.airtel.ug")
     monkeypatch.setenv("USSD_AIRTEL_CLIENT_ID", "id")
     assert run("callbacks").exit_code == 1, "a company half set up is refused"
     monkeypatch.setenv("USSD_AIRTEL_CLIENT_SECRET", "secret")
     monkeypatch.setenv("USSD_PUBLIC_URL", "https://api.example.com/")
-    (airtel,) = told("callbacks")
+    (airtel,) = output_of("callbacks")
     assert airtel["url"] == f"https://api.example.com{airtel['path']}"
-    assert told("callbacks") == [airtel]
+    assert output_of("callbacks") == [airtel]

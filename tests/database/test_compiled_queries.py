@@ -61,6 +61,6 @@ def test_values_are_converted_as_their_fields_convert_them(services: Services) -
     assert UssdSession.get_by_id(session_id).last_seen_at == later
 
 
-def test_a_blank_that_was_not_filled_in_is_an_error(services: Services) -> None:
+def test_a_parameter_without_a_value_is_an_error(services: Services) -> None:
     with pytest.raises(KeyError, match="phone_number"):
         _FIND.rows(UssdSession)

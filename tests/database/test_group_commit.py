@@ -114,12 +114,12 @@ def test_a_group_is_never_larger_than_it_may_be(book: Book) -> None:
     assert book.groups == [["first"], ["a", "b"], ["c", "d"], ["e"]]
 
 
-def test_what_is_wrong_with_one_harms_no_other_and_is_told_to_nobody_else(book: Book) -> None:
+def test_an_error_of_one_item_is_raised_to_its_caller_alone(book: Book) -> None:
     book.trouble = refuses("bad", "worse")
     outcomes = queue_up(book, GroupCommit(book.write), "first", ["a", "bad", "b", "worse"])
-    told = {item: outcome(each) for item, each in outcomes.items()}
-    assert {item for item, trouble in told.items() if trouble is None} == {"first", "a", "b"}
-    assert [(type(told[item]), told[item].args) for item in ("bad", "worse")] == [
+    reported = {item: outcome(each) for item, each in outcomes.items()}
+    assert {item for item, trouble in reported.items() if trouble is None} == {"first", "a", "b"}
+    assert [(type(reported[item]), reported[item].args) for item in ("bad", "worse")] == [
         (IntegrityError, ("bad",)), (IntegrityError, ("worse",)),
     ]  # fmt: skip
     assert sorted(book.written) == ["a", "b", "first"]
@@ -132,7 +132,7 @@ def test_a_group_that_the_database_rolled_back_is_written_one_by_one(book: Book)
     assert sorted(book.written) == ["a", "b", "first"]
 
 
-def test_a_database_that_goes_away_is_told_to_all_who_wait_for_it_and_to_nobody_after_them(book: Book) -> None:
+def test_a_lost_database_fails_every_waiting_caller_and_no_later_one(book: Book) -> None:
     together = GroupCommit(book.write)
     book.trouble = lambda group: OperationalError("the connection is lost")
     outcomes = queue_up(book, together, "first", ["a", "b"])
@@ -169,9 +169,7 @@ fates = st.sampled_from(["good", "good", "good", "refused", "lost"])
 
 @given(st.lists(fates, min_size=1, max_size=24), st.integers(1, 5), st.integers(2, 12))
 @settings(max_examples=60, deadline=None)
-def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
-    each: list[str], most: int, threads: int
-) -> None:
+def test_a_confirmed_item_was_committed_once_and_a_refused_one_never(each: list[str], most: int, threads: int) -> None:
     book = Book()
 
     def trouble(group: Sequence[str]) -> BaseException | None:
@@ -185,13 +183,13 @@ def test_whoever_is_told_so_was_committed_once_and_whoever_is_refused_never(
     with ThreadPoolExecutor(threads) as pool:
         outcomes = {item: pool.submit(together.do, item) for item in items}
     for item, future in outcomes.items():
-        told, times = outcome(future), book.written.count(item)
-        if told is None:
+        reported, times = outcome(future), book.written.count(item)
+        if reported is None:
             assert (item.endswith("good"), times) == (True, 1)
-        elif isinstance(told, IntegrityError):
-            assert (told.args, times) == ((item,), 0)
+        elif isinstance(reported, IntegrityError):
+            assert (reported.args, times) == ((item,), 0)
         else:
-            assert (type(told), times) == (OperationalError, 0)
+            assert (type(reported), times) == (OperationalError, 0)
     assert all(len(group) <= most for group in book.tried)
     if "lost" not in each:
         assert sorted(book.written) == sorted(item for item in items if item.endswith("good"))

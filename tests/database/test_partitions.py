@@ -27,7 +27,7 @@ from ussd_server.settings import Settings
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 
 _DAY_SECONDS = 86_400
-_SOMEBODY_WAITS = """
+_A_SESSION_WAITS = """
 SELECT 1 FROM pg_locks JOIN pg_database ON pg_database.oid = database
 WHERE datname = current_database() AND relation = 'transactions'::regclass AND NOT granted
 """
@@ -58,10 +58,10 @@ def test_a_divided_service_goes_on_where_it_was(services: Services, clock: Movab
         after = services.transactions.transactions.create(request(shillings=300), call).transaction
         work(services, clock, 2)
         deliver(services)
-        told = [called.document["data"]["transaction_id"] for called in receiver.calls]
+        reported = [called.document["data"]["transaction_id"] for called in receiver.calls]
     for one in (before, after):
         assert services.transactions.transactions.get(GetTransaction(one.transaction_id), call).status == "succeeded"
-        assert told.count(one.transaction_id) >= 2
+        assert reported.count(one.transaction_id) >= 2
     assert [
         item.transaction_id for item in services.transactions.transactions.list(ListTransactions(limit=1), call).items
     ] == [after.transaction_id]
@@ -157,7 +157,7 @@ def test_a_payment_that_is_under_way_goes_on_while_a_month_is_added(services: Se
         payment.execute("LOCK TABLE transactions IN ROW EXCLUSIVE MODE")
         worker = Thread(target=clean)
         worker.start()
-        while worker.is_alive() and not onlooker.execute(_SOMEBODY_WAITS).fetchone():
+        while worker.is_alive() and not onlooker.execute(_A_SESSION_WAITS).fetchone():
             continue
         payment.execute("LOCK TABLE transaction_events, events IN ROW EXCLUSIVE MODE NOWAIT")
     worker.join()

@@ -108,24 +108,24 @@ def write_as_before() -> str:
         database.execute_sql("SELECT ledger_write(%s::jsonb)", (psycopg.types.json.Jsonb([transfer]),))
     else:
         insert("ledger_transfers", **transfer)
-    tell(deposit, "created", 1)
+    report(deposit, "created", 1)
     mark = "%s" if is_postgres() else "?"
     database.execute_sql(
         f"UPDATE transactions SET status = 'succeeded', completed_at = {mark}, due_at = NULL WHERE id = {mark}",
         (NOW, deposit["id"]),
     )
-    told = tell(deposit, "succeeded", 2)
+    reported = report(deposit, "succeeded", 2)
     collection = insert(
         "transactions", id=fresh_id(), type="collection", account="main", provider="sandbox", reference=f"c{number}",
         provider_reference=str(uuid.uuid4()), due_source="poll", **request,
     )  # fmt: skip
-    tell(collection, "created", 1)
+    report(collection, "created", 1)
     webhook = insert(
         "webhooks", id=fresh_id(), url="https://x.example", secret_sealed=b"x", is_active=True, is_proven=False,
         updated_at=NOW, **owner,
     )  # fmt: skip
     insert(
-        "deliveries", id=fresh_id(), event_id=told, webhook_id=webhook["id"], object_id=deposit["id"], sequence=2,
+        "deliveries", id=fresh_id(), event_id=reported, webhook_id=webhook["id"], object_id=deposit["id"], sequence=2,
         url="https://x.example", status="waiting", attempts=0, **owner,
     )  # fmt: skip
     menu = insert("menus", id=fresh_id(), client_id=client["id"], name="shop", draft="{}", draft_saved_at=NOW)
@@ -138,7 +138,7 @@ def write_as_before() -> str:
     return str(collection["id"])
 
 
-def tell(transaction: dict[str, Any], status: str, sequence: int) -> str:
+def report(transaction: dict[str, Any], status: str, sequence: int) -> str:
     """Add to a transaction's story, and tell its client."""
     insert(
         "transaction_events", transaction_id=transaction["id"], sequence=sequence, client_id=transaction["client_id"],

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MovableClock
-from tests.faults.workers import catch_up, house_of, work_until_killed
+from tests.faults.workers import catch_up, services_of, work_until_killed
 from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, request
 from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
@@ -46,9 +46,9 @@ MOODS = {
 
 @pytest.fixture(scope="module")
 def mtn() -> Iterator[StandInProcess]:
-    company = start_mtn()
-    yield company
-    company.stop()
+    mtn_process = start_mtn()
+    yield mtn_process
+    mtn_process.stop()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_payment_survives_a_crash_at_any_point_and_moves_once(
 ) -> None:
     mtn.reset()
     mtn.flick(**mood.switches)
-    with house_of(settings, clock, **mtn_settings(mtn.base_url)) as services:
+    with services_of(settings, clock, **mtn_settings(mtn.base_url)) as services:
         call = a_client()
         deposit(services, call, mood.shillings)
         made = [

@@ -21,15 +21,15 @@ from tests.journeys.service import Service, descendants, environment
 from tests.support.eventually import eventually
 from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
 
-HANDS, CALLS_OF_A_HAND, KEYS = 50, 8, 10
-WISH = {"type": "collection", "phone_number": "+256772123456", "amount": 5000, "reference": "contested"}
+CALLERS, CALLS_OF_A_CALLER, KEYS = 50, 8, 10
+REQUEST = {"type": "collection", "phone_number": "+256772123456", "amount": 5000, "reference": "contested"}
 
 
 @pytest.fixture
 def mtn() -> Iterator[StandInProcess]:
-    company = start_mtn("--approve-delay", "1")
-    yield company
-    company.stop()
+    mtn_process = start_mtn("--approve-delay", "1")
+    yield mtn_process
+    mtn_process.stop()
 
 
 @pytest.fixture
@@ -46,30 +46,30 @@ def service(tmp_path: Path, mtn: StandInProcess) -> Iterator[Service]:
     running.stop()
 
 
-def test_fifty_hands_repeating_one_reference_through_kills_charge_once(service: Service, mtn: StandInProcess) -> None:
+def test_fifty_callers_repeating_one_reference_through_kills_charge_once(service: Service, mtn: StandInProcess) -> None:
     keys = fresh_keys(service, KEYS)
     before = service.call("GET", "/api/balance", headers=keys[0])[1]["data"]["current"]
     answers: list[tuple[int, str]] = []
     lost: list[str] = []
 
     def repeat(key: dict[str, str]) -> None:
-        for _ in range(CALLS_OF_A_HAND):
+        for _ in range(CALLS_OF_A_CALLER):
             try:
-                status, body = service.call("POST", "/api/transactions", WISH, key)
+                status, body = service.call("POST", "/api/transactions", REQUEST, key)
             except (OSError, http.client.HTTPException, ValueError):
                 lost.append("a killed process took the answer with it")
                 continue
             answers.append((status, body["data"]["transaction_id"] if status < 300 else body["error"]))
 
-    hands = [threading.Thread(target=repeat, args=(keys[number % KEYS],)) for number in range(HANDS)]
-    for hand in hands:
+    callers = [threading.Thread(target=repeat, args=(keys[number % KEYS],)) for number in range(CALLERS)]
+    for hand in callers:
         hand.start()
     kill(service, "ussd_server.cli worker")
     # The next kill meets hands that have gone on after the first.
     answered = len(answers)
-    eventually(lambda: len(answers) >= answered + HANDS or not any(hand.is_alive() for hand in hands))
+    eventually(lambda: len(answers) >= answered + CALLERS or not any(hand.is_alive() for hand in callers))
     kill(service, "gunicorn")
-    for hand in hands:
+    for hand in callers:
         hand.join()
     assert {status for status, _ in answers} <= {200, 201, 503}, sorted(set(answers))
     (transaction_id,) = {name for status, name in answers if status < 300}

@@ -25,7 +25,7 @@ ANSWERS_BEFORE_A_KILL = 60
 PATIENCE_SECONDS = 60
 
 
-def serve(settings: Settings, context: RequestContext, name: str, told: Connection) -> None:
+def serve(settings: Settings, context: RequestContext, name: str, reported: Connection) -> None:
     """Record for eight callers at once, for ever; every answer is told to the test before the next call begins."""
     services = build_services(settings)
 
@@ -46,7 +46,7 @@ def serve(settings: Settings, context: RequestContext, name: str, told: Connecti
                     raise
             else:
                 # One write of so few bytes is never cut in two, also not by a kill.
-                os.write(told.fileno(), f"{recorded.transaction.transaction_id} {reference}\n".encode())
+                os.write(reported.fileno(), f"{recorded.transaction.transaction_id} {reference}\n".encode())
             finally:
                 release_connection()
             number += 1

@@ -74,7 +74,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServe
 
 
 @pytest.fixture(scope="module")
-def companies() -> Iterator[dict[str, str]]:
+def providers() -> Iterator[dict[str, str]]:
     """An MTN that answers and an Airtel that does not, whose settings are secrets."""
     key = f"{_MARK}key"
     mtn = start_mtn("--api-key", key)
@@ -89,15 +89,15 @@ def companies() -> Iterator[dict[str, str]]:
 
 
 def test_no_planted_secret_is_in_any_log_or_error(
-    tmp_path: Path, database: PostgresServer, companies: dict[str, str]
+    tmp_path: Path, database: PostgresServer, providers: dict[str, str]
 ) -> None:
     password = f"{_MARK}password"
     url = database.url.replace("postgres@", f"postgres:{password}@")
-    with install(tmp_path, url, USSD_LOG_LEVEL="DEBUG", USSD_ALLOW_PRIVATE_ADDRESSES="1", **companies) as installed:
+    with install(tmp_path, url, USSD_LOG_LEVEL="DEBUG", USSD_ALLOW_PRIVATE_ADDRESSES="1", **providers) as installed:
         planter = Planter(installed)
         kept = own_secrets(installed, planter)
         plant_everywhere(planter, installed)
-        eventually(lambda: {"mtn", "airtel"} <= companies_called(installed))
+        eventually(lambda: {"mtn", "airtel"} <= providers_called(installed))
         with psycopg.connect(database.url, autocommit=True) as hand:
             hand.execute("ALTER TABLE transactions RENAME COLUMN description TO nobody")
             plant_everywhere(planter, installed)
@@ -119,7 +119,7 @@ def test_no_planted_secret_is_in_any_log_or_error(
             assert secret not in said
 
 
-def companies_called(installed: Installed) -> set[str]:
+def providers_called(installed: Installed) -> set[str]:
     """The companies that the worker has called, as it logged it."""
     return {line["company"] for line in installed.deployment.lines() if "company" in line}
 

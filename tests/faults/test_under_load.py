@@ -13,14 +13,14 @@ import psycopg
 import pytest
 
 from testbed.postgres import PostgresServer
-from tests.faults.hands import Crowd, many_keys
+from tests.faults.callers import Crowd, many_keys
 from tests.journeys.deployment import Installed, install
 from tests.journeys.service import descendants
 from tests.support.eventually import eventually
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(300)]
 
-HANDS = 4
+CALLERS = 4
 ABSENCE_SECONDS = 10
 
 
@@ -47,7 +47,7 @@ def keys(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> list
 
 @pytest.fixture
 def crowd(installed: Installed, keys: list[dict[str, str]], request: pytest.FixtureRequest) -> Crowd:
-    return Crowd(installed, keys, request.node.name[:40], HANDS)
+    return Crowd(installed, keys, request.node.name[:40], CALLERS)
 
 
 def served(crowd: Crowd, calls: int = 20) -> None:
@@ -83,7 +83,7 @@ def test_a_web_process_that_is_killed_takes_only_its_own_calls_along(
         eventually(lambda: len(after := serving(installed, 0)) == len(before) and after != before)
         served(crowd)
     assert crowd.statuses() <= {0, 200, 201, 503}
-    assert sum(answer.status in (0, 503) for answer in crowd.answers) <= HANDS, (
+    assert sum(answer.status in (0, 503) for answer in crowd.answers) <= CALLERS, (
         "one for each hand that was being served"
     )
     assert_paid_once(crowd, postgres)
@@ -121,7 +121,7 @@ def test_a_database_that_is_away_loses_nothing_and_needs_no_restart(
         served(crowd)
     assert {201, 503} <= crowd.statuses() <= {200, 201, 503}
     assert {answer.retry_after for answer in crowd.answers if answer.status == 503} <= {"1", "2"}
-    assert sum(answer.status == 503 for answer in crowd.answers[:while_away]) > 2 * HANDS
+    assert sum(answer.status == 503 for answer in crowd.answers[:while_away]) > 2 * CALLERS
     assert [serving(installed, machine) for machine in range(2)] == processes
     assert_paid_once(crowd, postgres)
     assert installed.deployment.ask("check")["ok"]

@@ -65,7 +65,7 @@ class WorkerProcess:
 
 
 @contextmanager
-def house_of(settings: Settings, clock: MovableClock, **more: str) -> Iterator[Services]:
+def services_of(settings: Settings, clock: MovableClock, **more: str) -> Iterator[Services]:
     """The house that the same settings make, in this process and with a clock that can be moved."""
     with mock.patch.dict(os.environ, environment(settings.data_dir, **(_named(settings) | more)), clear=True):
         read = read_settings()

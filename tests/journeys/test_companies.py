@@ -36,7 +36,7 @@ class Street:
         folder.mkdir(mode=0o700)
         port = free_port()
         path = callback_path(Tokens(Keyring.create(folder / "secrets.json")), "airtel")
-        self.companies: dict[str, StandInProcess] = {
+        self.providers: dict[str, StandInProcess] = {
             "mtn": start_mtn("--approve-delay", "0.5"),
             "airtel": start_airtel("--approve-delay", "0.5", "--callback-url", f"http://127.0.0.1:{port}{path}"),
         }
@@ -46,8 +46,8 @@ class Street:
             USSD_PUBLIC_URL=f"http://127.0.0.1:{port}",
             USSD_MTN_ENQUIRY_SECONDS=enquiry_seconds,
             USSD_AIRTEL_ENQUIRY_SECONDS=enquiry_seconds,
-            **mtn_settings(self.companies["mtn"].base_url),
-            **airtel_settings(self.companies["airtel"].base_url),
+            **mtn_settings(self.providers["mtn"].base_url),
+            **airtel_settings(self.providers["airtel"].base_url),
         )
 
         # One key alone may not call so often.
@@ -55,8 +55,8 @@ class Street:
 
     def close(self) -> None:
         self.service.stop()
-        for company in self.companies.values():
-            company.stop()
+        for provider in self.providers.values():
+            provider.stop()
 
     def order(self, path: str, **request: Any) -> dict[str, Any]:
         status, body = self.service.call("POST", path, request, next(self.keys))
@@ -72,9 +72,9 @@ class Street:
         eventually(lambda: self.see(made["transaction_id"])["status"] == status)
         return self.see(made["transaction_id"])
 
-    def collect_disburse_and_refund(self, company: str, name: str) -> list[dict[str, Any]]:
+    def collect_disburse_and_refund(self, provider: str, name: str) -> list[dict[str, Any]]:
         """One of each with a company, under references that begin with `name`."""
-        request = {"phone_number": NUMBERS[company], "amount": 5000}
+        request = {"phone_number": NUMBERS[provider], "amount": 5000}
         collection = self.order("/api/transactions", type="collection", reference=f"{name} in", **request)
         disbursement = self.order("/api/transactions", type="disbursement", reference=f"{name} out", **request)
         collected, disbursed = self.settled(collection), self.settled(disbursement)
@@ -94,20 +94,20 @@ def street(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Street]:
     street.close()
 
 
-def agree(street: Street, company: str, records: list[dict[str, Any]]) -> None:
+def agree(street: Street, provider: str, records: list[dict[str, Any]]) -> None:
     """Both books tell of the same payments, once each, by the company's own numbers and with the same amounts."""
-    theirs = {each["reference"]: each for each in street.companies[company].book()["payments"] if each["paid"]}
+    theirs = {each["reference"]: each for each in street.providers[provider].book()["payments"] if each["paid"]}
 
-    def told(payment: dict[str, Any]) -> tuple[str, int]:
+    def reported(payment: dict[str, Any]) -> tuple[str, int]:
         # Airtel answers a refund with its number of the payment that is given back.
-        named = theirs[payment["original"]] if payment["original"] and company == "airtel" else payment
+        named = theirs[payment["original"]] if payment["original"] and provider == "airtel" else payment
         return named["receipt"], payment["amount_cents"]
 
-    assert sorted(map(told, theirs.values())) == sorted(
+    assert sorted(map(reported, theirs.values())) == sorted(
         (ours["provider_transaction_id"], ours["amount"] * 100) for ours in records
     )
     # Nor does Airtel take a name of ours for a refund.
-    assert {ours["provider_reference"] for ours in records if company == "mtn" or ours["type"] != "refund"} <= set(
+    assert {ours["provider_reference"] for ours in records if provider == "mtn" or ours["type"] != "refund"} <= set(
         theirs
     )
 
@@ -122,11 +122,11 @@ def test_callbacks_bring_every_outcome_once_however_often_and_in_whatever_order_
         "by POST": {"callback_method": "POST"},
         "with another amount": {"wrong_callback_amount": True},
     }.items():
-        for company, stand_in in street.companies.items():
+        for provider, stand_in in street.providers.items():
             stand_in.flick(**switches)
-            records[company] += street.collect_disburse_and_refund(company, f"{company} {name}")
-    for company, made in records.items():
-        agree(street, company, made)
+            records[provider] += street.collect_disburse_and_refund(provider, f"{provider} {name}")
+    for provider, made in records.items():
+        agree(street, provider, made)
         sources = {record["events"][-1]["source"] for record in made if record["type"] == "collection"}
         assert sources == {"callback"}
     assert street.balance() == before - 4 * 2 * 5000, "what came in went back, and what went out is gone"
@@ -135,15 +135,15 @@ def test_callbacks_bring_every_outcome_once_however_often_and_in_whatever_order_
 @pytest.mark.parametrize("street", ["0.5"], indirect=True)
 def test_without_callbacks_or_with_late_ones_polling_finds_the_same_outcomes(street: Street) -> None:
     before = street.balance()
-    street.companies["airtel"].flick(disbursements_pending=True)
-    for company, stand_in in street.companies.items():
+    street.providers["airtel"].flick(disbursements_pending=True)
+    for provider, stand_in in street.providers.items():
         stand_in.flick(callbacks=False)
-        records = street.collect_disburse_and_refund(company, f"{company} silent")
+        records = street.collect_disburse_and_refund(provider, f"{provider} silent")
         stand_in.flick(callbacks=True, callback_delay_seconds=2.0)
-        records += street.collect_disburse_and_refund(company, f"{company} late")
+        records += street.collect_disburse_and_refund(provider, f"{provider} late")
         # The late callbacks arrive, and change nothing.
         eventually(lambda stand_in=stand_in: not stand_in.book()["callbacks_waiting"])  # type: ignore[misc]
-        agree(street, company, records)
+        agree(street, provider, records)
         assert [street.see(each["transaction_id"])["status"] for each in records] == [
             "reversed", "succeeded", "succeeded", "reversed", "succeeded", "succeeded",
         ]  # fmt: skip

@@ -146,11 +146,11 @@ def test_every_spelling_is_refused_before_any_name_is_resolved(spelling: str) ->
 
 
 @pytest.mark.parametrize("meaning", MEANINGS)
-@pytest.mark.parametrize("company", [[], ["8.8.8.8"], ["2606:4700::1111"]])
+@pytest.mark.parametrize("addresses_before", [[], ["8.8.8.8"], ["2606:4700::1111"]])
 def test_no_meaning_of_a_good_name_ends_in_a_connection(
-    connections: ConnectionWatch, canary: StrangeServer, meaning: str, company: list[str]
+    connections: ConnectionWatch, canary: StrangeServer, meaning: str, addresses_before: list[str]
 ) -> None:
-    transport = Transport(AddressGuard(), resolve=lambda host, port: [*company, meaning])
+    transport = Transport(AddressGuard(), resolve=lambda host, port: [*addresses_before, meaning])
     with connections.watch() as attempts:
         got = transport.exchange("POST", f"https://hooks.example.com:{canary.port}/", timeout_seconds=TIMEOUT_SECONDS)
     assert (got.reach, got.trouble) == (SendState.NOT_SENT, TransportFailure.ADDRESS_REFUSED)

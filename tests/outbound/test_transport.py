@@ -242,7 +242,7 @@ def test_the_environment_does_not_choose_a_proxy(monkeypatch: pytest.MonkeyPatch
 # Connections
 
 
-def test_a_connection_to_a_company_is_kept(transport: Transport) -> None:
+def test_a_connection_to_a_provider_is_kept(transport: Transport) -> None:
     with StrangeServer(polite(answer(body=b"x"))) as server:
         for _ in range(3):
             assert transport.exchange("GET", server.url, timeout_seconds=LONG_SECONDS).complete

@@ -118,7 +118,7 @@ def test_a_refused_token_is_renewed_once() -> None:
     assert sent == ["t1", "t2"]
 
 
-def test_a_company_that_refuses_every_token_is_asked_twice_and_counts_as_away() -> None:
+def test_a_provider_that_refuses_every_token_is_called_twice_and_counts_as_away() -> None:
     office, breaker = Office(), Breaker(troubles_to_open=1)
     tokens = AccessTokens(office.fetch, breaker)
     sent: list[str] = []

@@ -24,11 +24,11 @@ SHORT_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Meeting:
-    company: AirtelMoney
+    stand_in: AirtelMoney
     provider: AirtelProvider
 
     def flick(self, **switches: object) -> None:
-        self.company.switches.change(switches)
+        self.stand_in.switches.change(switches)
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
         return self.provider.ask(payment, timeout_seconds)
@@ -37,15 +37,15 @@ class Meeting:
         return self.provider.enquire(payment, timeout_seconds)
 
     def known(self, payment: PaymentOrder) -> bool:
-        return self.company.book.find(payment.provider_reference) is not None
+        return self.stand_in.book.find(payment.provider_reference) is not None
 
 
 @contextmanager
 def meet(version: Literal["v1", "v2"]) -> Iterator[Meeting]:
-    company, transport = AirtelMoney(AirtelSettings()), Transport()
-    with run(company) as base_url:
+    stand_in, transport = AirtelMoney(AirtelSettings()), Transport()
+    with run(stand_in) as base_url:
         access = AirtelAccess(base_url, "airtel-client", "airtel-secret", version=version, pin="1234")
-        yield Meeting(company, AirtelProvider(access, transport))
+        yield Meeting(stand_in, AirtelProvider(access, transport))
         transport.close()
 
 
@@ -81,8 +81,8 @@ PAYOUTS = {
 def test_every_magic_push_that_fails_is_understood(meeting: Meeting, digits: str, code: FailureCode) -> None:
     request = payment(f"+2567500000{digits}")
     assert meeting.ask(request).outcome is Outcome.PENDING
-    told = meeting.enquire(request)
-    assert (told.outcome, told.failure) == (Outcome.FAILED, code)
+    reported = meeting.enquire(request)
+    assert (reported.outcome, reported.failure) == (Outcome.FAILED, code)
 
 
 @pytest.mark.parametrize(("digits", "code"), PAYOUTS.items())
@@ -90,8 +90,8 @@ def test_every_magic_payout_that_fails_is_understood_at_once_and_later(
     meeting: Meeting, digits: str, code: FailureCode
 ) -> None:
     request = payment(f"+2567500000{digits}", Direction.DISBURSEMENT)
-    for told in (meeting.ask(request), meeting.enquire(request)):
-        assert (told.outcome, told.failure) == (Outcome.FAILED, code)
+    for reported in (meeting.ask(request), meeting.enquire(request)):
+        assert (reported.outcome, reported.failure) == (Outcome.FAILED, code)
 
 
 @pytest.mark.parametrize("digits", ["00", "06"])
@@ -103,7 +103,7 @@ def test_ambiguous_and_in_process_are_not_final_and_succeed_later(
     waiting = Outcome.UNKNOWN if digits == "00" else Outcome.PENDING
     assert meeting.ask(request).outcome in (waiting, Outcome.PENDING)
     assert meeting.enquire(request).outcome is waiting
-    meeting.company.advance(180)
+    meeting.stand_in.advance(180)
     assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
 
 
@@ -112,7 +112,7 @@ def test_a_timeout_is_not_final_and_fails_later(meeting: Meeting, digits: str, d
     request = payment(f"+2567500000{digits}", direction)
     meeting.ask(request)
     assert meeting.enquire(request).outcome is Outcome.UNKNOWN
-    meeting.company.advance(180)
+    meeting.stand_in.advance(180)
     assert meeting.enquire(request).outcome is Outcome.FAILED
 
 
@@ -140,9 +140,9 @@ def test_a_number_that_is_nobodys_is_refused_at_once(meeting: Meeting, direction
 def test_any_other_push_is_pending_and_then_paid(meeting: Meeting) -> None:
     request = payment()
     assert meeting.ask(request).outcome is Outcome.PENDING
-    told = meeting.enquire(request)
-    assert told.outcome is Outcome.SUCCEEDED
-    assert told.provider_transaction_id
+    reported = meeting.enquire(request)
+    assert reported.outcome is Outcome.SUCCEEDED
+    assert reported.provider_transaction_id
 
 
 def test_any_other_payout_is_paid_at_once(meeting: Meeting) -> None:
@@ -155,7 +155,7 @@ def test_payouts_may_take_their_time(unsigned: Meeting) -> None:
     unsigned.flick(disbursements_pending=True, approve_delay_seconds=60)
     request = payment(direction=Direction.DISBURSEMENT)
     assert unsigned.ask(request).outcome is Outcome.PENDING
-    unsigned.company.advance(60)
+    unsigned.stand_in.advance(60)
     assert unsigned.enquire(request).outcome is Outcome.SUCCEEDED
 
 
@@ -170,7 +170,7 @@ def test_a_repeated_request_takes_money_once(meeting: Meeting) -> None:
         meeting.ask(request)
         assert meeting.ask(request).outcome is Outcome.PENDING
         assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
-        assert meeting.company.book.paid_cents((kind,), None) == 50_000
+        assert meeting.stand_in.book.paid_cents((kind,), None) == 50_000
 
 
 def test_a_refund_gives_a_payment_back_whole_and_once(meeting: Meeting) -> None:
@@ -180,12 +180,12 @@ def test_a_refund_gives_a_payment_back_whole_and_once(meeting: Meeting) -> None:
     refund = replace(payment(direction=Direction.REFUND), original_provider_transaction_id=receipt)
     assert meeting.ask(refund).outcome is Outcome.SUCCEEDED
     assert meeting.ask(refund).outcome is Outcome.PENDING
-    assert meeting.company.book.paid_cents(("refund",), None) == 50_000
+    assert meeting.stand_in.book.paid_cents(("refund",), None) == 50_000
 
 
 def test_a_token_lasts_three_minutes_and_is_renewed(meeting: Meeting) -> None:
     meeting.ask(payment())
-    meeting.company.advance(181)
+    meeting.stand_in.advance(181)
     assert meeting.ask(payment()).outcome is Outcome.PENDING
 
 
@@ -218,8 +218,8 @@ def test_trouble_on_the_wire_is_never_called_a_failure_and_an_enquiry_settles_it
     request = payment()
     unsigned.flick(calls=["submit"], carried_out=carried_out, **trouble)
     assert unsigned.ask(request, SHORT_SECONDS).outcome is Outcome.UNKNOWN
-    told = unsigned.enquire(request)
-    assert told.outcome is (Outcome.SUCCEEDED if unsigned.known(request) else Outcome.NOT_FOUND)
+    reported = unsigned.enquire(request)
+    assert reported.outcome is (Outcome.SUCCEEDED if unsigned.known(request) else Outcome.NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_success_after_failure_is_seen(unsigned: Meeting) -> None:
     unsigned.flick(success_after_failure=True)
     unsigned.ask(request)
     assert unsigned.enquire(request).outcome is Outcome.FAILED
-    unsigned.company.advance(60)
+    unsigned.stand_in.advance(60)
     assert unsigned.enquire(request).outcome is Outcome.SUCCEEDED
 
 
@@ -253,7 +253,7 @@ def test_float_and_name_are_read(meeting: Meeting) -> None:
 def test_the_callback_names_the_reference(unsigned: Meeting) -> None:
     request = payment()
     unsigned.ask(request)
-    kept = unsigned.company.book.find(request.provider_reference)
+    kept = unsigned.stand_in.book.find(request.provider_reference)
     assert kept is not None
-    body = unsigned.company.callback(kept, kept.steps[-1], unsigned.company.switches.now)
+    body = unsigned.stand_in.callback(kept, kept.steps[-1], unsigned.stand_in.switches.now)
     assert unsigned.provider.reference_in(json.dumps(body).encode()) == request.provider_reference

@@ -23,11 +23,11 @@ API_USER, API_KEY = "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11", "an-api-key"
 
 @dataclass(frozen=True)
 class Meeting:
-    company: MtnMomo
+    stand_in: MtnMomo
     provider: MtnProvider
 
     def flick(self, **switches: object) -> None:
-        self.company.switches.change(switches)
+        self.stand_in.switches.change(switches)
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
         return self.provider.ask(payment, timeout_seconds)
@@ -36,14 +36,14 @@ class Meeting:
         return self.provider.enquire(payment, timeout_seconds)
 
     def known(self, payment: PaymentOrder) -> bool:
-        return self.company.book.find(payment.provider_reference) is not None
+        return self.stand_in.book.find(payment.provider_reference) is not None
 
 
 @pytest.fixture
 def meeting() -> Iterator[Meeting]:
     settings = MtnSettings("mtnuganda", "UGX", api_user=API_USER, api_key=API_KEY)
-    company, transport = MtnMomo(settings), Transport()
-    with run(company) as base_url:
+    stand_in, transport = MtnMomo(settings), Transport()
+    with run(stand_in) as base_url:
         access = MtnAccess(
             base_url,
             "mtnuganda",
@@ -51,7 +51,7 @@ def meeting() -> Iterator[Meeting]:
             disbursement=MtnProduct("disbursement-key", API_USER, API_KEY),
             callback_url="http://127.0.0.1:1/callbacks/mtn/x",
         )
-        yield Meeting(company, MtnProvider(access, transport))
+        yield Meeting(stand_in, MtnProvider(access, transport))
         transport.close()
 
 
@@ -89,17 +89,17 @@ def test_every_magic_number_that_fails_is_understood(
     meeting.flick(reason_as_object=as_object)
     request = payment(f"+46733123{digits}", direction)
     assert meeting.ask(request).outcome is Outcome.PENDING
-    told = meeting.enquire(request)
-    assert (told.outcome, told.failure) == (Outcome.FAILED, code)
+    reported = meeting.enquire(request)
+    assert (reported.outcome, reported.failure) == (Outcome.FAILED, code)
 
 
 @pytest.mark.parametrize("direction", [Direction.COLLECTION, Direction.DISBURSEMENT])
 def test_any_other_number_succeeds_with_its_amount(meeting: Meeting, direction: Direction) -> None:
     request = payment(direction=direction)
     assert meeting.ask(request).outcome is Outcome.PENDING
-    told = meeting.enquire(request)
-    assert (told.outcome, told.amount_cents) == (Outcome.SUCCEEDED, 500_000)
-    assert told.provider_transaction_id
+    reported = meeting.enquire(request)
+    assert (reported.outcome, reported.amount_cents) == (Outcome.SUCCEEDED, 500_000)
+    assert reported.provider_transaction_id
 
 
 def test_ongoing_succeeds_later_and_delayed_never_ends(meeting: Meeting) -> None:
@@ -107,7 +107,7 @@ def test_ongoing_succeeds_later_and_delayed_never_ends(meeting: Meeting) -> None
     for request in (ongoing, delayed):
         meeting.ask(request)
         assert meeting.enquire(request).outcome is Outcome.PENDING
-    meeting.company.advance(30)
+    meeting.stand_in.advance(30)
     assert meeting.enquire(ongoing).outcome is Outcome.SUCCEEDED
     assert meeting.enquire(delayed).outcome is Outcome.PENDING
 
@@ -140,12 +140,12 @@ def test_a_repeated_request_takes_money_once(meeting: Meeting) -> None:
     request = payment()
     assert meeting.ask(request).outcome is Outcome.PENDING
     assert meeting.ask(request).outcome is Outcome.SUCCEEDED
-    assert meeting.company.book.paid_cents(("requesttopay",), None) == 500_000
+    assert meeting.stand_in.book.paid_cents(("requesttopay",), None) == 500_000
 
 
 def test_an_expired_token_is_renewed(meeting: Meeting) -> None:
     meeting.ask(payment())
-    meeting.company.advance(3600)
+    meeting.stand_in.advance(3600)
     assert meeting.ask(payment()).outcome is Outcome.PENDING
 
 
@@ -171,8 +171,8 @@ def test_trouble_on_the_wire_is_never_called_a_failure_and_an_enquiry_settles_it
     request = payment()
     meeting.flick(calls=["submit"], carried_out=carried_out, **trouble)
     assert meeting.ask(request, SHORT_SECONDS).outcome in (Outcome.UNKNOWN, Outcome.PENDING)
-    told = meeting.enquire(request)
-    assert told.outcome is (Outcome.SUCCEEDED if meeting.known(request) else Outcome.NOT_FOUND)
+    reported = meeting.enquire(request)
+    assert reported.outcome is (Outcome.SUCCEEDED if meeting.known(request) else Outcome.NOT_FOUND)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_success_after_failure_is_seen(meeting: Meeting) -> None:
     meeting.flick(success_after_failure=True)
     meeting.ask(request)
     assert meeting.enquire(request).outcome is Outcome.FAILED
-    meeting.company.advance(60)
+    meeting.stand_in.advance(60)
     assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
 
 
@@ -207,7 +207,7 @@ def test_float_and_name_are_read(meeting: Meeting) -> None:
 def test_the_callback_names_the_reference(meeting: Meeting) -> None:
     request = payment()
     meeting.ask(request)
-    kept = meeting.company.book.find(request.provider_reference)
+    kept = meeting.stand_in.book.find(request.provider_reference)
     assert kept is not None
-    body = meeting.company.callback(kept, kept.steps[-1], meeting.company.switches.now)
+    body = meeting.stand_in.callback(kept, kept.steps[-1], meeting.stand_in.switches.now)
     assert meeting.provider.reference_in(json.dumps(body).encode()) == request.provider_reference

@@ -29,7 +29,7 @@ def failed(code: FailureCode) -> tuple[Outcome, FailureCode]:
     return Outcome.FAILED, code
 
 
-STORIES = [
+OUTCOMES = [
     # digits, what asking answers, then what enquiring answers so many seconds after asking
     ("00", SUCCEEDED, {0: SUCCEEDED, 100: SUCCEEDED}),
     ("01", failed(FailureCode.INSUFFICIENT_BALANCE), {0: failed(FailureCode.INSUFFICIENT_BALANCE)}),
@@ -64,8 +64,8 @@ def essence(answer: ProviderAnswer) -> tuple[Outcome, FailureCode | None]:
     return answer.outcome, answer.failure
 
 
-@pytest.mark.parametrize(("digits", "asked", "later"), STORIES, ids=[digits for digits, _, _ in STORIES])
-def test_every_number_tells_its_story(
+@pytest.mark.parametrize(("digits", "asked", "later"), OUTCOMES, ids=[digits for digits, _, _ in OUTCOMES])
+def test_every_number_has_its_own_outcome(
     digits: str, asked: tuple[Outcome, FailureCode | None], later: dict[float, tuple[Outcome, FailureCode | None]]
 ) -> None:
     assert essence(sandbox().ask(payment(digits), 5)) == asked
@@ -105,7 +105,7 @@ def test_a_clock_that_jumps_back_does_not_break_an_enquiry() -> None:
     assert sandbox(-3600).enquire(payment("04"), 5).outcome is Outcome.PENDING
 
 
-def test_the_story_of_success_after_failure_is_seen_by_the_late_check() -> None:
+def test_a_success_after_a_failure_is_found_by_the_late_check() -> None:
     pace = sandbox().pace
     assert essence(sandbox(1 + pace.late_check_after).enquire(payment("09"), 5)) == SUCCEEDED
 

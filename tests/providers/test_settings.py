@@ -39,11 +39,11 @@ def wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **settings: str) -> s
         (MTN | AIRTEL, ["mtn", "airtel", "sandbox"]),
     ],
 )
-def test_a_company_is_switched_on_by_its_settings(
+def test_a_provider_is_enabled_by_its_settings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, str], names: list[str]
 ) -> None:
     settings = read(monkeypatch, tmp_path, **given)
-    assert [company.name for company in build_providers(settings, Clock().now, lambda name: f"/{name}")] == names
+    assert [provider.name for provider in build_providers(settings, Clock().now, lambda name: f"/{name}")] == names
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,20 @@ def test_a_company_is_switched_on_by_its_settings(
         ({"USSD_PROVIDER_TIMEOUT_SECONDS": "26"}, {"USSD_PROVIDER_TIMEOUT_SECONDS"}),
     ],
 )
-def test_half_a_company_is_refused_by_the_names_of_what_is_wrong(
+def test_incomplete_settings_of_a_provider_are_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, str], names: set[str]
 ) -> None:
     assert wrong(monkeypatch, tmp_path, **given) == names
 
 
-def test_production_speaks_to_companies_over_tls_and_knows_no_kill_points(
+def test_production_requires_tls_to_providers_and_has_no_kill_points(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     secrets = tmp_path / "secrets.json"
     secrets.touch(0o600)
     production = {"USSD_ENV": "production", "USSD_SECRETS_FILE": str(secrets), **MTN, **AIRTEL}
     settings = read(monkeypatch, tmp_path, **production)
-    assert [company.name for company in build_providers(settings, Clock().now, lambda _: "")] == ["mtn", "airtel"]
+    assert [provider.name for provider in build_providers(settings, Clock().now, lambda _: "")] == ["mtn", "airtel"]
     plain = dict.fromkeys(("USSD_MTN_BASE_URL", "USSD_AIRTEL_BASE_URL", "USSD_PUBLIC_URL"), "http://127.0.0.1:1")
     given = production | plain | {"USSD_KILL_POINT": "ask.recorded"}
     assert wrong(monkeypatch, tmp_path, **given) == {*plain, "USSD_KILL_POINT"}

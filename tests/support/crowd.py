@@ -17,12 +17,12 @@ def at_once(actions: Sequence[Callable[[], Any]], threads: int = 16) -> list[Any
     together = threading.Barrier(threads)
     began = threading.local()
 
-    def do(deed: Callable[[], Any]) -> Any:
+    def do(operation: Callable[[], Any]) -> Any:
         if not getattr(began, "yes", False):
             began.yes = True
             together.wait(30)
         try:
-            return deed()
+            return operation()
         except ServiceError as refusal:
             return refusal
         finally:

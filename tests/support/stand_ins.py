@@ -19,12 +19,12 @@ _MTN_KEYS = {"API_USER": "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11", "API_KEY": "an-
 class StandInProcess:
     """One company: its address, its book, and the switches that make it misbehave."""
 
-    def __init__(self, company: str, *options: str, port: int | None = None, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, name: str, *options: str, port: int | None = None, tls: ssl.SSLContext | None = None) -> None:
         """`tls` is what believes its certificate, when the options give it one."""
         self.port = port or free_port()
         self._tls = tls
         self.base_url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
-        command = [sys.executable, "-m", f"simulators.{company}", "--port", str(self.port), *options]
+        command = [sys.executable, "-m", f"simulators.{name}", "--port", str(self.port), *options]
         self._process = subprocess.Popen(command, cwd=_REPOSITORY, stdout=subprocess.PIPE, text=True)
         assert "stand-in at" in self._process.stdout.readline()
 

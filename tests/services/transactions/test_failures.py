@@ -143,7 +143,7 @@ def test_a_failure_that_overtakes_another_look_is_looked_at_as_late_as_any(desk:
     assert (desk.row.status, desk.row.late) == ("succeeded", True)
 
 
-def test_the_look_after_a_failure_waits_for_a_company_that_was_switched_off(desk: Desk, company: Company) -> None:
+def test_the_query_after_a_failure_waits_for_a_disabled_provider(desk: Desk, company: Company) -> None:
     company.asked, company.told = [FAILURE], [SUCCESS]
     desk.order()
     desk.work()
@@ -158,7 +158,7 @@ def test_the_look_after_a_failure_waits_for_a_company_that_was_switched_off(desk
 
 
 @pytest.mark.parametrize("was_sent", [False, True])
-def test_a_company_that_is_switched_off_midway_ends_only_what_was_never_sent(
+def test_disabling_a_provider_ends_only_payments_that_were_never_sent(
     desk: Desk, company: Company, was_sent: bool
 ) -> None:
     desk.order("disbursement")
@@ -177,7 +177,7 @@ def test_a_company_that_is_switched_off_midway_ends_only_what_was_never_sent(
         assert desk.row.status == TransactionStatus.SUCCEEDED
 
 
-def test_what_could_never_be_sent_fails_when_its_company_is_switched_off(desk: Desk, company: Company) -> None:
+def test_a_payment_that_was_never_sent_fails_when_its_provider_is_disabled(desk: Desk, company: Company) -> None:
     company.asked = [NOT_SENT]
     desk.order("disbursement")
     desk.work()

@@ -124,7 +124,7 @@ def test_an_enquiry_that_could_not_leave_proves_nothing(desk: Desk, company: Com
     assert company.asks == []
 
 
-def test_what_the_company_cannot_find_is_asked_again_under_the_same_name_when_it_must_be_lost(
+def test_a_payment_that_the_provider_does_not_know_is_sent_again_under_the_same_reference(
     desk: Desk, company: Company
 ) -> None:
     company.asked, company.told = [UNKNOWN], [NOT_FOUND]

@@ -27,7 +27,7 @@ def companies(*names: str, **traits: bool) -> Providers:
     return Providers([Company(name=name, **traits) for name in names])  # type: ignore[arg-type]
 
 
-def test_a_number_leads_to_its_company_unless_another_is_named() -> None:
+def test_a_number_selects_its_provider_unless_the_request_names_one() -> None:
     all_on = companies("mtn", "airtel", "sandbox")
     assert [all_on.choose(None, number, 100).name for number in (MTN, AIRTEL, OTHER)] == ["mtn", "airtel", "sandbox"]
     assert all_on.choose("airtel", MTN, 100).name == "airtel"
@@ -60,7 +60,7 @@ def test_cents_are_refused_where_only_whole_shillings_move() -> None:
     assert refusal.value.code is Code.INVALID_AMOUNT
 
 
-def test_a_company_that_a_worker_found_away_takes_no_orders_anywhere(settings: Settings) -> None:
+def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_process(settings: Settings) -> None:
     # Nobody listens at this port, so every call to the company fails before it leaves.
     nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"))
     settings = replace(settings, providers={"mtn": nowhere})
@@ -86,7 +86,7 @@ def test_a_company_that_a_worker_found_away_takes_no_orders_anywhere(settings: S
         close_connections()
 
 
-def test_without_redis_a_company_counts_as_there() -> None:
+def test_without_redis_a_provider_counts_as_reachable() -> None:
     board = ProviderOutages("unix:///nowhere/at/all.sock", lambda: False, ["mtn"])
     board.report_away("mtn")
     assert not board.is_away("mtn")

@@ -98,7 +98,7 @@ def test_no_other_worker_takes_a_payment_while_its_provider_takes_all_of_its_tim
     assert desk.row.status == "pending"
 
 
-def test_a_company_out_of_breath_keeps_the_order_of_those_who_wait(desk: Desk, company: Company) -> None:
+def test_an_overloaded_provider_keeps_the_order_of_waiting_payments(desk: Desk, company: Company) -> None:
     ids = []
     for number in range(6):
         ids.append(desk.order(reference=str(number)))

@@ -63,7 +63,7 @@ def test_a_collection_is_recorded_then_asked_then_paid_into_the_main_account(
         ("42", 3, "succeeded", None, False, ["created", "submitted", "pending", "succeeded"]),
     ],
 )
-def test_every_number_of_the_sandbox_tells_its_story(
+def test_every_number_of_the_sandbox_has_its_own_outcome(
     services: Services,
     clock: MovableClock,
     number: str,
@@ -239,7 +239,7 @@ def test_the_keys_of_transactions_are_never_changed_or_removed(services: Service
     assert {each.key for each in IdempotencyKey.select()} == {"K1", "K2"}
 
 
-def test_a_repeat_is_answered_although_the_wish_would_be_refused_by_now(
+def test_a_repeat_returns_the_transaction_although_a_new_request_would_be_refused(
     services: Services, clock: MovableClock
 ) -> None:
     context = a_client()

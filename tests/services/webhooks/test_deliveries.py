@@ -72,7 +72,9 @@ def test_a_webhook_gets_only_the_types_it_asked_for_and_only_of_its_client(
     assert (receiver.types, others.types) == (["transaction.succeeded"], [])
 
 
-def test_the_callback_url_of_a_transaction_is_told_in_the_same_way(services: Services, clock: MovableClock) -> None:
+def test_events_are_sent_to_the_callback_url_of_a_transaction_in_the_same_way(
+    services: Services, clock: MovableClock
+) -> None:
     call = a_client()
     with Receiver() as receiver:
         secret = services.webhooks.subscriptions.rotate_callbacks(RotateCallbacks(), call).secret
@@ -87,7 +89,7 @@ def test_the_callback_url_of_a_transaction_is_told_in_the_same_way(services: Ser
     assert services.webhooks.subscriptions.list(call).items == ()
 
 
-def test_a_callback_is_told_even_before_its_secret_was_asked_for(services: Services) -> None:
+def test_a_callback_is_sent_even_before_its_secret_was_read(services: Services) -> None:
     call = a_client()
     with Receiver() as receiver:
         services.transactions.transactions.create(request(callback_url=receiver.url), call)
@@ -182,7 +184,7 @@ def test_the_first_kib_of_the_answer_is_kept_for_the_client_alone(services: Serv
         services.webhooks.events.get(NameEvent(event_id), stranger)
 
 
-def test_a_receiver_that_is_not_there_is_told_as_trouble(services: Services) -> None:
+def test_an_unreachable_receiver_is_recorded_with_the_reason(services: Services) -> None:
     call = a_client()
     with Receiver() as receiver:
         subscribe(services, call, receiver.url)
@@ -219,8 +221,8 @@ def test_410_switches_the_webhook_off_at_once_and_tells_the_others(services: Ser
     seen = services.webhooks.subscriptions.get(NameWebhook(webhook.id), call)
     assert (seen.is_active, seen.disabled_reason) == (False, "The receiver answered 410 Gone")
     assert len(gone.calls) == 1
-    (told,) = watcher.calls
-    assert told.document["data"]["webhook_id"] == webhook.id
+    (reported,) = watcher.calls
+    assert reported.document["data"]["webhook_id"] == webhook.id
     assert {row.status for row in Delivery.select().where(Delivery.webhook_id == webhook.id)} == {"dead", "cancelled"}
 
 

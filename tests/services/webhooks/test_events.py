@@ -56,7 +56,7 @@ def test_events_of_one_object_are_listed_in_their_order_though_processes_differ_
     assert [event.sequence for event in services.webhooks.events.list(ListEvents(), call).items] == [3, 2, 1]
 
 
-def test_an_event_is_told_again_under_the_same_id(services: Services) -> None:
+def test_an_event_is_sent_again_under_the_same_id(services: Services) -> None:
     call = a_client()
     with Receiver() as receiver:
         subscribe(services, call, receiver.url)
@@ -83,7 +83,7 @@ def test_asking_again_for_what_is_being_tried_hurries_it_and_doubles_nothing(
     assert only_delivery(services, call, event_id).status == "delivered"
 
 
-def test_a_period_is_told_again_in_the_order_of_each_object(services: Services, clock: MovableClock) -> None:
+def test_a_period_is_sent_again_in_the_order_of_each_object(services: Services, clock: MovableClock) -> None:
     call = a_client()
     begin = clock.now()
     happen(services, call, times=5)
@@ -100,7 +100,7 @@ def test_a_period_is_told_again_in_the_order_of_each_object(services: Services, 
     assert [received.document["data"]["number"] for received in receiver.calls] == [0, 1, 2, 3, 4]
 
 
-def test_no_more_than_a_thousand_events_are_told_again_at_once(services: Services, clock: MovableClock) -> None:
+def test_at_most_a_thousand_events_are_sent_again_at_once(services: Services, clock: MovableClock) -> None:
     call = a_client()
     now = clock.now()
     rows = [

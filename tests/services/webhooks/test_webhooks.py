@@ -79,7 +79,7 @@ def test_a_client_has_at_most_twenty_webhooks(services: Services) -> None:
     subscribe(services, a_client("Other"), URL)
 
 
-def test_a_webhook_of_somebody_else_answers_like_one_that_does_not_exist(services: Services) -> None:
+def test_a_webhook_of_another_client_is_reported_as_not_found(services: Services) -> None:
     call, stranger = a_client(), a_client("Other")
     theirs = subscribe(services, stranger, URL)
     services.webhooks.subscriptions.rotate_callbacks(RotateCallbacks(), call)

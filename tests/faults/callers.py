@@ -33,22 +33,22 @@ class Answer:
 class Crowd:
     """Hands at work; `answers` is everything that they were told."""
 
-    def __init__(self, installed: Installed, keys: list[dict[str, str]], name: str, hands: int) -> None:
-        self.hands = hands
+    def __init__(self, installed: Installed, keys: list[dict[str, str]], name: str, callers: int) -> None:
+        self.callers = callers
         self.answers: list[Answer] = []
         self._installed = installed
         self._keys = itertools.cycle(keys)
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._work, args=(f"{name}-{hand}",)) for hand in range(hands)]
+        self._threads = [threading.Thread(target=self._work, args=(f"{name}-{hand}",)) for hand in range(callers)]
 
     @property
     def paid(self) -> dict[str, set[str | None]]:
         """The transactions that each reference was answered with."""
-        told: dict[str, set[str | None]] = {}
+        reported: dict[str, set[str | None]] = {}
         for answer in self.answers:
             if answer.status in (200, 201):
-                told.setdefault(answer.reference, set()).add(answer.transaction_id)
-        return told
+                reported.setdefault(answer.reference, set()).add(answer.transaction_id)
+        return reported
 
     def statuses(self) -> set[int]:
         """The statuses of all answers."""
@@ -77,12 +77,12 @@ class Crowd:
         request = {"type": "collection", "phone_number": "+256770000000", "amount": 500, "reference": reference}
         headers = {**next(self._keys), "Idempotency-Key": reference}
         try:
-            status, told, body = self._installed.call("POST", "/api/transactions", request, headers)
+            status, reported, body = self._installed.call("POST", "/api/transactions", request, headers)
         except (OSError, http.client.HTTPException):
             answer = Answer(reference, 0)
         else:
             paid = body["data"]["transaction_id"] if status in (200, 201) else None
-            answer = Answer(reference, status, told.get("retry-after"), paid)
+            answer = Answer(reference, status, reported.get("retry-after"), paid)
         self.answers.append(answer)
         return answer
 
