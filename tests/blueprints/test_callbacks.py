@@ -116,7 +116,7 @@ def test_a_callback_that_hurries_nothing_writes_nothing(
     assert [statement.split()[0] for statement in statements] == ["SELECT", "SELECT"]
 
 
-def test_a_path_that_is_nobodys_is_not_found(web: FlaskClient, path: str) -> None:
+def test_an_unknown_path_is_not_found(web: FlaskClient, path: str) -> None:
     secret = path.removeprefix("/callbacks/sandbox/")
     wrong = [f"{path}0", path[:-1], f"{path[:-1]}é", f"{path[:-1]}%00", f"{path[:-1]}%ff"]
     for each in (*wrong, f"/callbacks/mtn/{secret}", f"/callbacks/x/{secret}", f"/callbacks/sandbox/{'0' * 48}"):
@@ -141,7 +141,7 @@ def test_a_path_outlives_the_renewal_of_the_keys_and_ends_with_the_old_key(
     assert [web.post(each).status_code for each in (path, fresh)] == [404, 200]
 
 
-def test_every_company_has_a_path_and_reads_its_own_words(settings: Settings, clock: MovableClock) -> None:
+def test_every_provider_has_a_path_and_reads_its_own_fields(settings: Settings, clock: MovableClock) -> None:
     product = MtnProduct("k", "u", "s")
     providers = {
         "mtn": MtnAccess("http://127.0.0.1:1", "mtnuganda", product),

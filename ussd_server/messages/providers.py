@@ -1,4 +1,4 @@
-"""What the service says to money companies and what it hears from them, in its own words."""
+"""Messages to and from providers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Retry(StrEnum):
 
 
 class FailureCode(StrEnum):
-    """Why a payment failed: the same vocabulary for every company (wire contract 3.1)."""
+    """Why a payment failed: the same codes for every provider (wire contract 3.1)."""
 
     INSUFFICIENT_BALANCE = "INSUFFICIENT_BALANCE"
     CLIENT_FLOAT_LOW = "CLIENT_FLOAT_LOW"
@@ -117,25 +117,25 @@ class Outcome(StrEnum):
 class ProviderAnswer:
     """One answer about a payment. `failure` is set exactly when the outcome is FAILED.
 
-    `word` is the company's own reason, at most 80 characters of `A-Za-z0-9_ .-`, kept for the transaction's story.
-    `amount_cents` is what the company says was moved, when it says so; a difference goes to review.
+    `reason` is the provider's own code or message, at most 80 characters of `A-Za-z0-9_ .-`, kept in the history.
+    `amount_cents` is the amount that the provider reports, if any; another amount than ours goes to review.
     """
 
     outcome: Outcome
     failure: FailureCode | None = None
     provider_transaction_id: str | None = None
     amount_cents: int | None = None
-    word: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PaymentOrder:
-    """A payment as a company is told about it; the same message serves asking and enquiring.
+    """A payment as a provider receives it; the same message serves sending and querying the status.
 
-    `provider_reference` is a version 4 UUID stored before the first byte leaves: the company's idempotency name.
+    `provider_reference` is a version 4 UUID, stored before the first request: the idempotency key at the provider.
     `phone_number` is the subscriber (+256 and nine digits), `amount_cents` is 1 to 99_999_999.
-    `original_provider_reference` and `original_provider_transaction_id` name the collection that a refund gives back.
-    `asked_at` is when it was first asked (UTC), None before that. `note` is short text for the subscriber.
+    `original_provider_reference` and `original_provider_transaction_id` name the collection that is refunded.
+    `asked_at` is when it was first sent (UTC), None before that. `note` is short text for the subscriber.
     """
 
     transaction_id: str
@@ -152,12 +152,12 @@ class PaymentOrder:
 
 @dataclass(frozen=True, slots=True)
 class PollingSchedule:
-    """When a company is asked again about an unfinished payment; all in seconds.
+    """When the status of an unfinished payment is queried; all in seconds.
 
     `delays` follow one another, the last one repeats; each is jittered by the caller. `not_found_means_lost_after`:
-    a NOT_FOUND this long after asking proves that the payment never arrived and may be asked again under the same
-    reference. `late_check_after`: one more enquiry this long after a failure, because companies have been seen to
-    report success after failure. `give_up_after`: then a person looks at it.
+    a NOT_FOUND this long after sending proves that the payment never arrived and may be sent again under the same
+    reference. `late_check_after`: one more enquiry this long after a failure, because providers have been seen to
+    report success after failure. `give_up_after`: then an operator reviews it.
     """
 
     delays: tuple[float, ...]
@@ -168,7 +168,7 @@ class PollingSchedule:
 
 
 class Provider(Protocol):
-    """A money company. Implementations never raise for what the outside does: they answer UNKNOWN."""
+    """A provider. Implementations never raise for what the provider or the network does: they return UNKNOWN."""
 
     name: str
     pace: PollingSchedule
@@ -177,25 +177,25 @@ class Provider(Protocol):
 
     @property
     def available(self) -> bool:
-        """False while the company is known to be away: nothing should be recorded that it would have to move now."""
+        """False while the provider is known to be unavailable: no new payment should be created for it."""
         ...
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
-        """Ask the company to move the money; may be repeated with the same reference without a second effect."""
+        """Send the payment; may be repeated with the same reference without a second effect."""
         ...
 
     def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
-        """Ask the company what became of the payment."""
+        """Query the status of the payment."""
         ...
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
-        """Our float with the company in cents, None when it cannot be learnt now."""
+        """Our float with the provider in cents, None when it cannot be read now."""
         ...
 
     def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
-        """The name registered for a phone number, None when it cannot be learnt."""
+        """The name registered for a phone number, None when it cannot be read."""
         ...
 
     def reference_in(self, callback: bytes) -> str | None:
-        """The provider reference that a callback body names, None for none. Nothing else in it is believed."""
+        """The provider reference that a callback body names, None for none. Nothing else in it is trusted."""
         ...

@@ -1,4 +1,4 @@
-"""Webhooks, events and deliveries as the inside speaks of them."""
+"""Messages about webhooks, events and deliveries."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from enum import StrEnum
 from typing import Any
 
 EVENT_TYPES: Mapping[str, str] = {
-    "transaction.created": "A transaction was recorded; nothing was sent to a company yet.",
-    "transaction.submitted": "A transaction may have reached its company.",
-    "transaction.pending": "The company has the transaction and waits for the subscriber.",
-    "transaction.ambiguous": "The company fell silent. The outcome is unknown, and we keep asking.",
+    "transaction.created": "A transaction was recorded; nothing was sent to a provider yet.",
+    "transaction.submitted": "A transaction may have reached its provider.",
+    "transaction.pending": "The provider has the transaction and waits for the subscriber.",
+    "transaction.ambiguous": "The provider does not answer. The outcome is unknown, and we keep querying it.",
     "transaction.succeeded": "The money moved. With `late` true, this comes after `transaction.failed`.",
     "transaction.failed": "The money did not move; `failure` says why.",
     "transaction.reversed": "A succeeded transaction was given back.",
-    "transaction.needs_review": "Nobody could confirm the transaction; a person looks at it.",
+    "transaction.needs_review": "The provider could not confirm the outcome; an operator reviews the transaction.",
     "ussd.session.ended": "A USSD session came to its end.",
     "api_key.deleted": "An API key was deleted and is refused from now on.",
-    "webhook.disabled": "A webhook was switched off because nothing was taken there any more.",
-    "webhook.test": "Somebody asked for a test. It is sent to the webhook under test, whatever its types.",
+    "webhook.disabled": "A webhook was switched off because it accepted no deliveries any more.",
+    "webhook.test": "A test was requested. It is sent to the webhook under test, whatever its types.",
 }
-"""Every type of event that a client can be told about, and what it means."""
+"""Every type of event that a client can receive, and what it means."""
 
 WEBHOOK_DISABLED = "webhook.disabled"
 WEBHOOK_TEST = "webhook.test"
@@ -40,7 +40,7 @@ class DeliveryStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CreateWebhook:
-    """A wish to be called at `url` for events of `types`; None: for every type."""
+    """Send events of `types` to `url`; None: of every type."""
 
     url: str
     types: tuple[str, ...] | None = None
@@ -48,14 +48,14 @@ class CreateWebhook:
 
 @dataclass(frozen=True, slots=True)
 class NameWebhook:
-    """A wish about one webhook."""
+    """A request about one webhook."""
 
     webhook_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RotateWebhook:
-    """A wish for a new secret; for 0 to 604800 seconds calls are signed with the present one as well."""
+    """A request for a new secret; for 0 to 604800 seconds calls are signed with the present one as well."""
 
     webhook_id: str
     grace_period_seconds: int = DEFAULT_GRACE_SECONDS
@@ -63,14 +63,14 @@ class RotateWebhook:
 
 @dataclass(frozen=True, slots=True)
 class RotateCallbacks:
-    """The same wish for the secret that signs the callbacks of single transactions."""
+    """The same request for the secret that signs the callbacks of single transactions."""
 
     grace_period_seconds: int = DEFAULT_GRACE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class ListEvents:
-    """A wish to see a page of events, newest first. `from_at` is included, `to_at` is not."""
+    """A page of events, newest first. `from_at` is included, `to_at` is not."""
 
     limit: int = 50
     cursor: str | None = None
@@ -81,14 +81,14 @@ class ListEvents:
 
 @dataclass(frozen=True, slots=True)
 class NameEvent:
-    """A wish about one event."""
+    """A request about one event."""
 
     event_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RedeliverEvents:
-    """A wish to be told again of what happened from `from_at` (included) to `to_at` (not included)."""
+    """Send again the events from `from_at` (included) to `to_at` (not included)."""
 
     from_at: datetime
     to_at: datetime
@@ -97,7 +97,7 @@ class RedeliverEvents:
 
 @dataclass(frozen=True, slots=True)
 class WebhookView:
-    """A webhook as its client sees it. `failing_since` is null while it takes what it is sent."""
+    """A webhook as its client sees it. `failing_since` is null while it accepts deliveries."""
 
     id: str
     url: str
@@ -145,8 +145,8 @@ class WebhookDeletion:
 class DeliveryView:
     """One event on its way to one address.
 
-    `webhook_id` is null for the callback of a single transaction. The `answer_` fields, `trouble` and `took_ms` tell of
-    the last attempt; `answer` is the first KiB of what the receiver said.
+    `webhook_id` is null for the callback of a single transaction. The `answer_` fields, `trouble` and `took_ms` are of
+    the last attempt; `answer` is the first KiB of the reply.
     """
 
     id: str
@@ -187,6 +187,6 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class Redelivery:
-    """How many events are told again."""
+    """How many events are sent again."""
 
     events: int

@@ -1,4 +1,4 @@
-"""Events: what clients are told about, written in the same unit of work as the change itself."""
+"""Events: written in the same unit of work as the change that they report."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 class Event(Table):
     """One event.
 
-    `object_id` is what it is about; events of one object are told in the order of `sequence`, which counts from 1
-    without gaps for each object. `payload` is what the client is shown. `is_pending` holds until its deliveries are
+    `object_id` is what it is about; events of one object are sent in the order of `sequence`, which counts from 1
+    without gaps for each object. `payload` is what the client receives. `is_pending` holds until its deliveries are
     made: ids would not do as a mark of what was seen, because an event with a smaller id may be committed later.
     """
 

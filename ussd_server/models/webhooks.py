@@ -8,7 +8,7 @@ from ussd_server.database.columns import IdField, JsonField, MomentField, Table
 
 
 class Webhook(Table):
-    """An address that a client wants to be called at, and the secret with which those calls are signed.
+    """An address that receives the events of a client, and the secret that signs them.
 
     `url` is null in one row of a client: that row stands for the `callback_url` of its single transactions. `types`
     null means every type. The `previous_` pair is the secret that a rotation replaced. `is_proven` says that its last

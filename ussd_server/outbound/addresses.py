@@ -143,7 +143,7 @@ class AddressGuard:
                 raise AddressRefusedError("The address leads to a network that may not be called")
 
     def _check_port(self, target: Target) -> None:
-        """Mail, shells, name servers and the like live below 1024 and are nobody's webhook."""
+        """Mail, shells, name servers and the like live below 1024 and are no webhooks."""
         web_port = 443 if target.scheme == "https" else 80
         if target.port != web_port and target.port < 1024:
             raise AddressRefusedError("The port must be the usual one or at least 1024")

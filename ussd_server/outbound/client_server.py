@@ -76,8 +76,8 @@ class ClientServer:
             }
             headers = {"Content-Type": "application/x-www-form-urlencoded"}
             body = urlencode(form).encode()
-            return _spoken(self._exchange("POST", url, headers, body, signature, timeout_seconds))
-        told = {
+            return _plain_screen(self._exchange("POST", url, headers, body, signature, timeout_seconds))
+        document = {
             "session_id": step.session_id,
             "phone_number": step.phone_number,
             "service_code": step.service_code,
@@ -86,7 +86,7 @@ class ClientServer:
             "entry": step.entry,
             "text": step.text,
         }
-        answer = self.fetch("POST", url, {}, told, signature, timeout_seconds)
+        answer = self.fetch("POST", url, {}, document, signature, timeout_seconds)
         if not isinstance(answer, dict) or answer.get("action") not in ("continue", "end"):
             raise NoAnswerError
         return _screen(answer.get("message"), ends=answer["action"] == "end")
@@ -122,15 +122,15 @@ def _json(body: bytes) -> Any:
         raise NoAnswerError from None
 
 
-def _spoken(body: bytes) -> tuple[str, bool]:
+def _plain_screen(body: bytes) -> tuple[str, bool]:
     """A screen as Africa's Talking takes it; servers in the field add blanks around it and call it HTML."""
     try:
-        word, _, text = body.decode("utf-8-sig").strip().partition(" ")
+        action, _, text = body.decode("utf-8-sig").strip().partition(" ")
     except ValueError:
         raise NoAnswerError from None
-    if word not in ("CON", "END"):
+    if action not in ("CON", "END"):
         raise NoAnswerError
-    return _screen(text, ends=word == "END")
+    return _screen(text, ends=action == "END")
 
 
 def _screen(text: Any, *, ends: bool) -> tuple[str, bool]:

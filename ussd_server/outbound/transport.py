@@ -1,4 +1,4 @@
-"""The one way to speak HTTP outwards: a total deadline, size caps, no redirects, and the truth about what was sent."""
+"""HTTP to other servers: a total deadline, size limits, no redirects, and how much of a request was sent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONNECT_SECONDS = 5.0
 _HEADER_MAX_BYTES = 48 * 1024  # with what of the body arrives in the same read
 _READ_BYTES = 16 * 1024
 _BODY_MAX_BYTES = 64 * 1024
-# A chunk of one byte costs six on the wire: beyond eightfold the sender is playing with us.
+# A chunk of one byte costs six on the wire: beyond eightfold the sender wastes our time.
 _WIRE_BYTES_PER_BODY_BYTE = 8
 _IDLE_CONNECTION_SECONDS = 20.0
 
@@ -44,7 +44,7 @@ class SendState(StrEnum):
 
 
 class TransportFailure(StrEnum):
-    """What went wrong on the way, in words that may be shown and logged."""
+    """What went wrong on the way, in text that may be shown and logged."""
 
     ADDRESS_REFUSED = "address_refused"
     NAME_NOT_FOUND = "name_not_found"
@@ -80,7 +80,7 @@ class _TooLargeError(Exception):
 
 
 class Transport:
-    """A pool of connections: without a guard to companies, whose addresses the operator sets, with one to clients' own.
+    """A pool of connections: without a guard to providers, whose addresses the operator sets, with one to clients' own.
 
     Safe in threads and after a fork. Never follows a redirect, keeps no cookies, reads nothing from the environment.
     `trust` holds the certificates to believe, by default the public authorities.

@@ -1,4 +1,4 @@
-"""Access tokens of a company: fetched once for everybody, renewed in time, and once more when they are refused."""
+"""Access tokens of a provider: fetched once for all threads, renewed in time, and once more when they are refused."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class _Token:
 
 
 class AccessTokens:
-    """One company's token for one product, shared by all threads.
+    """The token for one product, shared by all threads.
 
-    `fetch` asks for a new token and must answer before the moment it is given. From 80 % of a token's life on one
+    `fetch` requests a new token and must return before the given moment. From 80 % of a token's life on one
     thread renews it while the others go on using it; without a usable token the others wait for the one that fetches.
     """
 
@@ -40,9 +40,9 @@ class AccessTokens:
         self._token: _Token | None = None
 
     def authorise(self, send: Callable[[str], ProviderReply], until: float) -> ProviderReply:
-        """Send something under a token, and again under a new one when the company answers 401.
+        """Send a request with a token, and once more with a new one after a 401.
 
-        NOT_SENT when no token was to be had or both were refused: the company did not look at the request.
+        Returns NOT_SENT without a token, and when both were refused: the provider did not process the request.
         """
         for _ in range(2):
             token = self._usable(until)
@@ -79,7 +79,7 @@ class AccessTokens:
         if reply.status == 200 and isinstance(text, str) and _TOKEN.fullmatch(text) and life_seconds > 0:
             return _Token(text, asked_at + life_seconds * _RENEW_AT_SHARE_OF_LIFE, asked_at + life_seconds)
         if reply.reach is SendState.ANSWERED:
-            # Refused credentials keep every payment from leaving, so they count like a company that is away.
+            # Refused credentials keep every payment from leaving, so they count like an unavailable provider.
             self._breaker.note(well=False)
         return None
 

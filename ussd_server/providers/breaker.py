@@ -1,4 +1,4 @@
-"""The circuit breaker of one company: after several troubles in a row it is left alone for a while."""
+"""The circuit breaker of one provider: after several failed calls in a row, none is made for a while."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Breaker:
 
     @property
     def rests(self) -> bool:
-        """True while nothing should be begun that needs the company."""
+        """True while no new payment should be created for the provider."""
         with self._lock:
             return self._rests_until is not None and self._monotonic() < self._rests_until
 

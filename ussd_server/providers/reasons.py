@@ -1,4 +1,4 @@
-"""The companies' own words for what happened, read from tables that an operator can correct without touching code."""
+"""The codes of providers and what they mean, from tables that can be corrected without touching code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ussd_server.messages.providers import Direction, FailureCode
 
 
 class Standing(StrEnum):
-    """What a word means that does not name a failure."""
+    """What a code means that is no failure."""
 
     SUCCEEDED = "succeeded"
     PENDING = "pending"
@@ -37,14 +37,14 @@ class Reasons:
             }
 
     def meaning(self, reason: object, direction: Direction) -> Meaning | None:
-        """What a company's word means for a payment in this direction; None for a word that is not in the table."""
+        """What a code means for a payment in this direction; None for a code that is not in the table."""
         row = self._rows.get(reason.strip().upper()) if isinstance(reason, str) else None
         if row is None:
             return None
         return row[0] if direction is Direction.COLLECTION else row[1]
 
     def failure(self, reason: object, direction: Direction) -> FailureCode:
-        """The failure a word stands for once it is known that the payment failed."""
+        """The failure that a code means, once it is known that the payment failed."""
         meaning = self.meaning(reason, direction)
         return meaning if isinstance(meaning, FailureCode) else FailureCode.PROVIDER_ERROR
 

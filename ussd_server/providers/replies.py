@@ -96,4 +96,4 @@ def uuid_in(value: Any) -> str | None:
 
 def failed(code: FailureCode, reason: str = "") -> ProviderAnswer:
     """A definite failure; `reason` is the code or message of the provider."""
-    return ProviderAnswer(Outcome.FAILED, code, word=reason)
+    return ProviderAnswer(Outcome.FAILED, code, reason=reason)

@@ -43,7 +43,7 @@ class BodaCash(HttpProvider[ProviderAccess]):
         state = reply.get("state")
         if state == "PAID":
             return ProviderAnswer(
-                Outcome.SUCCEEDED, provider_transaction_id="B-1", amount_cents=payment.amount_cents, word="PAID"
+                Outcome.SUCCEEDED, provider_transaction_id="B-1", amount_cents=payment.amount_cents, reason="PAID"
             )
         if reply.status == 200:
             return failed(_REASONS.failure(state, payment.direction), code_or_message(state))

@@ -1,4 +1,4 @@
-"""`callbacks`: the addresses at which money companies call back."""
+"""`callbacks`: the addresses at which providers call back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ussd_server.context import operator_context
 @click.command()
 @with_json
 def callbacks(as_json: bool) -> None:
-    """Print the address of each company that is switched on; it is a credential, for that company alone."""
+    """Print the callback address of each provider that is switched on; it is a credential, for that provider alone."""
     with open_services() as services:
         base_url = services.settings.public_url or ""
         paths = services.transactions.callbacks.paths(operator_context())
@@ -21,5 +21,5 @@ def callbacks(as_json: bool) -> None:
     ]
     lines = [f"{each.provider:<8}  {base_url}{each.path}" for each in paths]
     if not base_url and lines:
-        lines.append("Put the address at which the world reaches you in front, or set USSD_PUBLIC_URL.")
-    show(listed, "\n".join(lines) or "No money company is switched on.", as_json=as_json)
+        lines.append("Prefix each path with your public address, or set USSD_PUBLIC_URL.")
+    show(listed, "\n".join(lines) or "No provider is switched on.", as_json=as_json)

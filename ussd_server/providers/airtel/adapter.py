@@ -96,7 +96,7 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         answer = _answer_of_letters(reply, payment)
         if answer is not None:
             return answer
-        return ProviderAnswer(_OUTCOMES.get(_meaning(reply, payment), Outcome.UNKNOWN), word=_shown_code(reply))
+        return ProviderAnswer(_OUTCOMES.get(_meaning(reply, payment), Outcome.UNKNOWN), reason=_shown_code(reply))
 
     def _post(self, payment: PaymentOrder, until: float) -> ProviderReply:
         """Send the request that a payment needs, with what the version encrypts and signs."""
@@ -175,8 +175,8 @@ def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
     if isinstance(meaning, FailureCode) and reply.status < 500:
         return failed(meaning, _shown_code(reply))
     if meaning in (Standing.PENDING, Standing.DUPLICATE):
-        return ProviderAnswer(Outcome.PENDING, word=_shown_code(reply))
-    return ProviderAnswer(Outcome.UNKNOWN, word=_shown_code(reply))
+        return ProviderAnswer(Outcome.PENDING, reason=_shown_code(reply))
+    return ProviderAnswer(Outcome.UNKNOWN, reason=_shown_code(reply))
 
 
 def _answer_of_letters(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer | None:
@@ -186,7 +186,7 @@ def _answer_of_letters(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
         return None
     # Airtel has been seen to answer a push with `"id": false`; an id that is there must be ours.
     if isinstance(transaction_id, str) and transaction_id != payment.provider_reference:
-        return ProviderAnswer(Outcome.UNKNOWN, word="another payment")
+        return ProviderAnswer(Outcome.UNKNOWN, reason="another payment")
     outcome = _LETTERS[letters]
     if outcome is Outcome.SUCCEEDED:
         return _succeeded(reply)
@@ -194,7 +194,7 @@ def _answer_of_letters(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
         return failed(FailureCode.PAYER_TIMEOUT, letters)
     if outcome is Outcome.FAILED:
         return failed(_REASONS.failure(_code(reply), payment.direction), _shown_code(reply))
-    return ProviderAnswer(outcome, word=letters)
+    return ProviderAnswer(outcome, reason=letters)
 
 
 def _succeeded(reply: ProviderReply) -> ProviderAnswer:
@@ -202,7 +202,7 @@ def _succeeded(reply: ProviderReply) -> ProviderAnswer:
     return ProviderAnswer(
         Outcome.SUCCEEDED,
         provider_transaction_id=receipt,
-        word=code_or_message(reply.get("data", "transaction", "status")),
+        reason=code_or_message(reply.get("data", "transaction", "status")),
     )
 
 

@@ -99,7 +99,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
         # A proxy that does not know the path answers 404 as well, so only MTN's own code counts.
         if reply.status == 404 and _meaning(reply, payment) is Standing.NOT_FOUND:
             return ProviderAnswer(Outcome.NOT_FOUND)
-        return ProviderAnswer(Outcome.UNKNOWN, word=code_or_message(reply.get("code")))
+        return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(reply.get("code")))
 
     def _product(self, direction: Direction) -> AuthorisedConnection | None:
         return self._products.get("collection" if direction is Direction.COLLECTION else "disbursement")
@@ -121,7 +121,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
     def _answer_to_query(self, reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
         """What a status body proves; one about another payment proves nothing."""
         if not self._is_about(reply, payment):
-            return ProviderAnswer(Outcome.UNKNOWN, word="another payment")
+            return ProviderAnswer(Outcome.UNKNOWN, reason="another payment")
         status, reason = reply.get("status"), reply.get("reason")
         if isinstance(reason, dict):
             reason = reason.get("code") or reason.get("message")
@@ -131,13 +131,13 @@ class MtnProvider(HttpProvider[MtnAccess]):
                 Outcome.SUCCEEDED,
                 provider_transaction_id=code_or_message(reply.get("financialTransactionId")) or None,
                 amount_cents=amount_cents,
-                word=code_or_message(status),
+                reason=code_or_message(status),
             )
         if status == "FAILED" and _REASONS.meaning(reason, payment.direction) is not Standing.PENDING:
             return failed(_REASONS.failure(reason, payment.direction), code_or_message(reason, status))
         if status in ("PENDING", "FAILED"):
-            return ProviderAnswer(Outcome.PENDING, word=code_or_message(reason, status))
-        return ProviderAnswer(Outcome.UNKNOWN, word=code_or_message(status))
+            return ProviderAnswer(Outcome.PENDING, reason=code_or_message(reason, status))
+        return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(status))
 
     def _is_about(self, reply: ProviderReply, payment: PaymentOrder) -> bool:
         external_id, party = reply.get("externalId"), reply.get(_party_field(payment.direction), "partyId")
@@ -163,7 +163,7 @@ def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
         return failed(meaning, code)
     if reply.status == 400:
         return failed(FailureCode.PROVIDER_CONFIG, code)
-    return ProviderAnswer(Outcome.UNKNOWN, word=code)
+    return ProviderAnswer(Outcome.UNKNOWN, reason=code)
 
 
 def _meaning(reply: ProviderReply, payment: PaymentOrder) -> Meaning | None:

@@ -1,4 +1,4 @@
-"""The sandbox provider: a company without money, whose answers are chosen by the last digits of the phone number."""
+"""The sandbox: a provider without money, whose answers are chosen by the last digits of the phone number."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ussd_server.providers.replies import parse, uuid_in
 _SCRIPTED_NUMBER = re.compile(r"\+2567700000([0-9]{2})")
 _FLOAT_CENTS = 100_000_000_000
 
-# The same story told of a payment that goes out: it is our float that is short, and the payee who is refused.
+# The failure of a disbursement where a collection fails otherwise: our float is short, or the payee is refused.
 _WHEN_PAYING_OUT = {
     FailureCode.INSUFFICIENT_BALANCE: FailureCode.CLIENT_FLOAT_LOW,
     FailureCode.PAYER_DECLINED: FailureCode.PAYEE_BLOCKED,
@@ -30,7 +30,7 @@ _WHEN_PAYING_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What an enquiry is told from `from_seconds` after the payment was first asked."""
+    """The answer to queries from `from_seconds` after the payment was first sent."""
 
     from_seconds: float
     outcome: Outcome
@@ -38,43 +38,43 @@ class _Step:
 
 
 @dataclass(frozen=True, slots=True)
-class _Story:
-    """What the company says when asked, and what it says later."""
+class _Script:
+    """The answer to the request, and the answers to later queries."""
 
     asked: _Step
     later: tuple[_Step, ...]
 
 
-def _settled_at_once(outcome: Outcome, failure: FailureCode | None = None) -> _Story:
-    return _Story(_Step(0, outcome, failure), (_Step(0, outcome, failure),))
+def _settled_at_once(outcome: Outcome, failure: FailureCode | None = None) -> _Script:
+    return _Script(_Step(0, outcome, failure), (_Step(0, outcome, failure),))
 
 
-def _pending_then(*later: _Step) -> _Story:
+def _pending_then(*later: _Step) -> _Script:
     pending = _Step(0, Outcome.PENDING)
-    return _Story(pending, (pending, *later))
+    return _Script(pending, (pending, *later))
 
 
 _SUCCESS_AFTER_A_SECOND = _pending_then(_Step(1, Outcome.SUCCEEDED))
 
-_STORIES = {
+_SCRIPTS = {
     "00": _settled_at_once(Outcome.SUCCEEDED),
     "01": _settled_at_once(Outcome.FAILED, FailureCode.INSUFFICIENT_BALANCE),
     "02": _settled_at_once(Outcome.FAILED, FailureCode.PAYER_DECLINED),
     "03": _pending_then(_Step(5, Outcome.FAILED, FailureCode.PAYER_TIMEOUT)),
     "04": _pending_then(_Step(3, Outcome.SUCCEEDED)),
     "05": _pending_then(_Step(3, Outcome.FAILED, FailureCode.PROVIDER_ERROR)),
-    "06": _Story(_Step(0, Outcome.UNKNOWN), (_Step(0, Outcome.UNKNOWN), _Step(2, Outcome.SUCCEEDED))),
-    "07": _Story(_Step(0, Outcome.UNKNOWN), (_Step(0, Outcome.NOT_FOUND),)),
-    "08": _Story(_Step(0, Outcome.FAILED, FailureCode.PAYER_NOT_FOUND), (_Step(0, Outcome.NOT_FOUND),)),
+    "06": _Script(_Step(0, Outcome.UNKNOWN), (_Step(0, Outcome.UNKNOWN), _Step(2, Outcome.SUCCEEDED))),
+    "07": _Script(_Step(0, Outcome.UNKNOWN), (_Step(0, Outcome.NOT_FOUND),)),
+    "08": _Script(_Step(0, Outcome.FAILED, FailureCode.PAYER_NOT_FOUND), (_Step(0, Outcome.NOT_FOUND),)),
     "09": _pending_then(_Step(1, Outcome.FAILED, FailureCode.PROVIDER_ERROR), _Step(3, Outcome.SUCCEEDED)),
 }
 
 
 class SandboxProvider:
-    """Answers from the phone number, the time the payment was first asked and the clock, and remembers nothing.
+    """Answers from the phone number, the time at which the payment was first sent, and the clock; it keeps no state.
 
     Any number of processes therefore agree, and a restart loses nothing. The numbers are those of the wire contract,
-    section 9; every number outside that list succeeds after a second. `now` gives the present moment in UTC.
+    section 9; every number outside that list succeeds after a second. `now` returns the time in UTC.
     """
 
     name = "sandbox"
@@ -93,15 +93,15 @@ class SandboxProvider:
         self._now = now
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
-        """What the company answers to a request for this payment, however often it is repeated."""
-        return self._answer(payment, _story(payment.phone_number).asked)
+        """The answer to a request for this payment, however often it is repeated."""
+        return self._answer(payment, _script(payment.phone_number).asked)
 
     def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
-        """What the company knows of this payment by now; a payment that was never asked is not found."""
+        """The status of this payment by now; a payment that was never sent is not found."""
         if payment.asked_at is None:
             return ProviderAnswer(Outcome.NOT_FOUND)
         elapsed_seconds = max(0.0, (self._now() - payment.asked_at).total_seconds())
-        step = [step for step in _story(payment.phone_number).later if step.from_seconds <= elapsed_seconds][-1]
+        step = [step for step in _script(payment.phone_number).later if step.from_seconds <= elapsed_seconds][-1]
         return self._answer(payment, step)
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
@@ -113,7 +113,7 @@ class SandboxProvider:
         return f"SANDBOX SUBSCRIBER {phone_number[-2:]}"
 
     def reference_in(self, callback: bytes) -> str | None:
-        """The sandbox calls nobody back; whoever plays it sends `{"reference": "..."}`."""
+        """The sandbox sends no callbacks; a test sends `{"reference": "..."}`."""
         return uuid_in(parse(callback).get("reference"))
 
     def _answer(self, payment: PaymentOrder, step: _Step) -> ProviderAnswer:
@@ -127,9 +127,9 @@ class SandboxProvider:
         failure = step.failure
         if payment.direction is not Direction.COLLECTION:
             failure = _WHEN_PAYING_OUT.get(failure, failure)
-        return ProviderAnswer(step.outcome, failure, word=failure.value)
+        return ProviderAnswer(step.outcome, failure, reason=failure.value)
 
 
-def _story(phone_number: str) -> _Story:
+def _script(phone_number: str) -> _Script:
     scripted = _SCRIPTED_NUMBER.fullmatch(phone_number)
-    return _STORIES.get(scripted[1], _SUCCESS_AFTER_A_SECOND) if scripted else _SUCCESS_AFTER_A_SECOND
+    return _SCRIPTS.get(scripted[1], _SUCCESS_AFTER_A_SECOND) if scripted else _SUCCESS_AFTER_A_SECOND

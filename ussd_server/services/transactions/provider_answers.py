@@ -40,7 +40,7 @@ def apply_answer(
             row.due_at = None
             open_review(row, REVIEW_AMOUNT.format(answer.amount_cents / 100), now)
         case Outcome.SUCCEEDED:
-            succeed(row, source, now, answer.word)
+            succeed(row, source, now, answer.reason)
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call says nothing about the failure that was reported after it.
             if called_at > row.completed_at:
@@ -48,25 +48,25 @@ def apply_answer(
         case Outcome.FAILED:
             assert answer.failure is not None
             next_check_at = now + timedelta(seconds=pace.late_check_after)
-            fail(row, answer.failure, source, now, answer.word, next_check_at)
+            fail(row, answer.failure, source, now, answer.reason, next_check_at)
         case Outcome.PENDING:
-            _wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.word)
+            _wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.reason)
         case Outcome.NOT_SENT if row.status == TransactionStatus.SUBMITTED:
             _after_not_sent(row, source, now)
         case Outcome.NOT_SENT:
             # An earlier request may have left: the payment is enquired about, and in the end goes to review.
             row.ask_attempts -= 1
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.word)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.reason)
         case Outcome.NOT_FOUND if _is_lost(row, pace, called_at):
             # The provider never got it, so a second request under the same reference has no second effect.
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.word)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.reason)
             if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
                 row.asked_at, row.due_at = None, now
         case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
             # A provider that has just accepted a payment may need a moment until it finds it.
-            _wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.word)
+            _wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.reason)
         case _:
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.word)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.reason)
 
 
 def _wait_on(

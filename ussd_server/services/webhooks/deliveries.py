@@ -1,7 +1,7 @@
-"""Deliveries: sends events to webhooks, signed, in the order of each object, until they are taken or given up.
+"""Deliveries: sends events to webhooks, signed, in the order of each object, until they are accepted or given up.
 
 A delivery is claimed with a lease, sent outside every database transaction, and concluded in one. After any crash the
-lease runs out and somebody sends it again: a receiver may see an event twice, but never misses one.
+lease expires and a worker sends it again: a receiver may get an event twice, but never misses one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ussd_server.services.webhooks.subscriptions import switch_off
 
 log = logger(__name__)
 
-_CLAIM_LANE = 7_256_256_167
+_CLAIM_LOCK = 7_256_256_167
 _ANSWER_BYTES = 1024
 _PATIENCE = timedelta(days=5)
 
@@ -58,7 +58,7 @@ class DeliveryService:
         transport: Transport,
         clock: Clock,
         slots: int,
-        pace: RetrySchedule | None = None,
+        schedule: RetrySchedule | None = None,
         new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         """`slots` is how many deliveries this process sends at the same time.
@@ -69,14 +69,14 @@ class DeliveryService:
         self._transport = transport
         self._clock = clock
         self._slots = slots
-        self._pace = pace or RetrySchedule()
+        self._schedule = schedule or RetrySchedule()
         self._new_lease_token = new_lease_token
 
     def claim(self, limit: int) -> list[str]:
         """Lease up to `limit` deliveries that are due, the heads of their queues, to this caller; give their ids.
 
         A webhook gets a quarter of the slots at most, and a single one until its last answer was a good one. All that
-        are not proven share half of the slots. So a receiver that hangs holds up nobody else.
+        are not proven share half of the slots. So a receiver that hangs does not delay the others.
         """
         now = self._clock.now()
         due = (Delivery.webhook_id == Webhook.id) & (Delivery.due_at <= now)
@@ -88,26 +88,26 @@ class DeliveryService:
             return []
         random.shuffle(ready)
         with unit_of_work():
-            advisory_lock(_CLAIM_LANE)
+            advisory_lock(_CLAIM_LOCK)
             chosen: list[str] = []
             under_way, unproven_under_way = self._count_under_way(now)
             for webhook in ready:
-                room = max(1, self._slots // 4) if webhook.is_proven else 1
-                room = min(room - under_way[webhook.id], limit - len(chosen))
+                free = max(1, self._slots // 4) if webhook.is_proven else 1
+                free = min(free - under_way[webhook.id], limit - len(chosen))
                 if not webhook.is_proven:
-                    room = min(room, max(1, self._slots // 2) - unproven_under_way)
-                if room > 0:
-                    heads = _due_heads(webhook, now, room)
+                    free = min(free, max(1, self._slots // 2) - unproven_under_way)
+                if free > 0:
+                    heads = _due_heads(webhook, now, free)
                     unproven_under_way += 0 if webhook.is_proven else len(heads)
                     chosen += heads
             if chosen:
                 Delivery.update(
-                    due_at=now + timedelta(seconds=self._pace.lease_seconds), lease_token=self._new_lease_token()
+                    due_at=now + timedelta(seconds=self._schedule.lease_seconds), lease_token=self._new_lease_token()
                 ).where(Delivery.id.in_(chosen)).execute()
         return chosen
 
     def send(self, delivery_id: str) -> None:
-        """Send one claimed delivery and write down what became of it."""
+        """Send one claimed delivery and store the result."""
         delivery = Delivery.get_by_id(delivery_id)
         webhook = Webhook.get_or_none(Webhook.id == delivery.webhook_id)
         if webhook is None or delivery.lease_token is None:
@@ -121,7 +121,7 @@ class DeliveryService:
         exchange = self._transport.exchange(
             "POST",
             delivery.url,
-            timeout_seconds=self._pace.timeout_seconds,
+            timeout_seconds=self._schedule.timeout_seconds,
             headers=headers,
             body=body,
             max_body_bytes=_ANSWER_BYTES,
@@ -150,20 +150,20 @@ class DeliveryService:
         return Signature(event_id, now, secrets_now)
 
     def _conclude(self, sent: Delivery, exchange: HttpExchange) -> None:
-        """Keep the answer, and say in one unit of work what follows for the delivery, its queue and its webhook."""
+        """Store the reply, and update the delivery, its queue and its webhook in one unit of work."""
         now = self._clock.now()
         with unit_of_work():
             webhook = for_update(Webhook.select().where(Webhook.id == sent.webhook_id)).first()
             row = Delivery.get_or_none(Delivery.id == sent.id, Delivery.lease_token == sent.lease_token)
             if webhook is None or row is None:
-                # Deleted or switched off meanwhile, or so late that somebody else has taken it over.
+                # Deleted or switched off meanwhile, or the lease expired and another worker took it over.
                 return
             _keep_answer(row, exchange, now)
             is_taken = exchange.status is not None and 200 <= exchange.status < 300
             is_gone = exchange.status == _GONE_STATUS
             if is_taken:
                 row.status = DeliveryStatus.DELIVERED
-            elif is_gone or row.attempts > len(self._pace.delays):
+            elif is_gone or row.attempts > len(self._schedule.delays):
                 row.status = DeliveryStatus.DEAD
             row.lease_token = None
             row.due_at = self._next_attempt_at(row.attempts, now) if row.status == DeliveryStatus.WAITING else None
@@ -181,7 +181,7 @@ class DeliveryService:
 
     def _next_attempt_at(self, attempts: int, now: datetime) -> datetime:
         # Up to a tenth earlier or later, so that what failed in one moment is not tried again in one moment.
-        return now + timedelta(seconds=self._pace.delays[attempts - 1] * random.uniform(0.9, 1.1))  # noqa: S311
+        return now + timedelta(seconds=self._schedule.delays[attempts - 1] * random.uniform(0.9, 1.1))  # noqa: S311
 
 
 def _origin_of(event: Event) -> dict[str, str | None]:
@@ -232,7 +232,7 @@ def _call_next(done: Delivery, now: datetime) -> None:
 
 
 def _note_standing(webhook: Webhook, is_taken: bool, now: datetime) -> None:
-    """Remember how a webhook did; written only when that is news."""
+    """Store whether the webhook accepts deliveries; written only when that changed."""
     if is_taken and not webhook.is_proven:
         webhook.is_proven, webhook.failing_since = True, None
     elif not is_taken and (webhook.is_proven or webhook.failing_since is None):

@@ -1,4 +1,4 @@
-"""Events: what clients may look up and have told again."""
+"""Events: clients list them and have them sent again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_EVENTS_AT_ONCE = 1000
 
 
 class EventService:
-    """Shows a client its events and tells them again on request."""
+    """Shows a client its events and sends them again on request."""
 
     def __init__(self, tokens: Tokens, clock: Clock) -> None:
         self._tokens = tokens
@@ -44,7 +44,7 @@ class EventService:
         return EventPage(tuple(map(event_view, found)), next_cursor)
 
     def get(self, request: NameEvent, context: RequestContext) -> EventView:
-        """One event with its deliveries, oldest first. NOT_FOUND also for somebody else's."""
+        """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:read")
         event = _find(request.event_id, context.client_id)
         callbacks_id = (
@@ -54,28 +54,28 @@ class EventService:
         return event_view(event, tuple(_delivery_view(row, callbacks_id) for row in deliveries))
 
     def redeliver(self, request: NameEvent, context: RequestContext) -> Redelivery:
-        """Tell one event again to every webhook that is switched on for it. NOT_FOUND also for somebody else's."""
+        """Send one event again to every webhook that takes its type. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:write")
         event = _find(request.event_id, context.client_id)
-        return self._tell_again(Event.select().where(Event.id == event.id), context.client_id)
+        return self._redeliver(Event.select().where(Event.id == event.id), context.client_id)
 
     def redeliver_range(self, request: RedeliverEvents, context: RequestContext) -> Redelivery:
-        """Tell the events of a period again, in their order. INVALID_REQUEST for more than 1000 at a time."""
+        """Send the events of a period again, in their order. INVALID_REQUEST for more than 1000 at a time."""
         context.require("webhooks:write")
         rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
-        return self._tell_again(rows.order_by(Event.id).limit(MOST_EVENTS_AT_ONCE + 1), context.client_id)
+        return self._redeliver(rows.order_by(Event.id).limit(MOST_EVENTS_AT_ONCE + 1), context.client_id)
 
-    def _tell_again(self, rows: Any, client_id: str) -> Redelivery:
+    def _redeliver(self, rows: Any, client_id: str) -> Redelivery:
         now = self._clock.now()
         with unit_of_work():
-            # Webhooks are locked before their events and deliveries, here as everywhere, so that nobody deadlocks.
+            # Webhooks are locked before their events and deliveries, here as everywhere, so that no two deadlock.
             list(for_update(Webhook.select(Webhook.id).where(Webhook.client_id == client_id).order_by(Webhook.id)))
             chosen = list(for_update(rows))
             if len(chosen) > MOST_EVENTS_AT_ONCE:
                 raise ServiceError(Code.INVALID_REQUEST, "More than 1000 events; choose a shorter period")
             ids = [event.id for event in chosen]
             Event.update(is_pending=True).where(Event.id.in_(ids)).execute()
-            # Whoever asks wants to hear now: queues that pause before another attempt go on at once.
+            # The client wants the events now: queues that pause before another attempt go on at once.
             objects = Event.select(Event.object_id).where(Event.id.in_(ids))
             Delivery.update(due_at=now).where(
                 Delivery.object_id.in_(objects), Delivery.due_at > now, Delivery.lease_token.is_null()

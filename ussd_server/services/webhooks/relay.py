@@ -1,4 +1,4 @@
-"""Fan-out: makes the deliveries of new events, each event once, without gaps and in order."""
+"""The relay: makes the deliveries of new events, each event once, without gaps and in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.security.credentials import Vault
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 
-_LANE = 7_256_256_166
+_LOCK = 7_256_256_166
 _OBJECTS_AT_ONCE = 500
 _ROWS_AT_ONCE = 500
 
@@ -32,7 +32,7 @@ class Relay:
         if not Event.select(Event.id).where(Event.is_pending).exists():
             return 0
         with unit_of_work():
-            advisory_lock(_LANE)
+            advisory_lock(_LOCK)
             oldest = Event.select(Event.object_id).where(Event.is_pending).order_by(Event.id).limit(_OBJECTS_AT_ONCE)
             # All that is pending of an object goes together: ids of one moment do not tell the order, sequences do.
             events = list(
@@ -78,7 +78,7 @@ def _callback_urls(events: Iterable[Event]) -> dict[str, str]:
 
 
 def _locked_webhooks(client_ids: set[str]) -> list[Webhook]:
-    """The webhooks of some clients that are switched on; until we are done nobody concludes for them or ends them."""
+    """The webhooks of some clients that are switched on; the locks keep deliveries from being concluded meanwhile."""
     return list(
         for_update(Webhook.select().where(Webhook.client_id.in_(client_ids), Webhook.is_active).order_by(Webhook.id))
     )

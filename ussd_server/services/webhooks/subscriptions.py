@@ -1,4 +1,4 @@
-"""Webhooks: where a client wants to be called, for what, and with which secret the calls are signed."""
+"""Webhooks: the addresses that receive the events of a client, and the secrets that sign them."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def locked_callbacks_row(vault: Vault, client_id: str, now: datetime) -> Webhook
 
 
 def switch_off(row: Webhook, reason: str, now: datetime) -> None:
-    """Stop calling a webhook and tell the client's others. Call inside a unit of work, with the row locked."""
+    """Stop sending to a webhook, and write an event. Call inside a unit of work, with the row locked."""
     row.is_active, row.disabled_at, row.disabled_reason, row.updated_at = False, now, reason, now
     row.save()
     _cancel_deliveries(row, now)
