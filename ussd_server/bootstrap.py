@@ -196,13 +196,19 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     )
 
     # At most a quarter of all for one client.
-    places_of_client = settings.waiting_places // 4 if settings.is_cooperative else settings.threads // 4
-    bulkhead = Bulkhead(settings.waiting_places, max(1, places_of_client))
+    places_of_client = max(1, (settings.waiting_places if settings.is_cooperative else settings.threads) // 4)
+    bulkhead = Bulkhead(settings.waiting_places, places_of_client)
     client_server = ClientServer(Transport(guard, max_connections=settings.waiting_places))
     actions = Actions(
         transactions.transactions, transactions.balances, providers, client_server, bulkhead, keyring, clock
     )
-    sessions = Sessions(keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds)
+    # A step that waits looks at its session ten times a second.
+    waiting_steps = (
+        Bulkhead(100, 25) if settings.is_cooperative else Bulkhead(settings.waiting_places, places_of_client)
+    )
+    sessions = Sessions(
+        keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds, waiting_steps
+    )
     conversations = Conversations(sessions, actions)
     channels = ChannelService(vault, limiter, clock)
     quota = QuotaLeases(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))

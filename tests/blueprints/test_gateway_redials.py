@@ -256,7 +256,7 @@ def test_a_step_that_waits_too_long_for_a_payment_hears_that_it_is_processed(
 ) -> None:
     phone = at_confirmation("hubtel", shop, web)
     UssdSession.update(working_token="busy", working_until=clock.now() + timedelta(seconds=60)).execute()
-    monkeypatch.setattr(Sessions, "attempts", lambda _: range(1))
+    monkeypatch.setattr(Sessions, "attempts", lambda *_: range(1))
     assert phone.type("1") == Shown(PROCESSING, ends=True)
 
 
@@ -288,7 +288,7 @@ def test_a_claim_is_kept_when_nobody_knows_whether_the_payment_was_recorded(
     with monkeypatch.context() as broken:
         broken.setattr(TransactionService, "create", _fail)
         assert phone.type("1") == Shown(PROCESSING, ends=True)
-    monkeypatch.setattr(Sessions, "attempts", lambda _: range(1))
+    monkeypatch.setattr(Sessions, "attempts", lambda *_: range(1))
     assert replace(phone, session="call-2").dial().screen == f"{PROCESSING}\n1. Continue"
 
 

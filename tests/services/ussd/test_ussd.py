@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,6 +19,7 @@ from werkzeug import Request, Response
 
 from tests.conftest import MovableClock
 from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
+from ussd_server import polling
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
@@ -26,8 +28,10 @@ from ussd_server.messages.ussd import BeginSession, EnterText, NameSession, Sess
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.ussd import sessions
 from ussd_server.services.ussd.actions import payment_reference
 from ussd_server.settings import Settings
+from ussd_server.status import ServiceError
 
 
 @pytest.fixture
@@ -237,6 +241,42 @@ def test_a_step_is_waited_for_and_its_answer_shared(services: Services, clock: M
             turns=done.turns, turn=2, message="the other's answer", working_token=None, working_until=None
         ).where(UssdSession.id == session.session_id).execute()
         assert waiting.result(timeout=10).message == "the other's answer"
+
+
+def test_no_more_steps_than_a_clients_places_wait_for_others(
+    services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(services)
+    session = dial(shop, "1")
+    _, _, adapter, secret = shop.channel.gateway_path.split("/")
+    form = f"sessionId=a&phoneNumber=%2B{PHONE[1:]}&serviceCode={CODE.replace('#', '%23')}&text=".encode()
+    services.ussd.gateways.answer(adapter, secret, GatewayRequest("POST", body=form), "r")
+    UssdSession.update(working_token="busy", working_until=clock.now() + timedelta(seconds=60)).execute()
+    pauses: list[float] = []
+    monkeypatch.setattr(polling, "sleep", pauses.append)
+    monkeypatch.setattr(sessions, "_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(sessions, "_ATTEMPTS_OF_ALL", 1)
+
+    def enter() -> int:
+        pauses.clear()
+        with pytest.raises(ServiceError, match="busy"):
+            services.ussd.api_sessions.enter(EnterText(session.session_id, "5000", 2), shop.call)
+        return len(pauses)
+
+    def step(session_id: bytes = b"=a&") -> int:
+        pauses.clear()
+        request = GatewayRequest("POST", body=form.replace(b"=a&", session_id))
+        assert services.ussd.gateways.answer(adapter, secret, request, "r").body.startswith((b"END", b"CON"))
+        return len(pauses)
+
+    assert enter()
+    assert step()
+    with ExitStack() as others:
+        waiting_steps = services.ussd.api_sessions._sessions._waiting_steps
+        while others.enter_context(waiting_steps.place(shop.call.client_id)):
+            continue
+        assert (enter(), step(), step(b"=b&")) == (0, 0, 0)
+    assert enter()
 
 
 def test_a_repeat_is_known_across_a_rotation_of_the_houses_keys(services: Services, settings: Settings) -> None:

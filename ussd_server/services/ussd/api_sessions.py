@@ -67,7 +67,7 @@ class UssdService:
         context.require("ussd:write")
         step_input = self._sessions.received(request.text)
         known_turn = None
-        for _ in self._sessions.attempts():
+        for _ in self._sessions.attempts(lambda: context.client_id):
             row = self._find(request.session_id, context)
             if row.channel_id is not None:
                 # The phone itself answers this session.

@@ -136,7 +136,7 @@ class GatewayService:
     def _answer(self, phone_step: PhoneStep) -> GatewayScreen:
         """Read the session and answer the step; waits while another step of the session is in progress."""
         known_turn = None
-        for attempt in self._sessions.attempts():
+        for attempt in self._sessions.attempts(lambda: phone_step.client_id or phone_step.channel.channel_id):
             row = self._find_session(phone_step)
             if phone_step.step.kind in _END_KINDS:
                 return self._hang_up(row, phone_step.step.kind)
@@ -240,6 +240,7 @@ class GatewayService:
 
 
 def _prepare_error_screen(phone_step: PhoneStep, row: UssdSession) -> None:
+    phone_step.client_id = row.client_id
     phone_step.language = row.language or phone_step.language
     phone_step.may_have_paid = row.transaction_id is not None or may_be_paying(row)
 

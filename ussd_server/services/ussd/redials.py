@@ -81,7 +81,7 @@ class Redials:
         A session that may be resumed is ended first, so that it answers no late entry.
         """
         row = redial.row
-        for _ in self._sessions.attempts():
+        for _ in self._sessions.attempts(lambda: redial.row.client_id):
             last = UssdSession.get_by_id(last_id)
             if (last.menu_id, last.service_code) != (row.menu_id, row.service_code):
                 return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from ussd_server.clock import Clock
@@ -23,6 +24,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.polling import attempts
 from ussd_server.security.key_ring import Keyring, MasterKey, Ring
+from ussd_server.services.ussd.bulkhead import Bulkhead
 from ussd_server.services.ussd.drop_offs import DropOffs
 from ussd_server.services.ussd.step_writes import StepWrite, WriteCondition, write_steps
 from ussd_server.services.ussd.transcripts import end_event, write_end_event
@@ -32,6 +34,8 @@ from ussd_server.services.webhooks.events import new_event
 LEASE_SECONDS = 7
 _WAIT_SECONDS = 7.5
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 0.1
+# With these pauses, half a second: most steps are done by then.
+_ATTEMPTS_OF_ALL = 8
 MAX_TURNS = 200
 # A gateway that delivers a step twice does so at once; a subscriber has to read the screen first.
 _REPEAT_WITHIN = timedelta(seconds=2)
@@ -53,9 +57,19 @@ class Sessions:
     """Reads and writes sessions. A step is one read and one write; a step with actions claims the session first."""
 
     def __init__(
-        self, keyring: Keyring, drop_offs: DropOffs, clock: Clock, idle_seconds: int, life_seconds: int
+        self,
+        keyring: Keyring,
+        drop_offs: DropOffs,
+        clock: Clock,
+        idle_seconds: int,
+        life_seconds: int,
+        waiting_steps: Bulkhead,
     ) -> None:
-        """A session ends `idle_seconds` after its last step, and `life_seconds` after its first at the latest."""
+        """A session ends `idle_seconds` after its last step, and `life_seconds` after its first at the latest.
+
+        `waiting_steps` bounds how many steps of a process wait for another step of their session.
+        """
+        self._waiting_steps = waiting_steps
         self._keyring = keyring
         self._drop_offs = drop_offs
         self._clock = clock
@@ -67,9 +81,17 @@ class Sessions:
         """Return the input of a step that is received now."""
         return StepInput(self._clock.now(), text, sequence)
 
-    def attempts(self) -> Iterator[int]:
-        """Attempts at a step while another step of its session is in progress, for longer than a lease."""
-        return attempts(_WAIT_SECONDS, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+    def attempts(self, client_of: Callable[[], str]) -> Iterator[int]:
+        """Attempts at a step while another step of its session is in progress, for longer than a lease.
+
+        They end after half a second when too many steps of the client are waiting already. `client_of` gives its id,
+        after the first attempt.
+        """
+        tries = attempts(_WAIT_SECONDS, _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        yield from islice(tries, _ATTEMPTS_OF_ALL)
+        with self._waiting_steps.place(client_of()) as has_place:
+            if has_place:
+                yield from tries
 
     def is_over(self, row: UssdSession) -> bool:
         """Whether a session has ended or its time is up."""

@@ -33,6 +33,7 @@ class PhoneStep:
     channel: CachedChannel
     request_id: str
     input: StepInput
+    client_id: str | None = None
     language: str = "en"
     may_have_paid: bool = False
     target: CodeTarget | None = None
