@@ -1,4 +1,4 @@
-"""The worker: the loop that finishes what requests began. It decides when; services decide what."""
+"""The background worker. It decides when work is done; services decide what is done."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _SESSIONS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """One kind of work with threads of its own, so that it never waits for another kind.
+class WorkKind:
+    """One kind of work. Its own threads keep it from waiting for another kind.
 
-    `claim` takes the number of free threads and gives what is due, `advance` does one piece of it, and `rest` waits for
-    more, given what is still being done.
+    `claim` takes the number of free threads and returns the ids that are due, `advance` does the work of one id, and
+    `rest` waits for more, given what is still running.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Lane:
 
 
 class Worker:
-    """Moves transactions on and sends events to webhooks; as many processes as wanted may run."""
+    """Settles transactions and sends events to webhooks. Any number of worker processes may run."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -56,45 +56,45 @@ class Worker:
         """Work until `stop` is set, then finish what was claimed and return."""
         self._pause = stop
         finished = Event()
-        # Without it nobody would notice that this worker died with what it claimed.
-        while not self._show_pulse():
+        # Without a heartbeat no other worker would free the leases of this one after its death.
+        while not self._send_heartbeat():
             if stop.wait(_TICK_SECONDS):
                 return
         beside = [
             Thread(target=self._services.operations.timekeeper.follow, args=(finished,), name="timekeeper"),
-            Thread(target=self._keep_alive, args=(finished,), name="pulse"),
+            Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
         ]
         deliveries = Thread(target=self._serve, args=(self._deliveries(stop), stop), name="deliveries")
         for thread in [*beside, deliveries]:
             thread.start()
-        self._serve(self._settlement(stop), stop, self._keep_house)
+        self._serve(self._settlement(stop), stop, self._clean_up)
         deliveries.join()
-        # What was claimed is being finished until here, and must not look abandoned.
+        # The claimed work is finished now. Until here its leases needed the heartbeat.
         finished.set()
         for thread in beside:
             thread.join()
-        self._attempt("take its pulse away", self._services.operations.heartbeat.end)
+        self._attempt("end its heartbeat", self._services.operations.heartbeat.end)
         release_connection()
 
     def _keep_alive(self, finished: Event) -> None:
-        """Show the pulse, and take over what silent workers hold, on a thread that no other work delays."""
+        """Send heartbeats and free the leases of silent workers, on a thread that no other work delays."""
         next_beat = time.monotonic() + BEAT_SECONDS
         while not finished.wait(_TAKE_OVER_SECONDS):
             if time.monotonic() >= next_beat:
                 next_beat = time.monotonic() + BEAT_SECONDS
-                self._show_pulse()
+                self._send_heartbeat()
             self._attempt("take over from silent workers", self._services.operations.heartbeat.take_over)
             release_connection()
 
-    def _show_pulse(self) -> bool:
-        """Show the pulse; False when the database is away."""
-        shown_at = self._attempt("show its pulse", self._services.operations.heartbeat.beat)
+    def _send_heartbeat(self) -> bool:
+        """Send a heartbeat. Returns False when that failed."""
+        sent_at = self._attempt("send its heartbeat", self._services.operations.heartbeat.beat)
         release_connection()
-        return shown_at is not None
+        return sent_at is not None
 
-    def _settlement(self, stop: Event) -> Lane:
+    def _settlement(self, stop: Event) -> WorkKind:
         settlement = self._services.transactions.settlement
-        return Lane(
+        return WorkKind(
             "settlement",
             self._services.settings.worker_threads,
             settlement.claim,
@@ -102,42 +102,42 @@ class Worker:
             lambda _: self._services.wake_up.wait(_TICK_SECONDS, stop),
         )
 
-    def _deliveries(self, stop: Event) -> Lane:
+    def _deliveries(self, stop: Event) -> WorkKind:
         def claim(limit: int) -> list[str]:
             self._attempt("fan out events", self._services.webhooks.relay.run)
             return self._services.webhooks.deliveries.claim(limit)
 
         def rest(busy: set[Future[None]]) -> object:
-            # What has just been sent may have made the next delivery of its object due.
+            # A delivery that has just been sent may have made the next one of its object due.
             return wait(busy, _SHORT_TICK_SECONDS, FIRST_COMPLETED) if busy else stop.wait(_SHORT_TICK_SECONDS)
 
-        return Lane(
+        return WorkKind(
             "deliveries", self._services.settings.delivery_slots, claim, self._services.webhooks.deliveries.send, rest
         )
 
-    def _serve(self, lane: Lane, stop: Event, meanwhile: Callable[[], None] = lambda: None) -> None:
-        with ThreadPoolExecutor(lane.threads, lane.name) as pool:
+    def _serve(self, kind: WorkKind, stop: Event, meanwhile: Callable[[], None] = lambda: None) -> None:
+        with ThreadPoolExecutor(kind.threads, kind.name) as pool:
             busy: set[Future[None]] = set()
             while not stop.is_set():
                 busy = {work for work in busy if not work.done()}
-                claimed = self._attempt(f"claim {lane.name}", partial(lane.claim, lane.threads - len(busy))) or []
-                busy |= {pool.submit(self._advance, lane, claim) for claim in claimed}
-                if len(busy) >= lane.threads:
+                claimed = self._attempt(f"claim {kind.name}", partial(kind.claim, kind.threads - len(busy))) or []
+                busy |= {pool.submit(self._advance, kind, claim) for claim in claimed}
+                if len(busy) >= kind.threads:
                     wait(busy, _TICK_SECONDS, FIRST_COMPLETED)
                 elif not claimed:
-                    lane.rest(busy)
+                    kind.rest(busy)
                 meanwhile()
         release_connection()
 
-    def _advance(self, lane: Lane, claim: str) -> None:
+    def _advance(self, kind: WorkKind, claim: str) -> None:
         now_about()
         try:
-            self._attempt(f"advance {lane.name}", partial(lane.advance, claim))
+            self._attempt(f"advance {kind.name}", partial(kind.advance, claim))
         finally:
             release_connection()
 
-    def _keep_house(self) -> None:
-        """What is done now and then: notices, removing what is old, ending old sessions."""
+    def _clean_up(self) -> None:
+        """Post provider outages, remove old rows and end old sessions, each at its interval."""
         if time.monotonic() >= self._next_notices:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
             for company in self._services.transactions.providers:
@@ -152,7 +152,7 @@ class Worker:
             continue
 
     def _attempt(self, what: str, work: Callable[[], Work]) -> Work | None:
-        """Do `work`; trouble costs this one step only, because the row stays due and its lease runs out."""
+        """Do `work` and return its result, None after an error. Its row stays due and its lease expires."""
         try:
             return work()
         except UnsupportedDatabaseError:
