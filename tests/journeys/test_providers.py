@@ -1,4 +1,4 @@
-"""The whole service with both money companies beside it: money in, money out, money back, and the books agree."""
+"""The whole service with both providers beside it: money in, money out, money back, and the books agree."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AN_HOUR = "3600"
 
 
 class Street:
-    """The service and its two companies."""
+    """The service and its two stand-ins."""
 
     def __init__(self, folder: Path, enquiry_seconds: str) -> None:
         folder.mkdir(mode=0o700)
@@ -73,7 +73,7 @@ class Street:
         return self.see(made["transaction_id"])
 
     def collect_disburse_and_refund(self, provider: str, name: str) -> list[dict[str, Any]]:
-        """One of each with a company, under references that begin with `name`."""
+        """One of each with a provider, under references that begin with `name`."""
         request = {"phone_number": NUMBERS[provider], "amount": 5000}
         collection = self.order("/api/transactions", type="collection", reference=f"{name} in", **request)
         disbursement = self.order("/api/transactions", type="disbursement", reference=f"{name} out", **request)
@@ -95,7 +95,7 @@ def street(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Street]:
 
 
 def agree(street: Street, provider: str, records: list[dict[str, Any]]) -> None:
-    """Both books tell of the same payments, once each, by the company's own numbers and with the same amounts."""
+    """Both books hold the same payments, once each, by the provider's own numbers and with the same amounts."""
     theirs = {each["reference"]: each for each in street.providers[provider].book()["payments"] if each["paid"]}
 
     def reported(payment: dict[str, Any]) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""The settings of money companies: all of a company's or none, and everything wrong is named at once."""
+"""The settings of providers: all of a provider's or none, and everything wrong is named at once."""
 
 from __future__ import annotations
 

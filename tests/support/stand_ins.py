@@ -1,4 +1,4 @@
-"""Stand-ins of the money companies as processes of their own, and the settings that lead to them."""
+"""Stand-ins of the providers as processes of their own, and the settings that lead to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MTN_KEYS = {"API_USER": "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11", "API_KEY": "an-
 
 
 class StandInProcess:
-    """One company: its address, its book, and the switches that make it misbehave."""
+    """One stand-in: its address, its book, and the switches that make it misbehave."""
 
     def __init__(self, name: str, *options: str, port: int | None = None, tls: ssl.SSLContext | None = None) -> None:
         """`tls` is what believes its certificate, when the options give it one."""

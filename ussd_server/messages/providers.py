@@ -98,10 +98,10 @@ FAILURES: dict[FailureCode, FailureKind] = {
 
 
 class Outcome(StrEnum):
-    """What one answer of a company proves about a payment.
+    """What one reply of a provider proves about a payment.
 
-    SUCCEEDED and FAILED are definite. PENDING: the company has it and is not finished. UNKNOWN: nothing can be
-    concluded (silence, garbage, an error page). NOT_FOUND: asked by enquiry, the company says it knows no such payment.
+    SUCCEEDED and FAILED are definite. PENDING: the provider has it and is not finished. UNKNOWN: nothing can be
+    concluded (silence, garbage, an error page). NOT_FOUND: the provider says that it has no such payment.
     NOT_SENT: the request provably never left, so the same payment may be asked again at once.
     """
 
