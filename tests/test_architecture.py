@@ -48,14 +48,14 @@ def routes(app: Flask) -> Iterator[tuple[str, frozenset[str], EndpointSpec]]:
             yield rule.rule, frozenset(rule.methods or ()), route
 
 
-def test_imports_go_down_the_stairs_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_follow_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     # It would silence every logger that other tests of this process listen to.
     monkeypatch.setattr("importlinter.cli._configure_logging", lambda *_: None)
     assert lint_imports(config_filename="setup.cfg", no_cache=True) == 0
 
 
-def test_every_route_enters_by_a_door_or_says_which_other_language_it_speaks(app: Flask) -> None:
+def test_every_route_is_an_api_endpoint_or_states_its_other_format(app: Flask) -> None:
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
         if not hasattr(view, "route"):
@@ -63,7 +63,7 @@ def test_every_route_enters_by_a_door_or_says_which_other_language_it_speaks(app
             assert getattr(view, "speaks", None), rule
 
 
-def test_every_door_is_the_one_that_its_paths_are_for(app: Flask) -> None:
+def test_every_path_has_the_authentication_of_its_prefix(app: Flask) -> None:
     for path, _, route in routes(app):
         if route.authenticate is allow_anyone:
             assert path in OPEN_TO_ANYBODY

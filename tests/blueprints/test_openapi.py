@@ -14,7 +14,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from schemas.meanings import meaning_of
 from tests.conftest import MovableClock
-from tests.faults.tenant import Tenant
+from tests.faults.seeded_client import SeededClient
 from ussd_server.api.endpoints import allow_anyone, authenticate_access_token, authenticate_api_key
 from ussd_server.blueprints.openapi import api_document
 from ussd_server.blueprints.reference import operations, records
@@ -68,7 +68,7 @@ def test_every_operation_has_a_name_of_its_own(document: dict[str, Any]) -> None
     assert all(item["summary"] for methods in document["paths"].values() for item in methods.values())
 
 
-def test_each_door_has_its_security_scheme_and_its_statuses(app: Flask, document: dict[str, Any]) -> None:
+def test_each_kind_of_authentication_has_its_security_scheme_and_statuses(app: Flask, document: dict[str, Any]) -> None:
     expected = {
         authenticate_api_key: ([{"apiKey": [], "apiSecret": []}], {"400", "401", "403", "413", "429", "500", "503"}),
         authenticate_access_token: ([{"bearer": []}], {"400", "401", "413", "429", "500", "503"}),
@@ -106,7 +106,7 @@ def test_what_comes_again_says_when(document: dict[str, Any]) -> None:
         assert "X-Request-Id" in response["headers"]
 
 
-def test_every_code_is_told_of(document: dict[str, Any]) -> None:
+def test_every_error_code_is_described(document: dict[str, Any]) -> None:
     described = ", ".join(response["description"] for response in document["components"]["responses"].values())
     # A wrong method has no operation that it could be told of by.
     assert {code.error for code in Code} - set(described.split(", ")) == {"METHOD_NOT_ALLOWED"}
@@ -121,10 +121,10 @@ def test_every_name_in_a_path_has_a_meaning(document: dict[str, Any]) -> None:
 def test_what_is_answered_is_what_the_document_states(
     app: Flask, services: Services, web: FlaskClient, clock: MovableClock, document: dict[str, Any]
 ) -> None:
-    tenant = Tenant(services, web, clock, "acme", "*384*1#")
+    seeded_client = SeededClient(services, web, clock, "acme", "*384*1#")
     for path, method, route in routes(app):
         if method == "get":
-            reply = tenant.ask("GET", path.format(**tenant.ids))
+            reply = seeded_client.ask("GET", path.format(**seeded_client.ids))
             stated = document["paths"][path][method]["responses"][str(route.status)]
             schema = stated["content"]["application/json"]["schema"] | {"components": document["components"]}
             assert reply.status_code == route.status, path

@@ -162,8 +162,8 @@ def test_while_the_replica_is_away_the_primary_answers(
     finally:
         pair.replica.start()
     eventually(lambda: "meanwhile" in desk.listed() and not in_use().is_away)
-    told = [json.loads(line)["event"].partition(":")[0] for line in caplog.messages]
-    assert told == ["the replica is away or too far behind", "the replica is back"]
+    results = [json.loads(line)["event"].partition(":")[0] for line in caplog.messages]
+    assert results == ["the replica is away or too far behind", "the replica is back"]
 
 
 def test_a_database_that_is_no_replica_is_not_taken_for_one(desk: Desk, pair: Pair) -> None:

@@ -21,7 +21,7 @@ from werkzeug.test import TestResponse
 
 from schemas.envelopes import Body, is_management
 from tests.conftest import MovableClock
-from tests.faults.tenant import Tenant
+from tests.faults.seeded_client import SeededClient
 from ussd_server.api.endpoints import EndpointSpec
 from ussd_server.blueprints.openapi import api_document
 from ussd_server.bootstrap import Services
@@ -81,8 +81,8 @@ UNKNOWN_PATHS = [
 
 
 @pytest.fixture
-def tenant(services: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
-    return Tenant(services, web, clock, "acme", "*384*1#")
+def seeded_client(services: Services, web: FlaskClient, clock: MovableClock) -> SeededClient:
+    return SeededClient(services, web, clock, "acme", "*384*1#")
 
 
 @pytest.fixture
@@ -92,33 +92,33 @@ def document(app: Flask) -> dict[str, Any]:
 
 @FORM_ONLY
 def test_a_body_that_is_no_json_object_is_refused_everywhere(
-    app: Flask, tenant: Tenant, document: dict[str, Any]
+    app: Flask, seeded_client: SeededClient, document: dict[str, Any]
 ) -> None:
     chance = random.Random(SEED)
     before = contents()
-    for rule, method, path in routes_with_bodies(app, tenant):
+    for rule, method, path in routes_with_bodies(app, seeded_client):
         for body in chance.sample(NOT_JSON_OBJECTS, 2 * TRIES):
-            reply = tenant.ask(method, path, data=body, content_type="application/json")
-            refused(reply, rule, method, document, tenant, body, 400)
+            reply = seeded_client.ask(method, path, data=body, content_type="application/json")
+            refused(reply, rule, method, document, seeded_client, body, 400)
         for content_type in (
             "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml",
             "application/json; charset=utf-16", "application/json; charset=latin-1", "application/jsonx", "", "é",
             "x" * 500,
         ):  # fmt: skip
-            reply = tenant.ask(method, path, data=b"{}", content_type=content_type)
-            refused(reply, rule, method, document, tenant, content_type, 415)
-        reply = tenant.ask(method, path, data=b"{" + b" " * 65_536 + b"}", content_type="application/json")
-        refused(reply, rule, method, document, tenant, "65,538 bytes", 413)
+            reply = seeded_client.ask(method, path, data=b"{}", content_type=content_type)
+            refused(reply, rule, method, document, seeded_client, content_type, 415)
+        reply = seeded_client.ask(method, path, data=b"{" + b" " * 65_536 + b"}", content_type="application/json")
+        refused(reply, rule, method, document, seeded_client, "65,538 bytes", 413)
     assert contents() == before
 
 
 @FORM_ONLY
 def test_a_strange_value_in_any_field_of_any_body_does_no_harm(
-    app: Flask, tenant: Tenant, document: dict[str, Any]
+    app: Flask, seeded_client: SeededClient, document: dict[str, Any]
 ) -> None:
     chance = random.Random(SEED)
     before, asked = contents(), 0
-    for rule, method, path in routes_with_bodies(app, tenant):
+    for rule, method, path in routes_with_bodies(app, seeded_client):
         schema = route_of(app, rule).takes
         assert schema is not None
         if schema.opts.unknown == INCLUDE:
@@ -128,8 +128,8 @@ def test_a_strange_value_in_any_field_of_any_body_does_no_harm(
                 body = copy.deepcopy(dict(schema.example)) | {name: value}
                 if accepts(schema, body):
                     continue
-                reply = tenant.ask(method, path, data=json.dumps(body), content_type="application/json")
-                refused(reply, rule, method, document, tenant, body, 400)
+                reply = seeded_client.ask(method, path, data=json.dumps(body), content_type="application/json")
+                refused(reply, rule, method, document, seeded_client, body, 400)
                 asked += 1
     print(f"5xx and wrong envelopes among {asked} calls: 0")
     assert asked > 300
@@ -137,10 +137,10 @@ def test_a_strange_value_in_any_field_of_any_body_does_no_harm(
 
 
 def test_what_is_strange_but_well_formed_is_done_or_refused_and_never_breaks(
-    app: Flask, tenant: Tenant, document: dict[str, Any]
+    app: Flask, seeded_client: SeededClient, document: dict[str, Any]
 ) -> None:
     chance = random.Random(SEED)
-    for rule, method, path in routes_with_bodies(app, tenant):
+    for rule, method, path in routes_with_bodies(app, seeded_client):
         schema = route_of(app, rule).takes
         assert schema is not None
         names = ["id", "nodes", "start", "title", "vars", "languages"]
@@ -149,15 +149,17 @@ def test_what_is_strange_but_well_formed_is_done_or_refused_and_never_breaks(
         for name, value in itertools.product(names, chance.sample(STRANGE_VALUES, 2 * TRIES)):
             body = copy.deepcopy(dict(schema.example)) | {name: value}
             if accepts(schema, body) and not route_ends_everything(rule):
-                reply = tenant.ask(method, path, data=json.dumps(body), content_type="application/json")
-                documented(reply, rule, method, document, tenant, body)
+                reply = seeded_client.ask(method, path, data=json.dumps(body), content_type="application/json")
+                documented(reply, rule, method, document, seeded_client, body)
 
 
 @FORM_ONLY
-def test_several_faults_at_once_are_one_refusal(app: Flask, tenant: Tenant, document: dict[str, Any]) -> None:
+def test_several_faults_at_once_are_one_refusal(
+    app: Flask, seeded_client: SeededClient, document: dict[str, Any]
+) -> None:
     chance = random.Random(SEED)
     before = contents()
-    for rule, method, path in routes_with_bodies(app, tenant):
+    for rule, method, path in routes_with_bodies(app, seeded_client):
         schema = route_of(app, rule).takes
         assert schema is not None
         names = [field.data_key or name for name, field in schema.fields.items()] + ["unknown"]
@@ -165,46 +167,50 @@ def test_several_faults_at_once_are_one_refusal(app: Flask, tenant: Tenant, docu
             body = {name: chance.choice(STRANGE_VALUES) for name in chance.sample(names, chance.randint(1, len(names)))}
             if schema.opts.unknown == INCLUDE or accepts(schema, body):
                 continue
-            reply = tenant.ask(method, path, data=json.dumps(body), content_type="application/json")
-            refused(reply, rule, method, document, tenant, body, 400)
+            reply = seeded_client.ask(method, path, data=json.dumps(body), content_type="application/json")
+            refused(reply, rule, method, document, seeded_client, body, 400)
     assert contents() == before
 
 
 @FORM_ONLY
-def test_a_strange_query_is_refused_everywhere(app: Flask, tenant: Tenant, document: dict[str, Any]) -> None:
+def test_a_strange_query_is_refused_everywhere(
+    app: Flask, seeded_client: SeededClient, document: dict[str, Any]
+) -> None:
     chance = random.Random(SEED)
     before = contents()
     for rule in stated_rules(app):
         for method, query in itertools.product(methods_of(rule), chance.sample(STRANGE_QUERIES, TRIES)):
             takes = route_of(app, rule).takes
             body = None if takes is None else dict(takes.example)
-            reply = tenant.ask(method, f"{filled(rule, tenant)}?{query}", json=body)
-            refused(reply, rule, method, document, tenant, query, 400)
+            reply = seeded_client.ask(method, f"{filled(rule, seeded_client)}?{query}", json=body)
+            refused(reply, rule, method, document, seeded_client, query, 400)
             if route_ends_everything(rule):
                 break
     assert contents() == before
 
 
-def test_a_strange_name_in_a_path_is_refused_everywhere(app: Flask, tenant: Tenant, document: dict[str, Any]) -> None:
+def test_a_strange_name_in_a_path_is_refused_everywhere(
+    app: Flask, seeded_client: SeededClient, document: dict[str, Any]
+) -> None:
     chance = random.Random(SEED)
     for rule in stated_rules(app):
         names = chance.sample(STRANGE_NAMES, TRIES)
         for variable, method, name in itertools.product(rule.arguments, methods_of(rule), names):
             path = rule.rule.replace(f"<{variable}>", name if "%" in name else quote(name))
             takes = route_of(app, rule).takes
-            reply = tenant.ask(method, path, json=None if takes is None else dict(takes.example))
+            reply = seeded_client.ask(method, path, json=None if takes is None else dict(takes.example))
             assert reply.status_code < 500, (path, reply.text)
-            well_formed(reply, path, tenant)
+            well_formed(reply, path, seeded_client)
 
 
-def test_an_unknown_path_is_a_404_in_the_envelope_of_its_place(web: FlaskClient, tenant: Tenant) -> None:
+def test_an_unknown_path_is_a_404_in_the_envelope_of_its_place(web: FlaskClient, seeded_client: SeededClient) -> None:
     for path, method in itertools.product(UNKNOWN_PATHS, ("GET", "POST", "DELETE")):
         reply = web.open(path if path.isascii() else quote(path), method=method)
         assert reply.status_code in (400, 401, 404, 405), (method, path, reply.text)
-        well_formed(reply, reply.request.path, tenant)
+        well_formed(reply, reply.request.path, seeded_client)
 
 
-def test_a_wrong_method_is_a_405_that_names_the_right_ones(app: Flask, tenant: Tenant) -> None:
+def test_a_wrong_method_is_a_405_that_names_the_right_ones(app: Flask, seeded_client: SeededClient) -> None:
     adapter = app.url_map.bind("localhost")
     for rule in app.url_map.iter_rules():
         path = re.sub("<.*?>", "x", rule.rule)
@@ -212,61 +218,67 @@ def test_a_wrong_method_is_a_405_that_names_the_right_ones(app: Flask, tenant: T
         for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "BREW"):
             if method in right:
                 continue
-            reply = tenant.ask(method, path)
+            reply = seeded_client.ask(method, path)
             assert (reply.status_code, set(reply.headers["Allow"].split(", "))) == (405, right), (method, path)
-            well_formed(reply, path, tenant)
+            well_formed(reply, path, seeded_client)
 
 
-def test_head_answers_like_get_without_a_body(app: Flask, tenant: Tenant) -> None:
+def test_head_answers_like_get_without_a_body(app: Flask, seeded_client: SeededClient) -> None:
     for rule in stated_rules(app):
         if "GET" in rule.methods:
-            path = filled(rule, tenant)
-            head, get = tenant.ask("HEAD", path), tenant.ask("GET", path)
+            path = filled(rule, seeded_client)
+            head, get = seeded_client.ask("HEAD", path), seeded_client.ask("GET", path)
             assert (head.status_code, head.data) == (get.status_code, b"")
             assert head.headers["X-Request-Id"]
 
 
-def test_strange_credentials_are_a_401_everywhere(app: Flask, web: FlaskClient, tenant: Tenant) -> None:
-    good = {"x-api-key": tenant.ids["api_key_id"], "x-api-secret": tenant.secrets[0]}
-    words = ["", " ", "x", "a,b", "é", "\x7f", "x" * 5000, "null", "' OR 1=1 --", tenant.secrets[0], "Bearer x"]
+def test_strange_credentials_are_a_401_everywhere(app: Flask, web: FlaskClient, seeded_client: SeededClient) -> None:
+    good = {"x-api-key": seeded_client.ids["api_key_id"], "x-api-secret": seeded_client.secrets[0]}
+    words = ["", " ", "x", "a,b", "é", "\x7f", "x" * 5000, "null", "' OR 1=1 --", seeded_client.secrets[0], "Bearer x"]
     tried = [{"x-api-key": a, "x-api-secret": b} for a, b in itertools.product(words, repeat=2)]
-    tried += [{}, {"x-api-key": "x"}, {"x-api-secret": "x"}, good, {"Authorization": f"Bearer {tenant.secrets[1]}"}]
+    tried += [
+        {},
+        {"x-api-key": "x"},
+        {"x-api-secret": "x"},
+        good,
+        {"Authorization": f"Bearer {seeded_client.secrets[1]}"},
+    ]
     addresses = ({"REMOTE_ADDR": f"198.51.100.{number}"} for number in itertools.count())
     for headers in tried:
         reply = web.get("/api/balance", headers=headers, environ_base=next(addresses))
         assert (reply.status_code, reply.json["error"]) == (401, "INVALID_CREDENTIALS")
-        well_formed(reply, "/api/balance", tenant)
+        well_formed(reply, "/api/balance", seeded_client)
     for rule in stated_rules(app):
         if route_of(app, rule).authenticate.__name__ == "allow_anyone":
             continue
         for method in methods_of(rule):
-            path, headers = filled(rule, tenant), {"Authorization": "Bearer é", "x-api-key": "é"}
+            path, headers = filled(rule, seeded_client), {"Authorization": "Bearer é", "x-api-key": "é"}
             reply = web.open(path, method=method, headers=headers, data=b"{", environ_base=next(addresses))
             assert reply.status_code == 401, path
-            well_formed(reply, path, tenant)
+            well_formed(reply, path, seeded_client)
 
 
-def test_a_doubled_credential_is_no_credential(web: FlaskClient, tenant: Tenant) -> None:
-    tenant.ask("GET", "/api/balance")
-    key = tenant.key
+def test_a_doubled_credential_is_no_credential(web: FlaskClient, seeded_client: SeededClient) -> None:
+    seeded_client.ask("GET", "/api/balance")
+    key = seeded_client.key
     for name in key:
         headers = [*key.items(), (name, key[name])]
         assert web.get("/api/balance", headers=headers).status_code == 401
-    token = tenant.token["Authorization"]
+    token = seeded_client.token["Authorization"]
     reply = web.get("/api/clients/api-keys", headers=[("Authorization", token), ("Authorization", token)])
     assert reply.status_code == 401
 
 
-def test_a_strange_header_does_no_harm(tenant: Tenant) -> None:
+def test_a_strange_header_does_no_harm(seeded_client: SeededClient) -> None:
     for name, value in itertools.product(
         ("X-Request-Id", "Idempotency-Key", "Accept", "Host", "X-Forwarded-For", "Content-Encoding", "Range", "Cookie"),
         ("", "é", "\x7f", "x" * 6000, "../..", "' OR 1=1 --", "<script>", "text/html", "gzip", "bytes=0-0", "😀"),
     ):
         header = {name: value.encode().decode("latin-1")}
         body = {"type": "collection", "phone_number": "+256770000000", "amount": 1, "reference": "headers"}
-        reply = tenant.ask("POST", "/api/transactions", headers=header, json=body)
+        reply = seeded_client.ask("POST", "/api/transactions", headers=header, json=body)
         assert reply.status_code in (200, 201, 400), (header, reply.text)
-        well_formed(reply, "/api/transactions", tenant)
+        well_formed(reply, "/api/transactions", seeded_client)
 
 
 def stated_rules(app: Flask) -> Iterator[Rule]:
@@ -275,11 +287,11 @@ def stated_rules(app: Flask) -> Iterator[Rule]:
             yield rule
 
 
-def routes_with_bodies(app: Flask, tenant: Tenant) -> Iterator[tuple[Rule, str, str]]:
+def routes_with_bodies(app: Flask, seeded_client: SeededClient) -> Iterator[tuple[Rule, str, str]]:
     for rule in stated_rules(app):
         if route_of(app, rule).takes is not None:
             for method in methods_of(rule):
-                yield rule, method, filled(rule, tenant)
+                yield rule, method, filled(rule, seeded_client)
 
 
 def route_of(app: Flask, rule: Rule) -> EndpointSpec:
@@ -296,8 +308,8 @@ def methods_of(rule: Rule) -> list[str]:
     return sorted(set(rule.methods or ()) - {"HEAD", "OPTIONS"})
 
 
-def filled(rule: Rule, tenant: Tenant) -> str:
-    return re.sub("<(.*?)>", lambda found: quote(tenant.ids[found[1]]), rule.rule)
+def filled(rule: Rule, seeded_client: SeededClient) -> str:
+    return re.sub("<(.*?)>", lambda found: quote(seeded_client.ids[found[1]]), rule.rule)
 
 
 def accepts(schema: Body, body: dict[str, Any]) -> bool:
@@ -315,19 +327,25 @@ def contents() -> dict[str, int]:
 
 
 def refused(
-    reply: TestResponse, rule: Rule, method: str, document: dict[str, Any], tenant: Tenant, sent: Any, status: int
+    reply: TestResponse,
+    rule: Rule,
+    method: str,
+    document: dict[str, Any],
+    seeded_client: SeededClient,
+    sent: Any,
+    status: int,
 ) -> None:
     """The reply is the refusal with `status`, or the one with which the path's own check comes first."""
     assert reply.status_code == status, (method, rule.rule, str(sent)[:200], reply.text)
-    documented(reply, rule, method, document, tenant, sent)
+    documented(reply, rule, method, document, seeded_client, sent)
 
 
 def documented(
-    reply: TestResponse, rule: Rule, method: str, document: dict[str, Any], tenant: Tenant, sent: Any
+    reply: TestResponse, rule: Rule, method: str, document: dict[str, Any], seeded_client: SeededClient, sent: Any
 ) -> None:
     """The reply is well formed, and the API document has its status and code for this operation."""
     assert reply.status_code < 500, (method, rule.rule, str(sent)[:200], reply.text)
-    well_formed(reply, rule.rule, tenant)
+    well_formed(reply, rule.rule, seeded_client)
     responses = document["paths"][re.sub("<(.*?)>", r"{\1}", rule.rule)][method.lower()]["responses"]
     stated = responses.get(str(reply.status_code))
     assert stated, (method, rule.rule, str(sent)[:200], reply.text)
@@ -335,10 +353,10 @@ def documented(
         assert reply.json["error"] in stated["$ref"].rpartition("/")[2].split("."), (rule.rule, reply.text)
 
 
-def well_formed(reply: TestResponse, path: str, tenant: Tenant) -> None:
+def well_formed(reply: TestResponse, path: str, seeded_client: SeededClient) -> None:
     """The reply is JSON in the envelope of the path, with a request id, and gives nothing of the inside away."""
     assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", reply.headers["X-Request-Id"])
-    assert not [secret for secret in tenant.secrets if secret in reply.text]
+    assert not [secret for secret in seeded_client.secrets if secret in reply.text]
     if reply.request.method == "HEAD":
         return
     assert reply.headers["Content-Type"] == "application/json", (path, reply.text)
@@ -358,22 +376,22 @@ def well_formed(reply: TestResponse, path: str, tenant: Tenant) -> None:
     assert len(reply.json["message"]) < 300, reply.text
 
 
-def test_what_is_no_collection_cannot_be_given_back(tenant: Tenant) -> None:
-    (deposit,) = tenant.ask("GET", "/api/transactions?type=deposit").json["data"]["items"]
+def test_what_is_no_collection_cannot_be_given_back(seeded_client: SeededClient) -> None:
+    (deposit,) = seeded_client.ask("GET", "/api/transactions?type=deposit").json["data"]["items"]
     path = f"/api/transactions/{deposit['transaction_id']}/refunds"
-    reply = tenant.ask("POST", path, json={"reference": "back"})
+    reply = seeded_client.ask("POST", path, json={"reference": "back"})
     assert (reply.status_code, reply.json["error"]) == (400, "INVALID_REQUEST")
 
 
-def test_a_period_at_the_ends_of_time_is_an_ordinary_period(app: Flask, tenant: Tenant) -> None:
+def test_a_period_at_the_ends_of_time_is_an_ordinary_period(app: Flask, seeded_client: SeededClient) -> None:
     for rule in stated_rules(app):
         if "from" in {field.data_key for field in route_of(app, rule).query.fields.values()}:
             for moment in ("0001-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59.999999Z"):
                 for name in ("from", "to"):
-                    reply = tenant.ask("GET", f"{filled(rule, tenant)}?{name}={moment}")
+                    reply = seeded_client.ask("GET", f"{filled(rule, seeded_client)}?{name}={moment}")
                     assert reply.status_code == 200, (rule, name, moment, reply.text)
     period = {"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59Z"}
-    assert tenant.ask("POST", "/api/events/redeliver", json=period).status_code == 200
+    assert seeded_client.ask("POST", "/api/events/redeliver", json=period).status_code == 200
     expiry = {"expires_at": "9999-12-31T23:59:59.999999Z"}
-    assert tenant.ask("POST", "/api/clients/api-keys", json=expiry).status_code == 201
-    assert tenant.ask("GET", "/api/clients/api-keys").status_code == 200
+    assert seeded_client.ask("POST", "/api/clients/api-keys", json=expiry).status_code == 201
+    assert seeded_client.ask("GET", "/api/clients/api-keys").status_code == 200

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
-from tests.faults.tenant import Tenant
+from tests.faults.seeded_client import SeededClient
 from ussd_server.bootstrap import Services
 
 _MOMENT = re.compile(rb'"timestamp":"[^"]+"')
@@ -20,17 +20,17 @@ _UNKNOWN = {"menu_id": "menu-of-nobody", "service_code": "*384*999"}
 
 
 @pytest.fixture
-def mine(services: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
-    return Tenant(services, web, clock, "mine", "*384*1#")
+def mine(services: Services, web: FlaskClient, clock: MovableClock) -> SeededClient:
+    return SeededClient(services, web, clock, "mine", "*384*1#")
 
 
 @pytest.fixture
-def theirs(services: Services, web: FlaskClient, clock: MovableClock) -> Tenant:
-    return Tenant(services, web, clock, "theirs", "*384*2#")
+def theirs(services: Services, web: FlaskClient, clock: MovableClock) -> SeededClient:
+    return SeededClient(services, web, clock, "theirs", "*384*2#")
 
 
 def test_another_clients_thing_answers_to_the_byte_like_one_that_does_not_exist(
-    app: Flask, mine: Tenant, theirs: Tenant
+    app: Flask, mine: SeededClient, theirs: SeededClient
 ) -> None:
     asked = 0
     # What saves a menu comes last: with a name of somebody else's it makes a menu of one's own.
@@ -63,7 +63,7 @@ def test_another_clients_thing_answers_to_the_byte_like_one_that_does_not_exist(
     ],
 )
 def test_a_name_in_a_body_tells_as_little_as_one_in_a_path(
-    mine: Tenant, theirs: Tenant, path: str, body: dict[str, Any], theirs_is: str, nobodys_is: str | None
+    mine: SeededClient, theirs: SeededClient, path: str, body: dict[str, Any], theirs_is: str, nobodys_is: str | None
 ) -> None:
     def answer(name: str) -> tuple[int, bytes]:
         filled = {
@@ -75,7 +75,9 @@ def test_a_name_in_a_body_tells_as_little_as_one_in_a_path(
     assert answer(theirs.ids[theirs_is]) == answer(nobodys_is or str(uuid.uuid4()))
 
 
-def test_binding_a_code_to_another_clients_menu_is_like_binding_it_to_none(mine: Tenant, theirs: Tenant) -> None:
+def test_binding_a_code_to_another_clients_menu_is_like_binding_it_to_none(
+    mine: SeededClient, theirs: SeededClient
+) -> None:
     path = f"/api/ussd/codes/{mine.ids['service_code']}"
     answers = {
         _bytes(mine.ask("PUT", path, json={"menu_id": name}), name) for name in (theirs.ids["menu_id"], "nobodys")
@@ -84,7 +86,7 @@ def test_binding_a_code_to_another_clients_menu_is_like_binding_it_to_none(mine:
     assert {status for status, _ in answers} == {404}
 
 
-def test_a_list_shows_nothing_of_another_client(mine: Tenant, theirs: Tenant) -> None:
+def test_a_list_shows_nothing_of_another_client(mine: SeededClient, theirs: SeededClient) -> None:
     foreign = [value.encode() for name, value in theirs.ids.items() if name != "service_code"]
     for path in (
         "/api/transactions", "/data/collection", "/api/ussd/sessions", "/api/ussd/menus", "/api/ussd/codes",

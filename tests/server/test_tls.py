@@ -66,7 +66,7 @@ def test_redis_and_postgresql_are_reached_over_tls_from_many_greenlets(tmp_path:
                 shutil.chown(pem, "nobody")
             hand.execute("SELECT pg_reload_conf()")
         with encrypted(redis.port, pem) as port:
-            told = run_cooperatively(
+            results = run_cooperatively(
                 """
                 import json, sys, gevent
                 from ussd_server.database.unit_of_work import close_connections, database, open_database
@@ -86,4 +86,4 @@ def test_redis_and_postgresql_are_reached_over_tls_from_many_greenlets(tmp_path:
                 f"postgresql://postgres@localhost:{urlsplit(postgres.url).port}/postgres"
                 f"?sslmode=verify-full&sslrootcert={trusted}",
             )
-    assert told == [1, 2, 3, 4, 5] + [True] * 5
+    assert results == [1, 2, 3, 4, 5] + [True] * 5

@@ -187,6 +187,6 @@ def _rule(field: _Json) -> str:
 def _resolve(document: _Json, said: _Json) -> _Json:
     if "$ref" not in said:
         return said
-    _, room, name = said["$ref"].rsplit("/", 2)
-    found: _Json = document["components"][room][name]
+    _, section, name = said["$ref"].rsplit("/", 2)
+    found: _Json = document["components"][section][name]
     return found

@@ -14,7 +14,7 @@ from ussd_server.database.unit_of_work import database, for_update
 Row = TypeVar("Row", bound=Table)
 
 
-class _Blank(NamedTuple):
+class _Parameter(NamedTuple):
     """A place in a query that is filled in at every call."""
 
     name: str
@@ -35,14 +35,14 @@ class _Written:
         self.sql = sql
         # A name with the way to convert its value, or no name and the value itself.
         self.parameters: list[tuple[str | None, Any]] = [
-            (each.name, each.convert) if isinstance(each, _Blank) else (None, each) for each in parameters
+            (each.name, each.convert) if isinstance(each, _Parameter) else (None, each) for each in parameters
         ]
         self.columns: list[_Column] = []
 
 
 def param(field: Field, name: str = "") -> Any:
     """A place for a value of `field`, filled in under `name`, or the field's own name."""
-    return AsIs(_Blank(name or field.name, field.db_value), converter=False)
+    return AsIs(_Parameter(name or field.name, field.db_value), converter=False)
 
 
 class CompiledQuery:

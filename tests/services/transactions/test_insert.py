@@ -101,7 +101,7 @@ def woken_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return threads
 
 
-def test_the_worker_is_woken_by_whoever_wrote_for_what_needs_a_company(
+def test_the_worker_is_woken_for_each_payment_that_needs_a_provider(
     woken_by: list[int], services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = a_client()

@@ -20,7 +20,7 @@ from ussd_server.messages.clients import CreateUser, LogIn
 _CALLS_OF_A_CREDENTIAL = 95
 
 
-class Tenant:
+class SeededClient:
     """A client with money, a menu on a code, a session, a succeeded payment, a webhook and its events.
 
     `ids` has a name of the client's own for every variable that a path can hold; `key` and `token` are the headers that
