@@ -1,4 +1,4 @@
-"""Phones: the same acts of a person, sent and answered in the wire format of each phone company."""
+"""Phones: the same entries of a subscriber in the wire format of each gateway."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Shown(NamedTuple):
 
 @dataclass
 class Phone(ABC):
-    """A phone on a channel of its own; `session` is the company's name for the call."""
+    """A phone on a channel of its own; `session` is the gateway's session id."""
 
     web: FlaskClient
     path: str
@@ -46,7 +46,7 @@ class Phone(ABC):
         return self._send()
 
     def again(self) -> Shown:
-        """Let the company send the last step once more."""
+        """Let the gateway send the last step again."""
         return self._send()
 
     @abstractmethod
@@ -55,11 +55,11 @@ class Phone(ABC):
 
     @abstractmethod
     def step(self) -> TestResponse:
-        """Send the last step as this company does."""
+        """Send the last step as this gateway does."""
 
     @abstractmethod
     def read(self, reply: TestResponse) -> Shown:
-        """Read an answer as this company does."""
+        """Read a reply as this gateway does."""
 
     @property
     def _last(self) -> str:
@@ -81,8 +81,8 @@ class AfricasTalking(Phone):
 
     def read(self, reply: TestResponse) -> Shown:
         assert reply.mimetype == "text/plain"
-        word, _, screen = reply.text.partition(" ")
-        return Shown(screen, {"CON": False, "END": True}[word])
+        prefix, _, screen = reply.text.partition(" ")
+        return Shown(screen, {"CON": False, "END": True}[prefix])
 
     def hang_up(self) -> None:
         report = self._form(status="Incomplete", date="2026-11-20 08:15:30", input="*".join(self.entries))
@@ -146,7 +146,7 @@ class Dmark(Phone):
         return Shown(body["responseString"], {"request": False, "end": True}[body["action"]])
 
     def hang_up(self) -> None:
-        """The company does not tell."""
+        """The gateway does not report it."""
 
 
 class Hubtel(Phone):
@@ -199,7 +199,7 @@ PHONES: dict[str, type[Phone]] = {
 }
 
 
-def phone_of(company: str, shop: Shop, web: FlaskClient) -> Phone:
-    """A phone on a fresh channel of that company, which carries the shop's code."""
+def phone_of(gateway: str, shop: Shop, web: FlaskClient) -> Phone:
+    """A phone on a new channel of that gateway, which has the shop's code."""
     assert isinstance(shop.services.clock, MovableClock)
-    return PHONES[company](web, shop.channel_of(company, codes=(CODE,)), shop.services.clock)
+    return PHONES[gateway](web, shop.channel_of(gateway, codes=(CODE,)), shop.services.clock)

@@ -1,4 +1,4 @@
-"""A phone that dials again while its last step is being worked on: what is being paid is never offered again."""
+"""Redials while the last step is in progress: a payment that is being created is never offered again."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from ussd_server.services.ussd.sessions import Sessions
 PROCESSING = "Your payment is being processed."
 APPROVE = Shown("Approve the prompt on your phone.", ends=True)
 
-every_company = pytest.mark.parametrize("company", PHONES)
+every_gateway = pytest.mark.parametrize("gateway", PHONES)
 
 
 @pytest.fixture
 def pay_until_waited_for(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Phone], Future[Shown]]]:
-    """Press Yes in a thread; the payment is not recorded before some other step waits for it, or the test ends."""
+    """Press Yes in a thread; the payment is not created before another step waits for it, or the test ends."""
     begun, waited_for = threading.Event(), threading.Event()
     create, sleep = TransactionService.create, polling.sleep
 
@@ -82,47 +82,47 @@ def at_accounts(services: Services, web: FlaskClient, *entries: str) -> Phone:
     return phone
 
 
-def at_confirmation(company: str, shop: Shop, web: FlaskClient) -> Phone:
-    phone = phone_of(company, shop, web)
+def at_confirmation(gateway: str, shop: Shop, web: FlaskClient) -> Phone:
+    phone = phone_of(gateway, shop, web)
     phone.dial()
     phone.type("1")
     assert phone.type("5000").screen.startswith("Pay UGX 5,000?")
     return phone
 
 
-@every_company
+@every_gateway
 @pytest.mark.parametrize("hangs_up", [False, True], ids=["dials again", "hangs up and dials again"])
-def test_a_redial_while_a_payment_is_being_recorded_waits_for_it(
-    company: str,
+def test_a_redial_while_a_payment_is_being_created_waits_for_it(
+    gateway: str,
     hangs_up: bool,
     shop: Shop,
     web: FlaskClient,
     pay_until_waited_for: Callable[[Phone], Future[Shown]],
 ) -> None:
-    phone = at_confirmation(company, shop, web)
+    phone = at_confirmation(gateway, shop, web)
     paying = pay_until_waited_for(phone)
     if hangs_up:
         phone.hang_up()
     again = replace(phone, session="call-2")
     assert again.dial() == (f"{PROCESSING}\n1. Continue", False)
-    assert paying.result(30) == (Shown(PROCESSING, ends=True) if hangs_up and company != "dmark" else APPROVE)
+    assert paying.result(30) == (Shown(PROCESSING, ends=True) if hangs_up and gateway != "dmark" else APPROVE)
     assert again.type("1").screen.startswith("Welcome to ACME")
     first, second = UssdSession.select().order_by(UssdSession.id)
     assert (first.transaction_id, second.transaction_id) == (Transaction.get().id, None)
     assert (first.working_token, first.working_until) == (None, None)
 
 
-@pytest.mark.parametrize("company", ["comviva", "dmark", "hubtel", "json", "madapi"])
+@pytest.mark.parametrize("gateway", ["comviva", "dmark", "hubtel", "json", "madapi"])
 def test_so_does_a_redial_under_the_same_session_id(
-    company: str, shop: Shop, web: FlaskClient, pay_until_waited_for: Callable[[Phone], Future[Shown]]
+    gateway: str, shop: Shop, web: FlaskClient, pay_until_waited_for: Callable[[Phone], Future[Shown]]
 ) -> None:
-    phone = at_confirmation(company, shop, web)
+    phone = at_confirmation(gateway, shop, web)
     paying = pay_until_waited_for(phone)
     assert phone.dial().screen == f"{PROCESSING}\n1. Continue"
     assert paying.result(30) == APPROVE
 
 
-def test_so_does_a_redial_of_one_who_dialled_straight_to_the_confirmation(
+def test_so_does_a_redial_of_a_phone_that_dialled_straight_to_the_confirmation(
     at: Dial, shop: Shop, web: FlaskClient, pay_until_waited_for: Callable[[Phone], Future[Shown]]
 ) -> None:
     phone = replace(phone_of("africastalking", shop, web), entries=["1", "5000"])
@@ -243,7 +243,7 @@ def test_a_yes_whose_process_died_is_said_to_be_processed(shop: Shop, web: Flask
     assert replace(phone, session="call-2").dial().screen == f"{PROCESSING}\n1. Continue"
 
 
-def test_another_deed_whose_process_died_is_not_continued(
+def test_another_action_whose_process_died_is_not_continued(
     services: Services, web: FlaskClient, clock: MovableClock
 ) -> None:
     phone = at_accounts(services, web, "2", "7")
@@ -251,7 +251,7 @@ def test_another_deed_whose_process_died_is_not_continued(
     assert replace(phone, session="call-2").dial().screen.startswith("Welcome to ACME")
 
 
-def test_a_step_that_waits_too_long_for_a_payment_hears_that_it_is_processed(
+def test_a_step_that_waits_too_long_for_a_payment_says_that_it_is_processed(
     shop: Shop, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     phone = at_confirmation("hubtel", shop, web)
@@ -260,7 +260,7 @@ def test_a_step_that_waits_too_long_for_a_payment_hears_that_it_is_processed(
     assert phone.type("1") == Shown(PROCESSING, ends=True)
 
 
-def test_a_claim_is_given_back_when_the_step_fails(
+def test_a_claim_is_released_when_the_step_fails(
     services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     phone = at_accounts(services, web, "2", "7")
@@ -271,7 +271,7 @@ def test_a_claim_is_given_back_when_the_step_fails(
     assert replace(phone, session="call-2").dial().screen.startswith("Continue where you stopped?")
 
 
-def test_a_payment_that_was_refused_after_the_person_hung_up_is_not_said_to_be_processed(
+def test_a_payment_that_was_refused_after_the_subscriber_hung_up_is_not_said_to_be_processed(
     services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     payout = shop_document()["nodes"]["pay"] | {"kind": "disbursement"}
@@ -281,7 +281,7 @@ def test_a_payment_that_was_refused_after_the_person_hung_up_is_not_said_to_be_p
     assert Transaction.select().count() == 0
 
 
-def test_a_claim_is_kept_when_nobody_knows_whether_the_payment_was_recorded(
+def test_a_claim_is_kept_while_it_is_unknown_whether_the_payment_was_created(
     shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     phone = at_confirmation("hubtel", shop, web)

@@ -1,4 +1,4 @@
-"""The door of phone companies when it is the wrong one, is closed, or something fails: what the phone is told."""
+"""Gateway requests with a wrong path, a closed channel or a failure inside: what the phone shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.settings import Settings
 
 
-def test_a_path_that_is_nobodys_is_a_404_in_the_general_envelope(shop: Shop, web: FlaskClient) -> None:
+def test_an_unknown_path_is_a_404_in_the_general_envelope(shop: Shop, web: FlaskClient) -> None:
     path = shop.channel.gateway_path
     for wrong in (path[:-1], path.replace("africastalking", "hubtel"), "/ussd/nobody/x", "/ussd/json/%ED%A0%80"):
         reply = web.post(wrong, data={"sessionId": "x"})
@@ -57,7 +57,7 @@ def test_a_process_that_begins_knows_the_channels_whatever_an_address_called_bef
     fresh.limiter.close()
 
 
-def test_a_channel_that_is_closed_answers_like_nobodys_from_the_next_step_on(
+def test_a_channel_that_is_closed_answers_like_an_unknown_one_from_the_next_step_on(
     at: Dial, shop: Shop, services: Services, web: FlaskClient
 ) -> None:
     assert at("").startswith("CON Welcome")
@@ -69,7 +69,7 @@ def test_a_channel_that_is_closed_answers_like_nobodys_from_the_next_step_on(
 
 
 @pytest.mark.parametrize("limit", [12_000, 60])
-def test_a_channel_that_is_closed_answers_like_nobodys_whatever_comes_by_it(
+def test_a_channel_that_is_closed_answers_like_an_unknown_one_whatever_is_sent(
     shop: Shop, services: Services, settings: Settings, limit: int
 ) -> None:
     path = shop.channel.gateway_path
@@ -111,7 +111,7 @@ def test_whatever_is_sent_the_phone_gets_a_polite_last_screen(
     assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
 
 
-def test_a_body_that_is_too_large_still_gets_a_screen_on_a_path_that_is_somebodys(shop: Shop, web: FlaskClient) -> None:
+def test_a_body_that_is_too_large_still_gets_a_screen_on_a_known_path(shop: Shop, web: FlaskClient) -> None:
     path = shop.channel.gateway_path
     reply = web.post(path, data=b"x" * 70_000)
     assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
@@ -125,7 +125,7 @@ def test_a_disabled_client_answers_no_phone(at: Dial, shop: Shop) -> None:
     assert at("", session="ATUid_2").startswith("END Sorry")
 
 
-def test_trouble_inside_is_a_polite_screen_in_the_persons_language(
+def test_trouble_inside_is_a_polite_screen_in_the_subscribers_language(
     at: Dial, shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     at("")
@@ -137,7 +137,7 @@ def test_trouble_inside_is_a_polite_screen_in_the_persons_language(
     assert "ValueError" in caplog.text
 
 
-def test_trouble_after_a_payment_was_recorded_never_says_that_it_failed(
+def test_trouble_after_a_payment_was_created_never_says_that_it_failed(
     at: Dial, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text in ("", "1", "1*5000"):

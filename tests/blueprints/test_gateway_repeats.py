@@ -1,4 +1,4 @@
-"""The door of phone companies when steps come twice, late or many at once: each is done once."""
+"""Steps that gateways send twice, late or many at once: each is done once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.gateways import GatewayService
 
-every_company = pytest.mark.parametrize("company", PHONES)
+every_gateway = pytest.mark.parametrize("gateway", PHONES)
 
 
 def of_one_price(**changes: Any) -> dict[str, Any]:
@@ -100,11 +100,11 @@ def test_a_secret_entry_is_in_no_row(at: Dial) -> None:
     assert [turn["entry"] for turn in row.turns] == ["", "4", "****"]
 
 
-@every_company
+@every_gateway
 def test_a_step_delivered_twice_never_confirms_what_the_first_delivery_opened(
-    company: str, services: Services, clock: MovableClock, web: FlaskClient
+    gateway: str, services: Services, clock: MovableClock, web: FlaskClient
 ) -> None:
-    phone = phone_of(company, Shop(services, of_one_price()), web)
+    phone = phone_of(gateway, Shop(services, of_one_price()), web)
     phone.dial()
     opened = phone.type("1")
     assert opened.screen.startswith("Pay UGX 5,000?")
@@ -113,11 +113,11 @@ def test_a_step_delivered_twice_never_confirms_what_the_first_delivery_opened(
     assert Transaction.select().count() == 0
 
 
-@pytest.mark.parametrize("company", ["comviva", "dmark", "madapi"])
+@pytest.mark.parametrize("gateway", ["comviva", "dmark", "madapi"])
 def test_the_same_key_at_the_next_screen_is_a_new_entry_when_the_screen_was_read(
-    company: str, services: Services, web: FlaskClient
+    gateway: str, services: Services, web: FlaskClient
 ) -> None:
-    phone = phone_of(company, Shop(services, of_one_price()), web)
+    phone = phone_of(gateway, Shop(services, of_one_price()), web)
     phone.dial()
     phone.type("1")
     assert phone.type("1") == ("Approve the prompt on your phone.", True)
@@ -151,11 +151,11 @@ def test_an_entry_that_opens_a_session_by_itself_and_comes_twice_confirms_nothin
     assert Transaction.select().count() == 0
 
 
-@every_company
+@every_gateway
 def test_another_number_under_the_same_session_id_has_a_session_of_its_own(
-    company: str, shop: Shop, web: FlaskClient
+    gateway: str, shop: Shop, web: FlaskClient
 ) -> None:
-    first = phone_of(company, shop, web)
+    first = phone_of(gateway, shop, web)
     second = replace(first, number="+256770000001", entries=[])
     first.dial()
     first.type("1")
@@ -173,15 +173,15 @@ def test_another_number_under_the_same_session_id_has_a_session_of_its_own(
     assert second.type("700").screen.startswith("Pay UGX 700?")
 
 
-@pytest.mark.parametrize("company", ["hubtel", "json"])
+@pytest.mark.parametrize("gateway", ["hubtel", "json"])
 def test_what_is_dialled_is_no_entry_though_its_number_is_the_next(
-    company: str, services: Services, web: FlaskClient
+    gateway: str, services: Services, web: FlaskClient
 ) -> None:
     shop = Shop(services, of_one_price())
-    phone = phone_of(company, shop, web)
+    phone = phone_of(gateway, shop, web)
     phone.dial()
     phone.type("1")
-    if company == "hubtel":
+    if gateway == "hubtel":
         call = {"Type": "Initiation", "SessionId": "call-1", "Mobile": PHONE[1:], "ServiceCode": CODE.strip("*#"),
                 "Message": f"{CODE[:-1]}*1#", "Operator": "mtn", "Sequence": 3}  # fmt: skip
     else:

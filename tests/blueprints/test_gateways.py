@@ -1,4 +1,4 @@
-"""The door of phone companies: whole conversations on the wire, as each company speaks."""
+"""Whole sessions in the format of each gateway."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_missing_code_is_the_clients_only_one_on_a_channel_that_lists_none(
     assert web.post(path, data={"sessionId": "y", "phoneNumber": PHONE}).text.startswith("END Sorry")
 
 
-def test_a_channel_of_all_clients_carries_everybodys_codes(shop: Shop, services: Services, web: FlaskClient) -> None:
+def test_a_channel_of_all_clients_carries_the_codes_of_all(shop: Shop, services: Services, web: FlaskClient) -> None:
     other = Shop(services, shop_document(id="kiosk"), code="*200#")
     everybody = services.ussd.channels.create(CreateChannel("africastalking"), OPERATOR).gateway_path
     for code, owner in ((CODE, shop), ("*200#", other)):

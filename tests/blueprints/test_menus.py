@@ -1,4 +1,4 @@
-"""The door to menus, their versions and codes."""
+"""Endpoints for menus, their versions and codes."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_a_screen_that_does_not_fit_is_reported_with_its_excess_and_not_publishe
     )
     assert put(program, f"{PATH}/shop", fits).json["data"]["passes"]
     (finding,) = put(program, f"{PATH}/shop", one_too_many).json["data"]["errors"]
-    told = [finding[name] for name in ("rule", "node", "language", "excess", "unit")]
-    assert told == ["budget", "bye", "lg", 1, "characters"]
+    measured = [finding[name] for name in ("rule", "node", "language", "excess", "unit")]
+    assert measured == ["budget", "bye", "lg", 1, "characters"]
     refused = program.post(f"{PATH}/shop/publish", {})
     assert refusal(refused) == (400, "MENU_INVALID")
     assert refused.json["message"].startswith("bye: 1 character too many in `lg` on every network: 71 of 70, because")
@@ -79,7 +79,7 @@ def test_a_code_is_bound_with_or_without_its_closing_hash(program: Program) -> N
     assert refusal(put(program, "/api/ussd/codes/abc", {"menu_id": "shop"})) == (400, "INVALID_REQUEST")
 
 
-def test_the_graph_is_data_and_a_picture(program: Program) -> None:
+def test_the_graph_is_data_and_a_diagram(program: Program) -> None:
     graph = program.get(f"{PATH}/shop/graph", version=1).json["data"]
     assert list(graph) == ["menu_id", "version", "nodes", "edges", "svg"]
     assert {"from": "root", "to": "amount", "label": "1. Pay"} in graph["edges"]

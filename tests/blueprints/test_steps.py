@@ -24,35 +24,35 @@ READ, WRITE = "read", "write"
 
 
 def kind_of(sql: str) -> str:
-    """Whether a statement reads or writes; any other is told as its first word."""
+    """Whether a statement reads or writes; any other is its first keyword."""
     if "ussd_step(" in sql:
         return WRITE
-    word = sql.split()[0]
-    return {"SELECT": READ, "INSERT": WRITE, "UPDATE": WRITE}.get(word, word)
+    keyword = sql.split()[0]
+    return {"SELECT": READ, "INSERT": WRITE, "UPDATE": WRITE}.get(keyword, keyword)
 
 
 @contextmanager
-def overheard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What every statement is that the driver of the database is given, `BEGIN` and `COMMIT` included."""
-    words: list[str] = []
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The kind of every statement that the database driver executes, `BEGIN` and `COMMIT` included."""
+    kinds: list[str] = []
     if not is_postgres():
         statements: list[str] = []
         connection = database.connection()
         connection.set_trace_callback(statements.append)
-        yield words
+        yield kinds
         connection.set_trace_callback(None)
-        # A trigger is told as the statement that set it off, once more.
-        words += [kind_of(sql) for before, sql in pairwise(["", *statements]) if sql != before]
+        # A trigger repeats the statement that fired it.
+        kinds += [kind_of(sql) for before, sql in pairwise(["", *statements]) if sql != before]
         return
     execute = psycopg.Cursor.execute
 
     def note(cursor: psycopg.Cursor, sql: str, *others: object, **options: object) -> psycopg.Cursor:
-        words.append(kind_of(sql))
+        kinds.append(kind_of(sql))
         return execute(cursor, sql, *others, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.Cursor, "execute", note)
-        yield words
+        yield kinds
 
 
 class Process:
@@ -66,10 +66,10 @@ class Process:
 
     def __call__(self, text: str, answer: str, session: str = "ATUid_1") -> list[str]:
         form = {"sessionId": session, "phoneNumber": PHONE, "networkCode": "64110", "serviceCode": CODE, "text": text}
-        with overheard(self._monkeypatch) as words:
+        with recorded(self._monkeypatch) as kinds:
             reply = self._web.post(self._path, data=form)
             assert reply.text.startswith(answer), reply.text
-        return words
+        return kinds
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def elsewhere(
     services.limiter.close()
 
 
-# The news of the end goes along in PostgreSQL's one statement; in SQLite, which is no journey away, beside it.
+# PostgreSQL writes the event of the end in the same statement, SQLite in one of its own.
 def last_write() -> list[str]:
     return [WRITE] if is_postgres() else ["BEGIN", WRITE, WRITE, "COMMIT"]
 
@@ -110,7 +110,7 @@ def test_a_step_that_comes_to_the_same_process_again_is_one_write(send: Process)
     assert send("4*1234*1", "END Goodbye") == last_write()
 
 
-def test_a_step_with_a_deed_is_read_before_it_is_claimed(send: Process) -> None:
+def test_a_step_with_an_action_is_read_before_it_is_claimed(send: Process) -> None:
     for text in ("", "1", "1*5000"):
         send(text, "CON")
     assert send("1*5000*1", "END Approve")[:2] == [READ, WRITE]
@@ -127,7 +127,7 @@ def test_what_another_process_answered_is_never_answered_twice(send: Process, el
 
 
 @pytest.mark.parametrize("which", ["client", "channel"])
-def test_a_remembered_session_ends_with_its_client_and_its_channel(
+def test_a_cached_session_ends_with_its_client_and_its_channel(
     which: str, send: Process, shop: Shop, web: FlaskClient, services: Services
 ) -> None:
     send("", "CON Welcome")
@@ -140,12 +140,12 @@ def test_a_remembered_session_ends_with_its_client_and_its_channel(
     assert UssdSession.get().turn == before
 
 
-def test_only_so_many_sessions_are_remembered() -> None:
-    remembered = SessionCache(most=2)
+def test_only_so_many_sessions_are_cached() -> None:
+    cache = SessionCache(most=2)
     for number in range(3):
-        remembered.keep(UssdSession(channel_id="c", provider_session_id=str(number), phone_number=PHONE))
-    assert [remembered.take("c", str(number), PHONE) is None for number in range(3)] == [True, False, False]
-    assert remembered.take("c", "2", PHONE) is None, "what was taken belongs to the taker alone"
+        cache.keep(UssdSession(channel_id="c", provider_session_id=str(number), phone_number=PHONE))
+    assert [cache.take("c", str(number), PHONE) is None for number in range(3)] == [True, False, False]
+    assert cache.take("c", "2", PHONE) is None, "a session that was taken is no longer cached"
 
 
 def test_a_repeat_is_one_read(send: Process) -> None:

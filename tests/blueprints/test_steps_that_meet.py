@@ -52,7 +52,7 @@ def test_a_yes_whose_session_ran_out_before_it_was_claimed_pays_nothing(
     assert Transaction.select().count() == 0
 
 
-def test_one_who_lost_a_claim_leaves_it_to_the_one_who_took_over(
+def test_a_step_that_lost_its_claim_leaves_it_to_the_step_that_took_over(
     app: Flask, shop: Shop, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     phone = phone_of("hubtel", shop, web)
@@ -92,11 +92,11 @@ def test_one_who_lost_a_claim_leaves_it_to_the_one_who_took_over(
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize("company", ["madapi", "africastalking"])
-def test_a_step_is_not_written_while_another_is_being_worked_on(
-    company: str, app: Flask, shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("gateway", ["madapi", "africastalking"])
+def test_a_step_is_not_written_while_another_is_in_progress(
+    gateway: str, app: Flask, shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    phone = phone_of(company, shop, web)
+    phone = phone_of(gateway, shop, web)
     phone.dial()
     slow = replace(phone, web=app.test_client(), entries=[])
     working, waited_for = threading.Event(), threading.Event()
@@ -135,7 +135,7 @@ def test_a_step_is_not_written_while_another_is_being_worked_on(
 
 
 @pytest.mark.parametrize(
-    ("start", "write"), [("root", "insert_answered"), ("balance", "insert_claimed")], ids=["plain", "with a deed"]
+    ("start", "write"), [("root", "insert_answered"), ("balance", "insert_claimed")], ids=["plain", "with an action"]
 )
 def test_a_session_never_begins_with_a_key_that_was_deleted_meanwhile(
     start: str, write: str, services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch

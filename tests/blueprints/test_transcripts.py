@@ -1,4 +1,4 @@
-"""Conversations as they would be read aloud, the same on every phone company's wire."""
+"""Transcripts of sessions, the same with every gateway."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ Enter amount (UGX)
 0 Back
 """
 
-every_company = pytest.mark.parametrize("company", PHONES)
+every_gateway = pytest.mark.parametrize("gateway", PHONES)
 
 
 def held(phone: Phone, acts: list[str]) -> str:
@@ -185,42 +185,42 @@ def acts_of(transcript: str) -> list[str]:
     return [line for line in lines if line != "the call is over"]
 
 
-@every_company
-def test_a_bill_is_paid(company: str, shop: Shop, web: FlaskClient) -> None:
-    assert held(phone_of(company, shop, web), acts_of(PAYING)) == PAYING
+@every_gateway
+def test_a_bill_is_paid(gateway: str, shop: Shop, web: FlaskClient) -> None:
+    assert held(phone_of(gateway, shop, web), acts_of(PAYING)) == PAYING
     payment = Transaction.get()
     assert (payment.amount_cents, payment.phone_number, payment.status) == (500_000, PHONE, "created")
 
 
-@every_company
-def test_a_person_goes_back_and_says_no(company: str, shop: Shop, web: FlaskClient) -> None:
-    assert held(phone_of(company, shop, web), acts_of(GOING_BACK_AND_HOME)) == GOING_BACK_AND_HOME
+@every_gateway
+def test_a_subscriber_goes_back_and_says_no(gateway: str, shop: Shop, web: FlaskClient) -> None:
+    assert held(phone_of(gateway, shop, web), acts_of(GOING_BACK_AND_HOME)) == GOING_BACK_AND_HOME
     assert Transaction.select().count() == 0
 
 
-@every_company
-def test_a_person_who_chose_luganda_is_spoken_to_in_luganda(company: str, shop: Shop, web: FlaskClient) -> None:
-    assert held(phone_of(company, shop, web), acts_of(IN_LUGANDA)) == IN_LUGANDA
+@every_gateway
+def test_a_subscriber_who_chose_luganda_is_spoken_to_in_luganda(gateway: str, shop: Shop, web: FlaskClient) -> None:
+    assert held(phone_of(gateway, shop, web), acts_of(IN_LUGANDA)) == IN_LUGANDA
 
 
-@every_company
-def test_a_step_that_the_company_repeats_repeats_nothing(company: str, shop: Shop, web: FlaskClient) -> None:
-    assert held(phone_of(company, shop, web), acts_of(REPEATED)) == REPEATED
+@every_gateway
+def test_a_step_that_the_gateway_repeats_repeats_nothing(gateway: str, shop: Shop, web: FlaskClient) -> None:
+    assert held(phone_of(gateway, shop, web), acts_of(REPEATED)) == REPEATED
     assert (UssdSession.select().count(), Transaction.select().count(), UssdSession.get().turn) == (1, 1, 3)
 
 
-@every_company
-def test_a_first_step_that_the_company_repeats_shows_the_first_screen_again(
-    company: str, shop: Shop, web: FlaskClient
+@every_gateway
+def test_a_first_step_that_the_gateway_repeats_shows_the_first_screen_again(
+    gateway: str, shop: Shop, web: FlaskClient
 ) -> None:
-    phone = phone_of(company, shop, web)
+    phone = phone_of(gateway, shop, web)
     assert phone.dial() == phone.again()
     assert len(UssdSession.get().turns) == 1
 
 
-@every_company
-def test_a_call_that_broke_off_is_continued_where_it_stopped(company: str, shop: Shop, web: FlaskClient) -> None:
-    phone = phone_of(company, shop, web)
+@every_gateway
+def test_a_call_that_broke_off_is_continued_where_it_stopped(gateway: str, shop: Shop, web: FlaskClient) -> None:
+    phone = phone_of(gateway, shop, web)
     held(phone, ["dial", "type 1", "type 5000"])
     phone.hang_up()
     phone.session = "call-2"
@@ -242,7 +242,7 @@ def test_a_menu_says_whether_calls_are_continued(
 
 
 @pytest.mark.parametrize(
-    ("number", "seconds_later", "told"),
+    ("number", "seconds_later", "shown"),
     [
         ("+256770000000", 1, "Your payment of UGX 5,000 succeeded."),
         ("+256770000002", 1, "Your payment of UGX 5,000 failed."),
@@ -251,7 +251,7 @@ def test_a_menu_says_whether_calls_are_continued(
     ],
 )
 def test_the_outcome_of_a_payment_is_the_first_screen_of_the_next_call(
-    number: str, seconds_later: int, told: str, services: Services, clock: MovableClock, web: FlaskClient
+    number: str, seconds_later: int, shown: str, services: Services, clock: MovableClock, web: FlaskClient
 ) -> None:
     go_on = shop_document()["nodes"]["pay"] | {"accepted": {"goto": "used"}}
     phone = phone_of("hubtel", Shop(services, shop_document(nodes={"pay": go_on})), web)
@@ -260,26 +260,26 @@ def test_the_outcome_of_a_payment_is_the_first_screen_of_the_next_call(
     phone.hang_up()
     work(services, clock, seconds_later)
     phone.session = "call-2"
-    assert phone.dial().screen == f"{told}\n1. Continue"
+    assert phone.dial().screen == f"{shown}\n1. Continue"
     assert phone.type("1").screen.startswith("Welcome to ACME")
 
 
-@every_company
-def test_trouble_is_told_in_the_persons_language(
-    company: str, shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
+@every_gateway
+def test_an_error_is_shown_in_the_subscribers_language(
+    gateway: str, shop: Shop, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    phone = phone_of(company, shop, web)
+    phone = phone_of(gateway, shop, web)
     held(phone, ["dial", "type 3", "type 2"])
     monkeypatch.setattr("ussd_server.services.ussd.conversations.enter", _fail)
     assert phone.type("1") == ("Nsonyiwa, tekisobose. Gezaako nate oluvannyuma.", True)
 
 
-@every_company
+@every_gateway
 def test_a_secret_entry_is_in_no_log_no_table_and_no_answer_of_the_api(
-    company: str, shop: Shop, services: Services, web: FlaskClient, caplog: pytest.LogCaptureFixture
+    gateway: str, shop: Shop, services: Services, web: FlaskClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    phone = phone_of(company, shop, web)
+    phone = phone_of(gateway, shop, web)
     program = Program(services, web, client_id=shop.client_id)
     held(phone, ["dial", "type 4", f"type {VOUCHER}"])
     session = program.get(f"/api/ussd/sessions/{UssdSession.get().id}").text

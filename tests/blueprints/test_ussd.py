@@ -1,4 +1,4 @@
-"""The door to USSD sessions, to the letter of the contract."""
+"""Endpoints for USSD sessions, to the letter of the contract."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_new_session_shows_its_record_its_first_screen_and_where_it_lies(progr
     assert (reply.status_code, list(record)) == (201, RECORD)
     assert reply.headers["Location"] == f"{PATH}/{record['session_id']}"
     assert record["message"] == "Welcome to ACME\n1. Pay\n2. Balance\n3. Language\n4. Voucher"
-    told = {name: record[name] for name in ("status", "action", "menu_id", "menu_version", "node", "language", "turn")}
-    assert told == {"status": "active", "action": "continue", "menu_id": "shop", "menu_version": 1, "node": "root",
+    begun = {name: record[name] for name in ("status", "action", "menu_id", "menu_version", "node", "language", "turn")}
+    assert begun == {"status": "active", "action": "continue", "menu_id": "shop", "menu_version": 1, "node": "root",
                     "language": "en", "turn": 0}  # fmt: skip
     assert (record["network"], record["end_reason"], record["ended_at"], record["transaction_id"]) == (
         "64110", None, None, None,
@@ -123,7 +123,7 @@ def test_the_same_entry_later_is_a_new_entry(program: Program) -> None:
     assert enter(program, path, "1").json["data"]["message"].startswith("Enter whole shillings")
 
 
-def test_a_transcript_tells_everything_but_secrets(program: Program) -> None:
+def test_a_transcript_shows_everything_but_secrets(program: Program) -> None:
     path = begin(program)
     enter(program, path, "4")
     enter(program, path, VOUCHER)
@@ -168,13 +168,13 @@ def test_another_clients_session_answers_like_one_that_does_not_exist(
     assert stranger.get(PATH).json["data"] == {"items": [], "next_cursor": None}
 
 
-def test_another_clients_code_answers_like_one_that_nobody_has(
+def test_another_clients_code_answers_like_a_missing_one(
     program: Program, services: Services, web: FlaskClient
 ) -> None:
     stranger = Program(services, web)
-    theirs, nobodys = (stranger.post(PATH, DIAL | {"service_code": code}) for code in (CODE, "*999#"))
-    assert refusal(theirs) == refusal(nobodys) == (400, "INVALID_REQUEST")
-    assert theirs.json["message"] == nobodys.json["message"]
+    theirs, missing = (stranger.post(PATH, DIAL | {"service_code": code}) for code in (CODE, "*999#"))
+    assert refusal(theirs) == refusal(missing) == (400, "INVALID_REQUEST")
+    assert theirs.json["message"] == missing.json["message"]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_sessions_are_listed_newest_first_page_by_page(program: Program, clock: 
     assert refusal(program.get(PATH, status="asleep")) == (400, "INVALID_REQUEST")
 
 
-def test_a_session_that_a_phone_company_carries_is_seen_but_not_answered_by_programs(
+def test_a_session_of_a_gateway_is_seen_but_not_answered_by_programs(
     program: Program, shop: Shop, web: FlaskClient
 ) -> None:
     web.post(shop.channel.gateway_path, data={"sessionId": "a", "phoneNumber": PHONE, "serviceCode": CODE, "text": ""})
@@ -242,14 +242,14 @@ def test_a_deleted_keys_sessions_end(services: Services, web: FlaskClient, shop:
     assert refusal(enter(other, path, "1")) == (404, "SESSION_NOT_FOUND")
 
 
-def test_a_menu_that_begins_with_a_deed_and_a_menu_that_only_ends(services: Services, web: FlaskClient) -> None:
+def test_a_menu_that_begins_with_an_action_and_a_menu_that_only_ends(services: Services, web: FlaskClient) -> None:
     shop = Shop(services, shop_document(start="balance"), code="*1#")
     program = Program(services, web, client_id=shop.client_id)
     record = program.post(PATH, {"phone_number": PHONE, "service_code": "*1#"}).json["data"]
     assert (record["status"], record["message"]) == ("completed", "Your balance is UGX 0")
 
 
-def test_an_expired_session_is_ended_once_and_its_client_is_told(
+def test_an_expired_session_is_ended_once_and_its_client_gets_an_event(
     program: Program, services: Services, clock: MovableClock
 ) -> None:
     paths = [begin(program), begin(program)]

@@ -96,7 +96,7 @@ def test_a_readable_post_becomes_a_step(body: bytes, expected: UssdStep) -> None
 
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_hopeless_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
+def test_a_malformed_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
     with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(post(body))
     assert "4321" not in repr(refusal.value)
@@ -131,12 +131,12 @@ def test_nothing_typed_shows_when_a_step_or_a_request_is_printed() -> None:
         (GatewayScreen(Action.CONTINUE, "a\ud800b"), b"CON a?b"),
     ],
 )
-def test_an_answer_starts_with_its_word_and_is_plain_text(screen: GatewayScreen, body: bytes) -> None:
+def test_a_reply_starts_with_its_prefix_and_is_plain_text(screen: GatewayScreen, body: bytes) -> None:
     reply = GATEWAY.write(screen, step("1"))
     assert (reply.body, reply.content_type, reply.headers) == (body, "text/plain; charset=utf-8", {})
 
 
-def test_trouble_closes_the_session() -> None:
+def test_an_error_closes_the_session() -> None:
     assert GATEWAY.write_error("Please try again later.").body == b"END Please try again later."
 
 
@@ -154,11 +154,11 @@ END = SessionEnd(
     ended_at=datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC),
     duration_ms=21345,
     steps=4,
-    word="",
+    reason="",
 )
 
 
-def test_an_event_tells_how_the_session_ended_and_nothing_that_was_typed() -> None:
+def test_an_event_says_how_the_session_ended_and_nothing_that_was_typed() -> None:
     event = EVENT_ADAPTERS["at"].read_event(post(EVENT))
     assert event == END
     assert "4321" not in repr(event)
@@ -174,9 +174,9 @@ def test_an_event_names_its_outcome(status: bytes, outcome: SessionOutcome) -> N
 
 def test_the_reason_of_an_event_is_short_and_holds_no_long_number() -> None:
     reason = b"&errorMessage=HTTP+500+after+input+1*4321%0A" + b"x" * 200
-    word = EVENT_ADAPTERS["at"].read_event(post(EVENT + reason)).word
-    assert word.startswith("HTTP 500 after input 1*****x")
-    assert len(word) == 80
+    kept = EVENT_ADAPTERS["at"].read_event(post(EVENT + reason)).reason
+    assert kept.startswith("HTTP 500 after input 1*****x")
+    assert len(kept) == 80
 
 
 @pytest.mark.parametrize("date", [b"", b"yesterday", b"2026-13-45+00%3A00%3A00"])
@@ -195,7 +195,7 @@ def test_an_event_with_an_odd_date_counts_all_the_same(date: bytes) -> None:
         EVENT.replace(b"hopsCount=4", b"hopsCount=-4"),
     ],
 )
-def test_a_hopeless_event_is_refused(body: bytes) -> None:
+def test_a_malformed_event_is_refused(body: bytes) -> None:
     with pytest.raises(UnreadableError) as refusal:
         EVENT_ADAPTERS["at"].read_event(post(body))
     assert "4321" not in repr(refusal.value)

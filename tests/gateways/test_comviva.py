@@ -49,7 +49,7 @@ READABLE = {
     "an entry of stars": (HEAD + b"&input=****", step("****")),
     "an empty entry": (HEAD + b"&input=", step("")),
     "no entry": (HEAD, step("")),
-    "a code of somebody else": (HEAD + b"&input=999", step("999")),
+    "a code of another client": (HEAD + b"&input=999", step("999")),
     "a number with a lost plus": (HEAD.replace(b"MSISDN=", b"MSISDN=+") + b"&input=1", step("1")),
     "a control character": (HEAD + b"&input=1%00%0A", step("1")),
     "nameless parameters": (HEAD + b"&input=1&=&=en&=9031510005344&=postpaid", step("1")),
@@ -83,7 +83,7 @@ def test_a_readable_call_becomes_a_step(query: bytes, expected: UssdStep) -> Non
 
 
 @pytest.mark.parametrize("query", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_hopeless_call_is_refused_without_repeating_what_was_typed(query: bytes) -> None:
+def test_a_malformed_call_is_refused_without_repeating_what_was_typed(query: bytes) -> None:
     with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(get(query), CHANNEL)
     assert "4321" not in repr(refusal.value)
@@ -118,6 +118,6 @@ def test_an_answer_is_the_bare_screen_and_headers_that_charge_nothing(
     assert reply.headers == {"Freeflow": freeflow, "charge": "N", "amount": "0"}
 
 
-def test_trouble_closes_the_session() -> None:
+def test_an_error_closes_the_session() -> None:
     reply = GATEWAY.write_error("Please try again later.")
     assert (reply.body, reply.headers["Freeflow"]) == (b"Please try again later.", "FB")

@@ -78,19 +78,19 @@ def test_a_readable_call_becomes_a_step(query: bytes, expected: UssdStep) -> Non
 
 
 @pytest.mark.parametrize("query", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_hopeless_call_is_refused_without_repeating_what_was_typed(query: bytes) -> None:
+def test_a_malformed_call_is_refused_without_repeating_what_was_typed(query: bytes) -> None:
     with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(get(query), CHANNEL)
     assert "4321" not in repr(refusal.value)
     assert refusal.value.__context__ is None
 
 
-@pytest.mark.parametrize(("action", "word"), [(Action.CONTINUE, "request"), (Action.END, "end")])
-def test_an_answer_says_whether_an_entry_is_awaited(action: Action, word: str) -> None:
+@pytest.mark.parametrize(("action", "shown"), [(Action.CONTINUE, "request"), (Action.END, "end")])
+def test_an_answer_says_whether_an_entry_is_awaited(action: Action, shown: str) -> None:
     reply = GATEWAY.write(GatewayScreen(action, "1. Pay"), step(StepKind.INPUT, "1"))
     assert reply.content_type == "application/json"
-    assert json.loads(reply.body) == {"responseString": "1. Pay", "action": word}
+    assert json.loads(reply.body) == {"responseString": "1. Pay", "action": shown}
 
 
-def test_trouble_closes_the_session() -> None:
+def test_an_error_closes_the_session() -> None:
     assert json.loads(GATEWAY.write_error("Sorry.").body) == {"responseString": "Sorry.", "action": "end"}

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
-from ussd_server.gateways.fields import part_dialled
+from ussd_server.gateways.fields import split_dialled
 from ussd_server.messages.gateways import Action, GatewayRequest, GatewayScreen, StepKind, UnreadableError, UssdStep
 
 # Enough for every company at once, so that most of what is generated gets past the first fault.
@@ -42,8 +42,8 @@ fuzzed = settings(
 )
 
 
-def test_each_company_is_reached_by_its_own_word_and_africas_talking_also_by_at() -> None:
-    assert {word: gateway.name for word, gateway in ADAPTERS.items()} == {
+def test_each_gateway_has_its_own_name_and_africas_talking_also_at() -> None:
+    assert {name: gateway.name for name, gateway in ADAPTERS.items()} == {
         "africastalking": "africastalking",
         "at": "africastalking",
         "comviva": "comviva",
@@ -54,12 +54,12 @@ def test_each_company_is_reached_by_its_own_word_and_africas_talking_also_by_at(
     }
 
 
-@pytest.mark.parametrize("word", ADAPTERS)
+@pytest.mark.parametrize("name", ADAPTERS)
 @fuzzed
 @given(raw=REQUESTS, method=st.sampled_from(["GET", "POST"]))
-def test_any_bytes_give_a_sound_step_or_one_refusal(word: str, raw: bytes, method: str) -> None:
+def test_any_bytes_give_a_sound_step_or_one_refusal(name: str, raw: bytes, method: str) -> None:
     try:
-        step = ADAPTERS[word].read(GatewayRequest(method, query_string=raw, body=raw))
+        step = ADAPTERS[name].read(GatewayRequest(method, query_string=raw, body=raw))
     except UnreadableError:
         return
     assert re.fullmatch(r"[ -~]{1,128}", step.provider_session_id)
@@ -70,23 +70,23 @@ def test_any_bytes_give_a_sound_step_or_one_refusal(word: str, raw: bytes, metho
     assert not step.text.startswith("*") or not step.cumulative
 
 
-@pytest.mark.parametrize("word", EVENT_ADAPTERS)
+@pytest.mark.parametrize("name", EVENT_ADAPTERS)
 @fuzzed
 @given(raw=REQUESTS)
-def test_any_bytes_give_a_sound_event_or_one_refusal(word: str, raw: bytes) -> None:
+def test_any_bytes_give_a_sound_event_or_one_refusal(name: str, raw: bytes) -> None:
     try:
-        event = EVENT_ADAPTERS[word].read_event(GatewayRequest("POST", body=raw))
+        event = EVENT_ADAPTERS[name].read_event(GatewayRequest("POST", body=raw))
     except UnreadableError:
         return
     assert re.fullmatch(r"\+256[0-9]{9}", event.phone_number)
 
 
-@pytest.mark.parametrize("word", ADAPTERS)
+@pytest.mark.parametrize("name", ADAPTERS)
 @fuzzed
 @given(text=st.text(), action=st.sampled_from(Action))
-def test_any_screen_can_be_written(word: str, text: str, action: Action) -> None:
+def test_any_screen_can_be_written(name: str, text: str, action: Action) -> None:
     step = UssdStep("s-1", "+256772123456", "", "", StepKind.INPUT, "1", cumulative=False)
-    for reply in (ADAPTERS[word].write(GatewayScreen(action, text), step), ADAPTERS[word].write_error(text)):
+    for reply in (ADAPTERS[name].write(GatewayScreen(action, text), step), ADAPTERS[name].write_error(text)):
         assert reply.body.decode().isascii() or reply.content_type.startswith("text/plain")
 
 
@@ -116,7 +116,7 @@ def test_a_longer_history_still_begins_with_the_shorter_one_after_it_was_read(hi
         (" *384*7# ", "*384#", (), ("*384#", "7")),
     ],
 )
-def test_what_was_dialled_parts_at_the_longest_code_of_the_channel(
+def test_a_dialled_text_splits_at_the_longest_code_of_the_channel(
     dialled: str, declared: str, codes: tuple[str, ...], parted: tuple[str, str]
 ) -> None:
-    assert part_dialled(dialled, declared, codes) == parted
+    assert split_dialled(dialled, declared, codes) == parted

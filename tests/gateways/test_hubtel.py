@@ -95,24 +95,24 @@ def test_a_readable_post_becomes_a_step(body: bytes, expected: UssdStep) -> None
 
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_hopeless_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
+def test_a_malformed_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
     with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(post(body))
     assert "4321" not in repr(refusal.value)
     assert refusal.value.__context__ is None
 
 
-def test_the_channel_knows_its_code_better_than_the_company() -> None:
+def test_the_code_of_the_channel_wins_over_the_gateways() -> None:
     body = raw(Type="Initiation", ServiceCode="384", Message="*384*123*2*5000#", Sequence=1)
     assert GATEWAY.read(post(body), ChannelOptions(codes=("*384*123#",))) == step(StepKind.BEGIN, "2*5000", 1)
 
 
-@pytest.mark.parametrize(("action", "word"), [(Action.CONTINUE, "Response"), (Action.END, "Release")])
-def test_an_answer_says_whether_an_entry_is_awaited(action: Action, word: str) -> None:
+@pytest.mark.parametrize(("action", "shown"), [(Action.CONTINUE, "Response"), (Action.END, "Release")])
+def test_an_answer_says_whether_an_entry_is_awaited(action: Action, shown: str) -> None:
     reply = GATEWAY.write(GatewayScreen(action, "1. Pay\n2. Ŋ"), step(StepKind.INPUT, "1", 2))
     assert reply.content_type == "application/json"
-    assert json.loads(reply.body) == {"Type": word, "Message": "1. Pay\n2. Ŋ"}
+    assert json.loads(reply.body) == {"Type": shown, "Message": "1. Pay\n2. Ŋ"}
 
 
-def test_trouble_closes_the_session() -> None:
+def test_an_error_closes_the_session() -> None:
     assert json.loads(GATEWAY.write_error("Sorry.").body) == {"Type": "Release", "Message": "Sorry."}

@@ -87,7 +87,7 @@ def test_a_readable_post_becomes_a_step(body: bytes, expected: UssdStep) -> None
 
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_hopeless_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
+def test_a_malformed_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
     with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(post(body), CHANNEL)
     assert "4321" not in repr(refusal.value)
@@ -117,7 +117,7 @@ def test_an_answer_wraps_the_screen_and_repeats_code_and_number(
     }
 
 
-def test_trouble_closes_the_session_in_the_same_shape() -> None:
+def test_an_error_closes_the_session_in_the_same_shape() -> None:
     reply = json.loads(GATEWAY.write_error("Please try again later.").body)
     assert reply["statusCode"] == "0000"
     assert reply["data"]["inboundResponse"] == "Please try again later."

@@ -97,7 +97,7 @@ def test_a_readable_post_becomes_a_step(body: bytes, expected: UssdStep) -> None
 
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
-def test_a_hopeless_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
+def test_a_malformed_post_is_refused_without_repeating_what_was_typed(body: bytes) -> None:
     with pytest.raises(UnreadableError) as refusal:
         GATEWAY.read(post(body))
     assert "4321" not in repr(refusal.value)
@@ -110,12 +110,12 @@ def test_a_cumulative_channel_sends_histories(text: str, history: str) -> None:
     assert GATEWAY.read(post(raw(text=text)), CUMULATIVE) == step(kind, history, cumulative=True)
 
 
-@pytest.mark.parametrize(("action", "word"), [(Action.CONTINUE, "continue"), (Action.END, "end")])
-def test_an_answer_is_an_action_and_a_message(action: Action, word: str) -> None:
+@pytest.mark.parametrize(("action", "shown"), [(Action.CONTINUE, "continue"), (Action.END, "end")])
+def test_an_answer_is_an_action_and_a_message(action: Action, shown: str) -> None:
     reply = GATEWAY.write(GatewayScreen(action, "1. Pay"), step(StepKind.INPUT, "1"))
     assert reply.content_type == "application/json"
-    assert json.loads(reply.body) == {"action": word, "message": "1. Pay"}
+    assert json.loads(reply.body) == {"action": shown, "message": "1. Pay"}
 
 
-def test_trouble_closes_the_session() -> None:
+def test_an_error_closes_the_session() -> None:
     assert json.loads(GATEWAY.write_error("Sorry.").body) == {"action": "end", "message": "Sorry."}

@@ -1,4 +1,4 @@
-"""Acts at exact moments: between two steps of what is tested, without sleeping."""
+"""Runs a function at an exact moment of a test, without sleeping."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def before_first(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, act: Callable[[], object]) -> Iterator[None]:
-    """Let something happen right before a method is called for the first time."""
+    """Call `act` right before the first call of a method."""
     method, acts = getattr(owner, name), [act]
 
     def late(*call: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A shop with a menu, a code and a channel: what tests of conversations start from."""
+"""A shop with a menu, a code and a channel, for tests of sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door of phone companies: the path is the credential, and the answer is always a screen in their own language."""
+"""Endpoints for gateways: the path is the credential, and every reply is a screen in the gateway's format."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ gateways = Blueprint("gateways", __name__)
 @speaks("text/plain", "application/json")
 @takes_api_request
 def take_step(api_request: ApiRequest, adapter: str, channel_secret: str) -> ApiResponse:
-    """One step of a phone conversation; 404 for a path that is nobody's, else 200 with a screen."""
+    """Answer a step: 404 for an unknown path, else 200 with a screen."""
     reply = api_request.services.ussd.gateways.answer(
-        adapter, channel_secret, _foreign(api_request), api_request.request_id
+        adapter, channel_secret, _gateway_request(api_request), api_request.request_id
     )
     return ApiResponse(200, reply.body, reply.headers.items(), reply.content_type)
 
@@ -28,13 +28,13 @@ def take_step(api_request: ApiRequest, adapter: str, channel_secret: str) -> Api
 @speaks("text/plain")
 @takes_api_request
 def take_report(api_request: ApiRequest, adapter: str, channel_secret: str) -> ApiResponse:
-    """A phone company's report on a session that ended."""
-    api_request.services.ussd.gateways.record_end(adapter, channel_secret, _foreign(api_request))
+    """Record a gateway's report on an ended session."""
+    api_request.services.ussd.gateways.record_end(adapter, channel_secret, _gateway_request(api_request))
     return ApiResponse(200, b"", content_type="text/plain; charset=utf-8")
 
 
-def _foreign(api_request: ApiRequest) -> GatewayRequest:
-    """What the company sent; a body that is too large or breaks off counts as empty, because a phone needs a screen."""
+def _gateway_request(api_request: ApiRequest) -> GatewayRequest:
+    """The gateway's request. A body that is too large or incomplete counts as empty, because a phone needs a screen."""
     try:
         body = read_body(api_request.request) if api_request.has_body else b""
     except ServiceError:

@@ -1,4 +1,4 @@
-"""The door to menus, their versions, and the codes that lead to them."""
+"""Endpoints for menus, their versions and service codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ menus = ApiBlueprint("menus", authenticate_api_key)
 
 @menus.call("GET", "/api/ussd/menus", needs="menus:read", gives=MenuListRecord(), message="Menus")
 def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
-    """The client's menus, by name."""
+    """Return the client's menus, by name."""
     return {"items": services().ussd.menus.list(context)}
 
 
@@ -50,7 +50,7 @@ def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
     takes=SaveDraftBody, makes=SaveDraft, gives=CheckReportRecord(), message="Draft saved",
 )  # fmt: skip
 def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
-    """Keep the draft of a menu; answers with what is wrong with it."""
+    """Save the draft of a menu; returns the report of its check."""
     return services().ussd.menus.save_draft(request, context)
 
 
@@ -58,7 +58,7 @@ def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
     "GET", "/api/ussd/menus/<menu_id>", needs="menus:read", makes=NameMenu, gives=MenuRecord(), message="Menu"
 )  # fmt: skip
 def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
-    """One menu with its draft and the document in force."""
+    """Return a menu with its draft and its published document."""
     return services().ussd.menus.get(request, context)
 
 
@@ -67,7 +67,7 @@ def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
     takes=CheckMenuBody, makes=CheckMenu, gives=CheckReportRecord(), message="Menu checked",
 )  # fmt: skip
 def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
-    """Say what is wrong with a menu's draft, or with the document in the body, which is not kept."""
+    """Check a menu's draft, or the document in the body, which is not saved."""
     return services().ussd.menus.check(request, context)
 
 
@@ -76,7 +76,7 @@ def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     takes=Body, makes=NameMenu, gives=VersionRecord(), refuses=(Code.MENU_INVALID,), message="Menu published",
 )  # fmt: skip
 def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
-    """Put the draft in force as a new version."""
+    """Publish the draft as a new version."""
     return services().ussd.menus.publish(request, context)
 
 
@@ -85,7 +85,7 @@ def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
     makes=NameMenu, gives=VersionListRecord(), message="Menu versions",
 )  # fmt: skip
 def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple[VersionView, ...]]:
-    """Every published version of a menu, newest first."""
+    """Return every published version of a menu, newest first."""
     return {"items": services().ussd.menus.versions(request, context)}
 
 
@@ -94,7 +94,7 @@ def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple
     takes=RollBackBody, makes=RollBack, gives=VersionRecord(), message="Menu rolled back",
 )  # fmt: skip
 def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
-    """Put an earlier version in force again."""
+    """Publish an earlier version again."""
     return services().ussd.menus.roll_back(request, context)
 
 
@@ -103,13 +103,13 @@ def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     query=GetGraphQuery, makes=GetGraph, gives=GraphRecord(), message="Menu graph",
 )  # fmt: skip
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
-    """How the nodes of a menu hang together, as data and as a picture."""
+    """Return the nodes and edges of a menu, and its diagram."""
     return services().ussd.menus.graph(request, context)
 
 
 @menus.call("GET", "/api/ussd/codes", needs="menus:read", gives=CodeListRecord(), message="Service codes")
 def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
-    """The client's service codes and the menus that answer them."""
+    """Return the client's service codes and their menus."""
     return {"items": services().ussd.menus.codes(context)}
 
 
@@ -118,5 +118,5 @@ def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
     takes=BindCodeBody, makes=BindCode, gives=CodeRecord(), message="Service code bound",
 )  # fmt: skip
 def bind_code(request: BindCode, context: RequestContext) -> CodeView:
-    """Let a menu answer a code; the closing hash of the code may be left out of the path."""
+    """Bind a code to a menu. The path may leave out the closing hash of the code."""
     return services().ussd.menus.bind_code(request, context)

@@ -1,4 +1,4 @@
-"""The door to USSD sessions, for programs that are the phone themselves."""
+"""Endpoints for USSD sessions of client programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ussd = ApiBlueprint("ussd", authenticate_api_key)
     takes=BeginSessionBody, makes=BeginSession, gives=SessionRecord(), status=201, message="Session started",
 )  # fmt: skip
 def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply:
-    """Dial a service code; answers with the first screen."""
+    """Dial a service code; returns the first screen."""
     session = services().ussd.api_sessions.begin(request, context)
     return EndpointReply(session, headers={"Location": f"/api/ussd/sessions/{session.session_id}"})
 
@@ -35,7 +35,7 @@ def begin_session(request: BeginSession, context: RequestContext) -> EndpointRep
     refuses=(Code.SESSION_NOT_FOUND, Code.INVALID_TURN), message="Next screen",
 )  # fmt: skip
 def enter_text(request: EnterText, context: RequestContext) -> SessionView:
-    """Answer a screen; the number of the last answered turn repeats that answer."""
+    """Answer a screen; the number of the last answered turn repeats its answer."""
     return services().ussd.api_sessions.enter(request, context)
 
 
@@ -44,7 +44,7 @@ def enter_text(request: EnterText, context: RequestContext) -> SessionView:
     makes=NameSession, gives=SessionTranscriptRecord(), refuses=(Code.SESSION_NOT_FOUND,), message="Session",
 )  # fmt: skip
 def get_session(request: NameSession, context: RequestContext) -> SessionView:
-    """One session with everything that was said."""
+    """Return a session with its transcript."""
     return services().ussd.api_sessions.get(request, context)
 
 
@@ -53,7 +53,7 @@ def get_session(request: NameSession, context: RequestContext) -> SessionView:
     query=ListSessionsQuery, makes=ListSessions, gives=SessionPageRecord(), message="Sessions",
 )  # fmt: skip
 def list_sessions(request: ListSessions, context: RequestContext) -> SessionPage:
-    """The client's sessions, newest first."""
+    """Return the client's sessions, newest first."""
     return services().ussd.api_sessions.list(request, context)
 
 
@@ -62,5 +62,5 @@ def list_sessions(request: ListSessions, context: RequestContext) -> SessionPage
     makes=NameSession, gives=SessionRecord(), refuses=(Code.SESSION_NOT_FOUND,), message="Session ended",
 )  # fmt: skip
 def end_session(request: NameSession, context: RequestContext) -> SessionView:
-    """End a session that is under way."""
+    """End an active session."""
     return services().ussd.api_sessions.end(request, context)

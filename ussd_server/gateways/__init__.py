@@ -1,4 +1,4 @@
-"""Companies that carry phone conversations to us, by the word that stands for them in the gateway path."""
+"""The adapters of all gateways, by their name in a channel's path."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ MAX_REASON = 80
 
 
 class AfricasTalking:
-    """Nothing but an empty history marks the first step, and a repeated first step looks the same."""
+    """An empty history marks the first step; a repeated first step looks the same."""
 
     name = "africastalking"
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
-        """Understand `sessionId phoneNumber networkCode serviceCode text`; only the first two must be there.
+        """Parse `sessionId phoneNumber networkCode serviceCode text`. The first two are required.
 
-        Stars in front of a history are dropped: some senders put one there, and an empty first entry leaves one too.
+        Drops leading stars: some senders add one, and an empty first entry leaves one.
         """
         fields = RequestFields.of_form(request)
         cumulative = options.cumulative is not False
@@ -57,20 +57,20 @@ class AfricasTalking:
         )
 
     def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
-        """The screen behind the word that keeps the session open or closes it."""
+        """Write `CON ` or `END ` and the screen."""
         return plain_reply(PREFIXES[screen.action] + screen.text)
 
     def write_error(self, text: str) -> GatewayReply:
-        """A last screen."""
+        """A last screen with this text."""
         return plain_reply(PREFIXES[Action.END] + text)
 
     def read_event(self, request: GatewayRequest) -> SessionEnd:
-        """Understand the report on an ended session.
+        """Parse the report on an ended session.
 
-        `input`, `hopsMetadata` and `lastAppResponse` are never read: they repeat what the person typed, PINs included.
+        Never reads `input`, `hopsMetadata` and `lastAppResponse`: they repeat what the subscriber typed, PINs included.
         """
         fields = RequestFields.of_form(request)
-        outcome = OUTCOMES.get(fields.word("status").lower())
+        outcome = OUTCOMES.get(fields.value("status").lower())
         if outcome is None:
             raise UnreadableError("status is not an outcome")
         return SessionEnd(
@@ -79,16 +79,16 @@ class AfricasTalking:
             service_code=fields.service_code("serviceCode"),
             network=fields.network("networkCode"),
             outcome=outcome,
-            ended_at=_moment(fields.word("date")),
+            ended_at=_date(fields.value("date")),
             duration_ms=fields.number("durationInMillis"),
             steps=fields.number("hopsCount"),
-            word=LONG_NUMBER.sub("****", fields.text("errorMessage"))[:MAX_REASON],
+            reason=LONG_NUMBER.sub("****", fields.text("errorMessage"))[:MAX_REASON],
         )
 
 
-def _moment(written: str) -> datetime | None:
-    """A moment in UTC as the company writes it (`2026-11-20 08:15:30`), None when it is written otherwise."""
+def _date(text: str) -> datetime | None:
+    """Parse a date in UTC (`2026-11-20 08:15:30`); None when it is malformed."""
     try:
-        return datetime.strptime(written, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
     except ValueError:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, part_dialled
+from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, split_dialled
 from ussd_server.gateways.replies import plain_reply
 from ussd_server.messages.gateways import (
     AS_DOCUMENTED,
@@ -21,21 +21,21 @@ FREEFLOW = {Action.CONTINUE: "FC", Action.END: "FB"}
 class Comviva:
     """The first `input` of a session is the dialled string without star and hash, and nothing marks it as the first.
 
-    Therefore every step carries both readings: `text` for a session that is held, `opening_text` and the service code
-    for a new one. The code is named only when it is one of the channel's, since the same digits could be an entry.
+    Therefore every step has both meanings: `text` for an existing session, `opening_text` and the service code for a
+    new one. The code is set only when it is one of the channel's, because the same digits could be an entry.
     """
 
     name = "comviva"
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
-        """Understand `SessionID MSISDN input`, or the notice `SessionID msisdn clean error` that a session is over.
+        """Parse `SessionID MSISDN input`, or the notice `SessionID msisdn clean error` that a session is over.
 
-        `MSC`, `userid` and `password` are not read: the channel's path is the credential.
+        Ignores `MSC`, `userid` and `password`: the channel's path is the credential.
         """
         fields = RequestFields.of_form(request)
         over = fields.has("clean")
         text = "" if over else fields.text("input")
-        service_code, opening_text = part_dialled(text, "", options.codes)
+        service_code, opening_text = split_dialled(text, "", options.codes)
         return UssdStep(
             provider_session_id=fields.session_id("SessionID"),
             phone_number=fields.phone_number("MSISDN"),
@@ -48,11 +48,11 @@ class Comviva:
         )
 
     def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
-        """The screen, without leading blanks, which the company shows as an empty line; the subscriber pays nothing."""
+        """Write the screen without leading blanks, which Comviva shows as an empty line, and charge nothing."""
         return _reply(screen)
 
     def write_error(self, text: str) -> GatewayReply:
-        """A last screen."""
+        """A last screen with this text."""
         return _reply(GatewayScreen(Action.END, text))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import RequestFields, part_dialled
+from ussd_server.gateways.fields import RequestFields, split_dialled
 from ussd_server.gateways.replies import json_reply
 from ussd_server.messages.gateways import (
     AS_DOCUMENTED,
@@ -19,21 +19,21 @@ ACTIONS = {Action.CONTINUE: "request", Action.END: "end"}
 
 
 class DMark:
-    """A Ugandan aggregator of all networks; it names none of them and gives no notice of an end."""
+    """A Ugandan aggregator of all networks. It sends no network and no end of a session."""
 
     name = "dmark"
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
-        """Understand `transactionId msisdn ussdServiceCode ussdRequestString response`.
+        """Parse `transactionId msisdn ussdServiceCode ussdRequestString response`.
 
-        `response` is the word `false` on the first step of a session, whose request string is what was dialled.
+        `response` is `false` on the first step, whose request string is the dialled text.
         """
         fields = RequestFields.of_form(request)
         service_code = fields.service_code("ussdServiceCode")
         text = fields.text("ussdRequestString")
-        kind = StepKind.BEGIN if fields.word("response").lower() == "false" else StepKind.INPUT
+        kind = StepKind.BEGIN if fields.value("response").lower() == "false" else StepKind.INPUT
         if kind is StepKind.BEGIN:
-            service_code, text = part_dialled(text, service_code, options.codes)
+            service_code, text = split_dialled(text, service_code, options.codes)
         return UssdStep(
             provider_session_id=fields.session_id("transactionId"),
             phone_number=fields.phone_number("msisdn"),
@@ -45,11 +45,11 @@ class DMark:
         )
 
     def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
-        """The screen and whether an entry is awaited."""
+        """Write the screen and whether the subscriber may answer it."""
         return _reply(screen)
 
     def write_error(self, text: str) -> GatewayReply:
-        """A last screen."""
+        """A last screen with this text."""
         return _reply(GatewayScreen(Action.END, text))
 
 

@@ -1,4 +1,4 @@
-"""The named values of a phone company's request: parsed, bounded, and brought to our own form."""
+"""The fields of a gateway's request: parsed, bounded and normalised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_REQUEST_BYTES = 16_384
 MAX_PARAMETERS = 64
 MAX_SESSION_ID = 128
 MAX_TEXT = 1000
-MAX_WORD = 40
+MAX_VALUE = 40
 
 # ASCII classes and `fullmatch` throughout: `\d` takes the digits of every script, and `$` a trailing newline.
 # The space is a plus sign that its sender forgot to encode.
@@ -25,15 +25,15 @@ NUMBER = re.compile(r"[0-9]{1,9}")
 
 UGANDAN_NETWORKS = {"airtel": "64101", "mtn": "64110", "utl": "64111", "africell": "64114"}
 
-# Stands in for a value that came twice and differed.
+# Replaces the value of a name that occurs twice with different values.
 CONTRADICTION = object()
 
 
 class RequestFields:
-    """The named values of one request.
+    """The fields of one request. Every method that returns a value raises UnreadableError for a malformed one.
 
-    Names are compared without case, because companies spell them differently from one call to the next
-    (`MSISDN`, `msisdn`). A name that comes twice with two values cannot be read.
+    Names ignore case, because gateways change their spelling (`MSISDN`, `msisdn`). A name with two different values is
+    malformed.
     """
 
     def __init__(self, pairs: Iterable[tuple[str, object]]) -> None:
@@ -50,14 +50,14 @@ class RequestFields:
             pairs = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
         except ValueError:
             pairs = None
-        # Raised out here, because an exception raised above would carry the raw text along as its context.
+        # Raised here, because an exception raised above would keep the raw text as its context.
         if pairs is None:
             raise UnreadableError("the parameters are not a form")
         return cls(pairs)
 
     @classmethod
     def of_json(cls, request: GatewayRequest) -> RequestFields:
-        """The members of a JSON object in a body; raises UnreadableError for anything else."""
+        """Parse a JSON object in a body. Raises UnreadableError for anything else."""
         raw = _bounded(request.body)
         try:
             parsed = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=cls)
@@ -68,11 +68,11 @@ class RequestFields:
         return parsed
 
     def has(self, name: str) -> bool:
-        """Whether the request names this field at all."""
+        """Whether the request has this field."""
         return name.lower() in self._values
 
-    def word(self, name: str, longest: int = MAX_WORD) -> str:
-        """A value as it came, whole numbers as their digits, nothing when absent; at most `longest` characters."""
+    def value(self, name: str, longest: int = MAX_VALUE) -> str:
+        """Return a text, or the digits of a whole number; empty when absent. At most `longest` characters."""
         value = self._values.get(name.lower())
         if value is None:
             return ""
@@ -85,41 +85,41 @@ class RequestFields:
         return value
 
     def text(self, name: str) -> str:
-        """What a person typed, without control characters and lone surrogates; at most 1,000 characters."""
-        return "".join(character for character in self.word(name, MAX_TEXT) if character.isprintable())
+        """Return a typed text without control characters and lone surrogates; at most 1,000 characters."""
+        return "".join(character for character in self.value(name, MAX_TEXT) if character.isprintable())
 
     def session_id(self, name: str) -> str:
-        """The company's name for the session: 1 to 128 printable ASCII characters, not all of them spaces."""
-        value = self.word(name, MAX_SESSION_ID)
+        """Return the gateway's session id: 1 to 128 printable ASCII characters, not all of them spaces."""
+        value = self.value(name, MAX_SESSION_ID)
         if not SESSION_ID.fullmatch(value):
             raise UnreadableError(f"{name} is not a session id")
         return value
 
     def phone_number(self, name: str) -> str:
-        """A Ugandan number as +256 and nine digits; takes 0772…, 256772…, +256772… and a plus that became a space."""
-        found = PHONE_NUMBER.fullmatch(self.word(name))
+        """Return a Ugandan number as +256 and nine digits; accepts 0772…, 256772…, +256772… and a space for `+`."""
+        found = PHONE_NUMBER.fullmatch(self.value(name))
         if not found:
             raise UnreadableError(f"{name} is not a Ugandan phone number")
         return f"+256{found[1]}"
 
     def service_code(self, name: str) -> str:
-        """A service code with its star and hash, whichever of them the company left out; empty when it left out all."""
-        value = self.word(name).strip(" ")
+        """Return a service code and add a missing star or hash; empty when absent."""
+        value = self.value(name).strip(" ")
         found = SERVICE_CODE.fullmatch(value)
         if value and not found:
             raise UnreadableError(f"{name} is not a service code")
         return f"*{found[1]}#" if found else ""
 
     def network(self, name: str) -> str:
-        """The network's number, or the company's word for it. It only tunes screens, so an odd one is left out."""
-        value = self.word(name, MAX_TEXT)
-        if len(value) > MAX_WORD or not NETWORK.fullmatch(value):
+        """Return the network's number or the gateway's name for it; empty when malformed, because it is optional."""
+        value = self.value(name, MAX_TEXT)
+        if len(value) > MAX_VALUE or not NETWORK.fullmatch(value):
             return ""
         return UGANDAN_NETWORKS.get(value.lower(), value)
 
     def number(self, name: str) -> int | None:
-        """A whole number of at most nine digits, None when absent."""
-        value = self.word(name)
+        """Return a whole number of at most nine digits; None when absent."""
+        value = self.value(name)
         if not value:
             return None
         if not NUMBER.fullmatch(value):
@@ -127,12 +127,12 @@ class RequestFields:
         return int(value)
 
 
-def part_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tuple[str, str]:
-    """Part what was dialled (`*384*123*2*5000#`) into its service code and the entries after it (`2*5000`).
+def split_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tuple[str, str]:
+    """Split a dialled text (`*384*123*2*5000#`) into its service code and the entries after it (`2*5000`).
 
-    The longest of the channel's `codes` that fits wins over the code the company declares, because some companies
-    declare only the part that they sold (`384`). A code may come without any of its stars (`384123`). What fits
-    neither yields the declared code and no entries.
+    The longest of the channel's `codes` that fits wins over the code that the gateway declares, because some gateways
+    declare only the part that they sold (`384`). A code may lack its stars (`384123`). If no code fits, returns the
+    declared code and no entries.
     """
     entered = dialled.strip(" ").removeprefix("*").removesuffix("#")
     for code in [*sorted(codes, key=len, reverse=True), declared_code]:

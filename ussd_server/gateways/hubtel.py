@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import RequestFields, part_dialled
+from ussd_server.gateways.fields import RequestFields, split_dialled
 from ussd_server.gateways.replies import json_reply
 from ussd_server.messages.gateways import (
     AS_DOCUMENTED,
@@ -31,15 +31,15 @@ class Hubtel:
     name = "hubtel"
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
-        """Understand `Type SessionId Mobile ServiceCode Message Operator Sequence`."""
+        """Parse `Type SessionId Mobile ServiceCode Message Operator Sequence`."""
         fields = RequestFields.of_json(request)
-        kind = KINDS.get(fields.word("Type").lower())
+        kind = KINDS.get(fields.value("Type").lower())
         if kind is None:
             raise UnreadableError("Type is not a kind of step")
         service_code = fields.service_code("ServiceCode")
         text = fields.text("Message")
         if kind is StepKind.BEGIN:
-            service_code, text = part_dialled(text, service_code, options.codes)
+            service_code, text = split_dialled(text, service_code, options.codes)
         return UssdStep(
             provider_session_id=fields.session_id("SessionId"),
             phone_number=fields.phone_number("Mobile"),
@@ -52,11 +52,11 @@ class Hubtel:
         )
 
     def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
-        """The screen and whether an entry is awaited. `ClientState` is left out: our state is here."""
+        """Write the screen and whether the subscriber may answer it. `ClientState` is not needed."""
         return _reply(screen)
 
     def write_error(self, text: str) -> GatewayReply:
-        """A last screen."""
+        """A last screen with this text."""
         return _reply(GatewayScreen(Action.END, text))
 
 

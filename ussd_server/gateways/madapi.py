@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, part_dialled
+from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, split_dialled
 from ussd_server.gateways.replies import json_reply
 from ussd_server.messages.gateways import (
     AS_DOCUMENTED,
@@ -16,7 +16,7 @@ from ussd_server.messages.gateways import (
     UssdStep,
 )
 
-# 3 acknowledges a notification that the network sent; we send none, and an entry is the harmless reading.
+# 3 acknowledges a notification. We send none; an entry is the harmless meaning.
 KINDS = {
     "0": StepKind.BEGIN,
     "1": StepKind.INPUT,
@@ -34,15 +34,15 @@ class Madapi:
     name = "madapi"
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
-        """Understand `sessionId messageType msisdn serviceCode ussdString`; the first string is the dialled one."""
+        """Parse `sessionId messageType msisdn serviceCode ussdString`; the first string is the dialled one."""
         fields = RequestFields.of_json(request)
-        kind = KINDS.get(fields.word("messageType"))
+        kind = KINDS.get(fields.value("messageType"))
         if kind is None:
             raise UnreadableError("messageType is not one of 0 to 5")
         service_code = fields.service_code("serviceCode")
         text = fields.text("ussdString")
         if kind is StepKind.BEGIN:
-            service_code, text = part_dialled(text, service_code, options.codes)
+            service_code, text = split_dialled(text, service_code, options.codes)
         return UssdStep(
             provider_session_id=fields.session_id("sessionId"),
             phone_number=fields.phone_number("msisdn"),
@@ -54,18 +54,18 @@ class Madapi:
         )
 
     def write(self, screen: GatewayScreen, step: UssdStep) -> GatewayReply:
-        """The screen with the step's session, code and number repeated; the same step always gives the same bytes."""
+        """Write the screen with the step's session id, code and number. The same step gives the same bytes."""
         return _reply(screen, step.provider_session_id, step.service_code, step.phone_number.removeprefix("+"))
 
     def write_error(self, text: str) -> GatewayReply:
-        """A last screen that belongs to no known session."""
+        """A last screen with this text and no session id."""
         return _reply(GatewayScreen(Action.END, text), "", "", "")
 
 
 def _reply(screen: GatewayScreen, transaction_id: str, service_code: str, msisdn: str) -> GatewayReply:
     data = {
         "inboundResponse": screen.text,
-        # The company's schema requires this name in one place and does not list it in another.
+        # MTN's schema requires this field in one place and does not list it in another.
         "outboundResponse": screen.text,
         "userInputRequired": screen.action is Action.CONTINUE,
         "messageType": MESSAGE_TYPES[screen.action],

@@ -1,16 +1,16 @@
-"""Our own format, for companies and integrators that can choose: one small JSON object in, one out.
+"""Our own format, for gateways that can choose: one small JSON object in, one out.
 
-A call is a POST of
+A step is a POST of
 
     {"session_id": "8f1c", "phone_number": "+256772123456", "service_code": "*384*123#", "network": "64110",
      "text": "2*5000", "kind": "begin", "sequence": 1}
 
-`session_id` (1 to 128 printable ASCII characters) and `phone_number` must be there. `text` is this entry alone; at the
-beginning, what was dialled after the service code; on a channel that the operator marked as cumulative, the whole
-history joined with `*`. `kind` is `begin`, `input`, `end`, `abort` or `timeout`; left out, an empty text begins.
-`sequence` counts the steps of the session from 1 and makes repeats safe. Members of other names are ignored.
+`session_id` (1 to 128 printable ASCII characters) and `phone_number` are required. `text` is this entry alone; at the
+beginning, the text dialled after the service code; on a cumulative channel, the whole history joined with `*`. `kind`
+is `begin`, `input`, `end`, `abort` or `timeout`; without it, an empty text begins. `sequence` counts the steps of the
+session from 1 and makes repeats safe. Other members are ignored.
 
-The answer is `{"action": "continue", "message": "..."}`, or `"end"` for the last screen. The status is always 200.
+The reply is `{"action": "continue", "message": "..."}`, or `"end"` for the last screen. The status is always 200.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class PlainJson:
     name = "json"
 
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
-        """Understand `session_id phone_number service_code network text kind sequence`."""
+        """Parse `session_id phone_number service_code network text kind sequence`."""
         fields = RequestFields.of_json(request)
         cumulative = options.cumulative is True
         text = fields.text("text")
         if cumulative:
             text = text.lstrip("*")
-        kind = KINDS.get(fields.word("kind") or (StepKind.INPUT if text else StepKind.BEGIN))
+        kind = KINDS.get(fields.value("kind") or (StepKind.INPUT if text else StepKind.BEGIN))
         if kind is None:
             raise UnreadableError("kind is not a kind of step")
         return UssdStep(
@@ -59,11 +59,11 @@ class PlainJson:
         )
 
     def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
-        """The screen and what may follow it."""
+        """Write the screen and whether the subscriber may answer it."""
         return _reply(screen)
 
     def write_error(self, text: str) -> GatewayReply:
-        """A last screen."""
+        """A last screen with this text."""
         return _reply(GatewayScreen(Action.END, text))
 
 

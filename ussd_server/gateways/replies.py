@@ -1,4 +1,4 @@
-"""The two shapes in which phone companies take an answer: plain text and JSON."""
+"""The two formats of replies to gateways: plain text and JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ussd_server.messages.gateways import GatewayReply
 
 
 def plain_reply(text: str, headers: Mapping[str, str] | None = None) -> GatewayReply:
-    """An answer in UTF-8 text, without a byte order mark. What UTF-8 cannot write becomes a question mark."""
+    """Return a reply in UTF-8 without a byte order mark. Unencodable characters become question marks."""
     return GatewayReply(text.encode("utf-8", "replace"), "text/plain; charset=utf-8", headers or {})
 
 
 def json_reply(members: Mapping[str, object]) -> GatewayReply:
-    """An answer as a JSON object, in ASCII with escapes, which every reader of JSON takes."""
+    """Return a reply as a JSON object in ASCII with escapes, which every JSON parser reads."""
     return GatewayReply(json.dumps(members).encode("ascii"), "application/json")

@@ -1,4 +1,4 @@
-"""Channels and service codes as the inside speaks of them: the ways in, and what phones dial."""
+"""Messages of channels and service codes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class CreateChannel:
-    """An operator's wish to let a phone company in.
+    """Create a channel.
 
-    `client_id` None lets it carry the codes of every client, `codes` empty every code. `cumulative` overrules what the
-    company documents about its texts. `septets` and `ucs2` narrow the screens (80 to 182, 40 to 80); `transliterates`
-    writes characters that phones lack with others.
+    `client_id` None allows the codes of every client, `codes` empty every code. `cumulative` overrides what the gateway
+    documents about its texts. `septets` (80 to 182) and `ucs2` (40 to 80) narrow the screens; `transliterates` replaces
+    characters that phones lack.
     """
 
     adapter: str
@@ -41,7 +41,7 @@ class ChannelView:
 
 @dataclass(frozen=True, slots=True)
 class CachedChannel:
-    """The channel that a phone company's call came in by, as its path named it."""
+    """A channel as web processes cache it."""
 
     channel_id: str
     client_id: str | None
@@ -55,7 +55,7 @@ class CachedChannel:
 
 @dataclass(frozen=True, slots=True)
 class AssignCode:
-    """An operator's wish to give a service code (`*384*123#`) to a client."""
+    """Give a service code (`*384*123#`) to a client."""
 
     service_code: str
     client_id: str
@@ -63,7 +63,7 @@ class AssignCode:
 
 @dataclass(frozen=True, slots=True)
 class BindCode:
-    """A client's wish to let one of its menus answer one of its codes."""
+    """Bind a service code of a client to one of its menus."""
 
     service_code: str
     menu_id: str
@@ -71,7 +71,7 @@ class BindCode:
 
 @dataclass(frozen=True, slots=True)
 class CodeView:
-    """A service code, whose it is, and the menu that answers, None while none does."""
+    """A service code, its client, and its menu, None while it has none."""
 
     service_code: str
     client_id: str

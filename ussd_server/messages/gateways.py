@@ -1,4 +1,4 @@
-"""One step of a phone conversation, the same for every phone company."""
+"""Steps, screens and reports of gateways, the same for every gateway."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class StepKind(StrEnum):
-    """What a phone company tells us with one call; the last three are notices that the session is over."""
+    """What a gateway reports with one request; the last three mean that the session is over."""
 
     BEGIN = "begin"
     INPUT = "input"
@@ -21,18 +21,17 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UssdStep:
-    """A step as a gateway reports it, normalised.
+    """A step of a gateway, normalised.
 
     `provider_session_id` is 1 to 128 printable ASCII characters. `phone_number` is +256 and nine digits.
-    `service_code` has its star and hash (`*384*123#`); it counts at the beginning of a session only, because later
-    steps may name less, and it is empty when a rude gateway leaves it out. `network` is the network's number (`64110`)
-    where it is known, else the company's own word for it or empty.
+    `service_code` has its star and hash (`*384*123#`). It counts only at the beginning of a session, because later
+    steps may have less of it, and is empty when the gateway does not send it. `network` is the network's number
+    (`64110`) where it is known, else the gateway's name for it or empty.
 
     `text` is at most 1,000 printable characters: the whole history joined with `*` when `cumulative`, else this entry
-    alone; at BEGIN of a company that is not cumulative, what was dialled after the service code (`2*5000`). It may hold
-    a PIN and is therefore kept out of every printed form. `sequence` counts the steps of the session where the company
-    sends such a number. `opening_text` is set only by companies that do not tell a first step from a later one: it is
-    what takes the place of `text` when the session turns out to be new.
+    alone; at a BEGIN that is not cumulative, the text dialled after the service code (`2*5000`). It may hold a PIN, so
+    no printed form shows it. `sequence` counts the steps of the session where the gateway numbers them. Gateways that
+    do not mark a first step set `opening_text`: it replaces `text` when the session turns out to be new.
     """
 
     provider_session_id: str
@@ -47,7 +46,7 @@ class UssdStep:
 
 
 class SessionOutcome(StrEnum):
-    """How a session went, in the eyes of the phone company."""
+    """How a session ended, as the gateway reports it."""
 
     COMPLETED = "completed"
     ABANDONED = "abandoned"
@@ -56,10 +55,10 @@ class SessionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """What a phone company says about a session after it ended. Nothing that the person typed is in it.
+    """A gateway's report on an ended session, without anything that the subscriber typed.
 
-    ABANDONED: the person hung up or fell silent while an entry was awaited. FAILED: the company did not accept our
-    answer. `ended_at` is UTC. `word` is the company's reason, at most 80 printable characters, without long numbers.
+    ABANDONED: the subscriber hung up or did not answer a screen. FAILED: the gateway did not accept our reply.
+    `ended_at` is UTC. `reason` is the gateway's, at most 80 printable characters, without long numbers.
     """
 
     provider_session_id: str
@@ -70,11 +69,11 @@ class SessionEnd:
     ended_at: datetime | None
     duration_ms: int | None
     steps: int | None
-    word: str
+    reason: str
 
 
 class Action(StrEnum):
-    """Whether the phone may answer the screen."""
+    """Whether the subscriber may answer the screen."""
 
     CONTINUE = "continue"
     END = "end"
@@ -90,18 +89,18 @@ class GatewayScreen:
 
 @dataclass(frozen=True, slots=True)
 class GatewayRequest:
-    """A foreign HTTP request, still raw: only the adapter knows which part of it means something."""
+    """A gateway's HTTP request, not parsed yet."""
 
     method: str
     query_string: bytes = field(default=b"", repr=False)
     body: bytes = field(default=b"", repr=False)
     address: str = ""
-    """The caller's network address; empty when it is not known."""
+    """The gateway's IP address; empty when it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayReply:
-    """A foreign HTTP answer; the status is always 200, because phone companies drop the call on anything else."""
+    """The HTTP reply to a gateway. The status is always 200, because gateways drop the call on any other."""
 
     body: bytes
     content_type: str
@@ -110,10 +109,10 @@ class GatewayReply:
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions:
-    """What the operator says about one channel.
+    """The operator's settings of a channel.
 
-    `codes` are the service codes it carries (`*384*123#`); they part what was dialled into code and entries.
-    `cumulative` overrules what the company documents: False where it sends one entry a step after all.
+    `codes` are its service codes (`*384*123#`), which split a dialled text into code and entries. `cumulative`
+    overrides what the gateway documents: False where it sends one entry a step after all.
     """
 
     codes: tuple[str, ...] = ()
@@ -124,11 +123,11 @@ AS_DOCUMENTED = ChannelOptions()
 
 
 class UnreadableError(Exception):
-    """A request that cannot be a step. The message names the field and the fault, never a value: values hold PINs."""
+    """A malformed request. The message names the field and the fault, never a value, which may hold a PIN."""
 
 
 class Gateway(Protocol):
-    """A phone company that carries conversations to us."""
+    """The adapter of a gateway."""
 
     name: str
 
@@ -137,17 +136,17 @@ class Gateway(Protocol):
         ...
 
     def write(self, screen: GatewayScreen, step: UssdStep, /) -> GatewayReply:
-        """Answer a step. A notice that a session is over is answered with an END screen without text."""
+        """Write the reply to a step. The reply to the end of a session is an END screen without text."""
         ...
 
     def write_error(self, text: str) -> GatewayReply:
-        """A last screen for a call that could not be read."""
+        """Write a last screen for a request that could not be parsed."""
         ...
 
 
 class EventGateway(Protocol):
-    """A phone company that reports on each session after it ended."""
+    """The adapter of a gateway that reports on ended sessions."""
 
     def read_event(self, request: GatewayRequest) -> SessionEnd:
-        """Understand such a report; raises UnreadableError as `Gateway.read` does. The answer is an empty 200."""
+        """Parse a report. Raises UnreadableError as `Gateway.read` does. The reply is an empty 200."""
         ...

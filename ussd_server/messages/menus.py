@@ -1,4 +1,4 @@
-"""Menus as the inside speaks of them: drafts, reports, versions and graphs. `menu_id` is the id in the document."""
+"""Messages of menus: drafts, reports, versions and graphs. `menu_id` is the id in the document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class SaveDraft:
-    """A wish to keep `document` as the draft of a menu, whatever is wrong with it."""
+    """Save `document` as the draft of a menu, even if it has errors."""
 
     menu_id: str
     document: dict[str, Any]
@@ -17,7 +17,7 @@ class SaveDraft:
 
 @dataclass(frozen=True, slots=True)
 class CheckMenu:
-    """A wish to know what is wrong with a menu's draft, or with `document` instead, which is not kept."""
+    """Check a menu's draft, or `document` instead, which is not saved."""
 
     menu_id: str
     document: dict[str, Any] | None = None
@@ -25,14 +25,14 @@ class CheckMenu:
 
 @dataclass(frozen=True, slots=True)
 class NameMenu:
-    """A menu, named for one of the things that need nothing else."""
+    """Read or publish a menu."""
 
     menu_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class GetGraph:
-    """A wish to see how the nodes of a menu hang together; `version` None: of the one in force, else of the draft."""
+    """Read the graph of a menu; `version` None means the published version, or the draft without one."""
 
     menu_id: str
     version: int | None = None
@@ -40,7 +40,7 @@ class GetGraph:
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
-    """A wish to put an earlier version in force again."""
+    """Publish an earlier version again."""
 
     menu_id: str
     version: int
@@ -48,7 +48,7 @@ class RollBack:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What a check found; `errors` block publishing. Each finding says rule, message, node and what it measured."""
+    """The findings of a check; `errors` block publishing. Each has rule, message, node and measured values."""
 
     menu_id: str
     passes: bool
@@ -69,7 +69,7 @@ class MenuSummary:
 
 @dataclass(frozen=True, slots=True)
 class MenuView:
-    """A menu with its draft and the document in force, None before it was first published."""
+    """A menu with its draft and its published document, None before it was first published."""
 
     menu_id: str
     title: str
@@ -82,7 +82,7 @@ class MenuView:
 
 @dataclass(frozen=True, slots=True)
 class VersionView:
-    """A published version; `in_force` marks the one that new sessions get."""
+    """A published version; `in_force` marks the one that new sessions use."""
 
     menu_id: str
     version: int
@@ -92,7 +92,7 @@ class VersionView:
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """The nodes of a menu and the ways between them, and the same as a picture."""
+    """The nodes and edges of a menu, and its diagram as SVG."""
 
     menu_id: str
     version: int | None

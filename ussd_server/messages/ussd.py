@@ -1,4 +1,4 @@
-"""USSD sessions as the inside speaks of them."""
+"""Messages of USSD sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ussd_server.messages.gateways import Action
 
 
 class SessionStatus(StrEnum):
-    """Where a session stands (wire contract 3.4); all but the first are final."""
+    """The status of a session; all but ACTIVE are final."""
 
     ACTIVE = "active"
     COMPLETED = "completed"
@@ -22,7 +22,7 @@ class SessionStatus(StrEnum):
 
 
 class EndReason(StrEnum):
-    """Why a session is over, in one word."""
+    """Why a session ended."""
 
     LAST_SCREEN = "last_screen"
     NOT_DELIVERED = "not_delivered"
@@ -38,7 +38,7 @@ class EndReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BeginSession:
-    """A wish to dial `service_code` for a subscriber; `text` holds further entries, joined by `*`."""
+    """Dial `service_code` for a subscriber; `text` holds further entries, joined by `*`."""
 
     phone_number: str
     service_code: str
@@ -48,7 +48,7 @@ class BeginSession:
 
 @dataclass(frozen=True, slots=True)
 class EnterText:
-    """What the subscriber typed. `turn` is the number of this entry, counted from 1; None takes it for the next one."""
+    """An entry of a subscriber. `turn` is its number, counted from 1; None means the next one."""
 
     session_id: str
     text: str = field(repr=False)
@@ -57,14 +57,14 @@ class EnterText:
 
 @dataclass(frozen=True, slots=True)
 class NameSession:
-    """A session, named to be seen or to be ended."""
+    """Read or end a session."""
 
     session_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ListSessions:
-    """A wish to see a page of sessions, newest first. `from_at` is included, `to_at` is not."""
+    """List sessions, newest first. `from_at` is included, `to_at` is not."""
 
     limit: int = 50
     cursor: str | None = None
@@ -77,7 +77,7 @@ class ListSessions:
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """One turn of a transcript: what was entered (secrets masked), and the screen that answered it."""
+    """One turn of a transcript: the entry (secrets masked) and the screen that answered it."""
 
     turn: int
     entry: str
@@ -90,7 +90,7 @@ class TurnView:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A session as its client sees it; `transcript` only where one session is asked for."""
+    """A session as its client sees it; `transcript` only for a single session."""
 
     session_id: str
     phone_number: str
@@ -115,7 +115,7 @@ class SessionView:
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
-    """A page of sessions and where the next one begins."""
+    """A page of sessions and the cursor of the next page."""
 
     items: tuple[SessionView, ...]
     next_cursor: str | None

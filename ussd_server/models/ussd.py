@@ -1,4 +1,4 @@
-"""Menus, service codes, the channels of phone companies, and conversations."""
+"""Menus, service codes, channels and USSD sessions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from peewee import BlobField, BooleanField, IntegerField, TextField
 from ussd_server.database.columns import IdField, JsonField, MomentField, Table
 
 
-class _OwnJson(JsonField):
-    """JSON that we put together ourselves: no number in it is wider than 64 bits, and no text is half a character."""
+class _FastJson(JsonField):
+    """JSON that only the service writes: no number is wider than 64 bits, no text has a lone surrogate."""
 
     def db_value(self, value: Any) -> str | None:
         return None if value is None else orjson.dumps(value).decode()
@@ -35,7 +35,7 @@ class Menu(Table):
 
 
 class MenuVersion(Table):
-    """A published document. Never edited; conversations keep the version they began with."""
+    """A published document. It never changes; sessions keep the version they began with."""
 
     menu_id = IdField()
     version = IntegerField()
@@ -49,7 +49,7 @@ class MenuVersion(Table):
 
 
 class ServiceCode(Table):
-    """A code that phones dial (`*384*123#`), whose it is, and which menu answers."""
+    """A code that phones dial (`*384*123#`), its client and its menu."""
 
     code = TextField(primary_key=True)
     client_id = IdField()
@@ -61,7 +61,7 @@ class ServiceCode(Table):
 
 
 class Channel(Table):
-    """A phone company's way in. The path's secret is kept as keyed digest, for looking up, and sealed.
+    """One gateway connection. `secret_digest` is the HMAC of the path's secret, `secret_sealed` the secret, encrypted.
 
     `codes` null allows every code.
     """
@@ -82,12 +82,12 @@ class Channel(Table):
 
 
 class UssdSession(Table):
-    """A conversation, whole in one row, so that a step is one read and one write.
+    """A session in one row, so that a step is one read and one write.
 
-    `state` is the engine's; `turns` lists every turn: what was entered (secrets masked), the screen, its node, the time
-    it took, and the length and keyed digest of the gateway's text, from which repeats are told. `working_until` is set
-    while a step is being worked on, also when the session ends meanwhile. `due_at` is when the worker looks whether the
-    session's time is up; steps move `expires_at` on and leave `due_at` as it is, so that they change no index.
+    `state` belongs to the menu engine. `turns` lists every turn: the entry (secrets masked), the screen, its node, the
+    time it took, and the length and HMAC of the gateway's text, which identify repeats. `working_until` is set while a
+    step is in progress, even when the session ends meanwhile. At `due_at` the worker checks whether the session has
+    expired; a step moves `expires_at` but not `due_at`, so that it changes no index.
     """
 
     id = IdField(primary_key=True)
@@ -105,8 +105,8 @@ class UssdSession(Table):
     node = TextField()
     language = TextField()
     turn = IntegerField()
-    state = _OwnJson()
-    turns = _OwnJson()
+    state = _FastJson()
+    turns = _FastJson()
     action = TextField()
     message = TextField()
     transaction_id = IdField(null=True)
@@ -123,7 +123,7 @@ class UssdSession(Table):
 
 
 class SubscriberLanguage(Table):
-    """The language a phone number last chose with a client."""
+    """The language that a subscriber chose last in a client's menus."""
 
     client_id = IdField()
     phone_number = TextField()

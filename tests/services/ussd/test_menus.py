@@ -121,7 +121,7 @@ def test_a_menu_that_calls_a_forbidden_address_cannot_be_published(services: Ser
     assert [(error["rule"], error["node"]) for error in report.errors] == [("address", "used")], report.errors
 
 
-def test_the_graph_shows_every_node_way_and_a_picture(services: Services) -> None:
+def test_the_graph_shows_every_node_edge_and_a_diagram(services: Services) -> None:
     shop = Shop(services)
     graph = services.ussd.menus.graph(GetGraph("shop"), shop.call)
     assert {"root", "amount", "sure", "pay"} <= {node["id"] for node in graph.nodes}

@@ -152,10 +152,10 @@ def test_a_step_that_asks_the_outside_is_done_by_one_of_many(services: Services,
 
 
 def test_a_neutral_server_drives_from_here(services: Services, client_server: HTTPServer) -> None:
-    heard = []
+    received = []
 
     def drive(request: Request) -> Response:
-        heard.append(request.json)
+        received.append(request.json)
         action = "end" if request.json["entry"] == "9" else "continue"
         return Response(json.dumps({"action": action, "message": f"You said {request.json['text']}"}))
 
@@ -163,18 +163,18 @@ def test_a_neutral_server_drives_from_here(services: Services, client_server: HT
     shop = Shop(services, handing_over(client_server.url_for("/drive"), "neutral"))
     session = dial(shop, "4", "0", "9")
     assert (session.message, session.status) == ("You said 0*9", "completed")
-    assert [(told["entry"], told["text"]) for told in heard] == [("", ""), ("0", "0"), ("9", "0*9")]
-    assert heard[0]["phone_number"] == PHONE
+    assert [(sent["entry"], sent["text"]) for sent in received] == [("", ""), ("0", "0"), ("9", "0*9")]
+    assert received[0]["phone_number"] == PHONE
     transcript = services.ussd.api_sessions.get(NameSession(session.session_id), shop.call).transcript
     assert [turn.entry for turn in transcript] == ["", "4", "****", "****"]
 
 
 def test_a_server_written_for_africas_talking_works_unchanged(services: Services, client_server: HTTPServer) -> None:
-    heard = []
+    received = []
 
     def drive(request: Request) -> Response:
         form = {name: values[0] for name, values in parse_qs(request.data.decode(), keep_blank_values=True).items()}
-        heard.append(form)
+        received.append(form)
         word = "END Thank you\n" if form["text"].endswith("00") else "CON Your name?\n0. Skip\n"
         return Response(word, mimetype="text/html")
 
@@ -185,9 +185,9 @@ def test_a_server_written_for_africas_talking_works_unchanged(services: Services
     session = services.ussd.api_sessions.enter(EnterText(session.session_id, "0"), shop.call)
     session = services.ussd.api_sessions.enter(EnterText(session.session_id, "00"), shop.call)
     assert (session.message, session.action) == ("Thank you", "end")
-    assert [form["text"] for form in heard] == ["", "0", "0*00"]
-    assert heard[0] == {"sessionId": session.session_id, "phoneNumber": PHONE, "networkCode": "", "serviceCode": CODE,
-                        "text": ""}  # fmt: skip
+    assert [form["text"] for form in received] == ["", "0", "0*00"]
+    assert received[0] == {"sessionId": session.session_id, "phoneNumber": PHONE, "networkCode": "",
+                           "serviceCode": CODE, "text": ""}  # fmt: skip
 
 
 @pytest.mark.parametrize("protocol", ["neutral", "africastalking"])
@@ -279,7 +279,7 @@ def test_no_more_steps_than_a_clients_places_wait_for_others(
     assert enter()
 
 
-def test_a_repeat_is_known_across_a_rotation_of_the_houses_keys(services: Services, settings: Settings) -> None:
+def test_a_repeat_is_known_across_a_rotation_of_the_master_keys(services: Services, settings: Settings) -> None:
     shop = Shop(services)
     _, _, adapter, secret = shop.channel.gateway_path.split("/")
 
@@ -325,7 +325,7 @@ def test_a_payments_name_is_never_longer_than_a_reference_may_be() -> None:
     assert long[0] != long[1]
 
 
-def test_a_name_is_looked_up_with_the_company(services: Services) -> None:
+def test_a_name_is_looked_up_with_the_provider(services: Services) -> None:
     nodes = {
         "voucher": {"type": "lookup_name", "of": "session.phone_number", "var": "name", "goto": "hello",
                     "on_error": "bye"},
