@@ -1,1 +1,1 @@
-"""How docs/API.md comes about: a story that is played over HTTP, and what is kept of it."""
+"""Writes docs/API.md: sends the requests of a scenario over HTTP and records the replies."""

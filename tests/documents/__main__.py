@@ -1,4 +1,4 @@
-"""Writes docs/API.md and the examples of docs/WEBHOOKS.md from what the service really answers and sends."""
+"""Writes docs/API.md and the examples of docs/WEBHOOKS.md from recorded requests and replies."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import jinja2
 
 from tests.documents.player import Player
+from tests.documents.scenario import play
 from tests.documents.steady import steady
-from tests.documents.story import play
 from tests.documents.webhooks import write_examples
 from tests.journeys.service import Service
 from tests.support.stand_ins import airtel_settings
@@ -22,19 +22,19 @@ from ussd_server.status import Code
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _PLACE = re.compile(r"(<!-- (?P<block>[a-z]+)(?P<tag>(?: \w+)?) -->\n).*?(<!-- end -->)", re.DOTALL)
-# Nothing that a caller does can bring this one about, and a document should not pretend it was seen.
+# No request causes this one.
 _NEVER_PLAYED = {Code.INTERNAL_ERROR}
 
 
 def unplayed(player: Player) -> list[str]:
-    """What the story forgot: operations without an answer, codes without a refusal."""
+    """Return what the scenario lacks: operations without a reply, error codes without a refusal."""
     names = [operation.name for operation in operations(player.document) if operation.name not in player.played]
     codes = [code.error for code in Code if code not in _NEVER_PLAYED and code.error not in player.refused]
     return names + codes
 
 
 def write_examples_of_calls(player: Player) -> None:
-    """Fill the marked places of docs/API.md with what was answered."""
+    """Fill the marked places of docs/API.md with the replies."""
     blocks: Any = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined, autoescape=False,
@@ -54,9 +54,9 @@ def write_examples_of_calls(player: Player) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        # A money company that is switched on, for the callbacks; the story asks nothing of it.
-        company = airtel_settings("http://127.0.0.1:1")
-        service = Service(Path(folder) / "data", USSD_ALLOW_PRIVATE_ADDRESSES="1", USSD_LOG_LEVEL="ERROR", **company)
+        # A provider is switched on for the callbacks; the scenario sends it nothing.
+        provider = airtel_settings("http://127.0.0.1:1")
+        service = Service(Path(folder) / "data", USSD_ALLOW_PRIVATE_ADDRESSES="1", USSD_LOG_LEVEL="ERROR", **provider)
         try:
             player = Player(service)
             play(player)

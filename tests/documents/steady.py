@@ -1,4 +1,4 @@
-"""What differs from run to run, told apart and always written the same: ids, times, keys, secrets, marks."""
+"""Replaces what differs from run to run by fixed values: ids, times, keys, secrets, marks."""
 
 from __future__ import annotations
 

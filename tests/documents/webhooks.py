@@ -1,4 +1,4 @@
-"""The examples of docs/WEBHOOKS.md: everything happens that clients can be told of, and what they are told is kept."""
+"""Writes the examples of docs/WEBHOOKS.md: causes every type of event and records it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from ussd_server.settings import read_settings
 _MARK = "from what the service really sends. -->\n"
 
 
-def shown_in(guide: Path) -> str:
-    """The examples as they stand in the guide."""
-    return guide.read_text(encoding="utf-8").partition(_MARK)[2]
+def shown_in(page: Path) -> str:
+    """Return the examples of the page."""
+    return page.read_text(encoding="utf-8").partition(_MARK)[2]
 
 
-def write_examples(guide: Path) -> None:
-    """Write the examples of the guide anew."""
-    told, mark, _ = guide.read_text(encoding="utf-8").partition(_MARK)
+def write_examples(page: Path) -> None:
+    """Write the examples of the page."""
+    text, mark, _ = page.read_text(encoding="utf-8").partition(_MARK)
     with tempfile.TemporaryDirectory() as folder:
         with mock.patch.dict(os.environ, environment(Path(folder), USSD_ALLOW_PRIVATE_ADDRESSES="1"), clear=True):
             settings = read_settings()
@@ -44,7 +44,7 @@ def write_examples(guide: Path) -> None:
         services = build_services(settings, clock)
         migrate()
         try:
-            guide.write_text(told + mark + examples(services, clock), encoding="utf-8")
+            page.write_text(text + mark + examples(services, clock), encoding="utf-8")
         finally:
             services.limiter.close()
             close_connections()
@@ -61,7 +61,7 @@ def examples(services: Services, clock: MovableClock) -> str:
 
 
 def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
-    """Let everything happen; give the first event of each type."""
+    """Cause every type of event; yield the first of each."""
     shop = Shop(services)
     call = shop.call
     for number, reference in (

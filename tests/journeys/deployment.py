@@ -166,14 +166,14 @@ class Installed:
         deployment.command("secrets", "create", deployment.environment["USSD_SECRETS_FILE"])
         deployment.command("migrate")
         deployment.command("clients", "create", "acme")
-        wishes = (
+        commands = (
             ("users", "create", "--email", "owner@acme.example", "--role", "owner"),
             ("keys", "create"),
             ("channels", "create", "--adapter", "africastalking"),
             ("codes", "assign", CODE),
         )
         with ThreadPoolExecutor(2) as pool:
-            owner, key, channel, _ = pool.map(lambda request: deployment.command(*request, "--client", "acme"), wishes)
+            owner, key, channel, _ = pool.map(lambda each: deployment.command(*each, "--client", "acme"), commands)
         self.login = {"email": owner["email"], "password": owner["password"]}
         self.key = {"x-api-key": key["apikey"], "x-api-secret": key["apisecret"]}
         self.gateway_path = channel["gateway_path"]
@@ -183,21 +183,21 @@ class Installed:
         self.call("PUT", f"/api/ussd/codes/{quote(CODE, safe='')}", {"menu_id": "shop"}, self.key)
 
     def dial(self, session: str, text: str = "", phone: str = PHONE) -> tuple[int, dict[str, str], bytes]:
-        """A step of a conversation as the phone company sends it; `text` is everything entered so far."""
+        """A step of a conversation as the gateway sends it; `text` is everything entered so far."""
         step = {"sessionId": session, "phoneNumber": phone, "serviceCode": CODE, "text": text}
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         return self.call("POST", self.gateway_path, urlencode(step).encode(), form)
 
 
 @contextmanager
-def install(folder: Path, database_url: str, **wishes: Any) -> Iterator[Installed]:
+def install(folder: Path, database_url: str, **settings: Any) -> Iterator[Installed]:
     """An installation in `folder` on a fresh database and a Redis of its own, until the block ends.
 
-    The `wishes` are those of `Deployment`.
+    The `settings` are those of `Deployment`.
     """
     (folder / "redis").mkdir()
     redis = Server(folder / "redis", port=free_port())
-    deployment = Deployment(folder, database_url, f"redis://127.0.0.1:{redis.port}/0", **wishes)
+    deployment = Deployment(folder, database_url, f"redis://127.0.0.1:{redis.port}/0", **settings)
     try:
         yield Installed(deployment)
     finally:

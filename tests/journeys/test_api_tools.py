@@ -72,11 +72,11 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
 def test_a_linter_finds_nothing_to_say(document: Path, tmp_path: Path) -> None:
     run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", tmp_path, _LINTER, folder=tmp_path)
     (tmp_path / "redocly.yaml").write_text(_LINTER_RULES)
-    told = run(
+    shown = run(
         tmp_path / "node_modules" / ".bin" / "redocly", "lint", document, "--format=json", "--config", "redocly.yaml",
         folder=tmp_path, REDOCLY_TELEMETRY="off",
     )  # fmt: skip
-    found = json.JSONDecoder().raw_decode(told[told.index("{") :])[0]
+    found = json.JSONDecoder().raw_decode(shown[shown.index("{") :])[0]
     assert [(one["ruleId"], one["location"][0]["pointer"]) for one in found["problems"]] == []
 
 

@@ -57,7 +57,7 @@ def test_a_program_collects_money_over_tls(installed: Installed) -> None:
     assert installed.call("GET", "/api/balance", headers=installed.key)[2]["data"]["available"] == 5000
 
 
-def test_one_request_id_leads_from_the_call_to_the_company_and_the_clients_webhook(installed: Installed) -> None:
+def test_one_request_id_leads_from_the_request_to_the_provider_and_the_clients_webhook(installed: Installed) -> None:
     request = {"type": "collection", "phone_number": "+256770000000", "amount": 100, "reference": "followed"}
     request["callback_url"] = f"http://127.0.0.1:{free_port()}/"
     made = installed.call("POST", "/api/transactions", request, {"X-Request-Id": "followed-1", **installed.key})
@@ -75,7 +75,7 @@ def test_one_request_id_leads_from_the_call_to_the_company_and_the_clients_webho
     assert (asked["company"], asked["kind"], asked["outcome"]) == ("sandbox", "ask", "succeeded")
 
 
-def test_a_phone_dials_through_its_company(installed: Installed) -> None:
+def test_a_phone_dials_through_its_gateway(installed: Installed) -> None:
     status, headers, screen = installed.dial("s1")
     assert status == 200
     assert headers["content-type"].startswith("text/plain")
@@ -125,7 +125,7 @@ def test_what_is_not_http_and_methods_that_nginx_refuses_are_answered_in_json(in
         assert "GET" in answer[1]["allow"]
 
 
-def test_a_stranger_is_told_nothing_of_the_counts(installed: Installed) -> None:
+def test_nginx_denies_the_metrics(installed: Installed) -> None:
     assert_refused(installed.call("GET", "/metrics"), 404, "NOT_FOUND")
 
 
@@ -211,7 +211,7 @@ def test_a_phone_is_not_kept_waiting_by_a_service_that_hangs(installed: Installe
     assert (status, screen) == (200, f"END {SCREEN_OF_NGINX}".encode())
 
 
-def test_while_the_service_is_away_callers_are_told_when_to_come_back(installed: Installed) -> None:
+def test_while_the_service_is_down_clients_get_a_retry_after(installed: Installed) -> None:
     installed.deployment.stop_web()
     for path in ("/api/balance", "/api/clients/api-keys"):
         answer = installed.call("GET", path)
@@ -223,7 +223,7 @@ def test_while_the_service_is_away_callers_are_told_when_to_come_back(installed:
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
-def test_while_the_service_is_away_a_phone_gets_a_last_screen_in_the_form_of_its_company(
+def test_while_the_service_is_down_a_phone_gets_a_last_screen_in_the_format_of_its_gateway(
     installed: Installed, adapter: str
 ) -> None:
     installed.deployment.stop_web()

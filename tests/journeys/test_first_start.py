@@ -1,4 +1,4 @@
-"""What a machine that lacks something is told by `scripts/serve`."""
+"""What a machine that lacks something reads from `scripts/serve`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def serve(checkout: Path, environment: dict[str, str]) -> subprocess.CompletedPr
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_a_machine_without_python_is_told_so(tmp_path: Path) -> None:
+def test_without_python_the_start_says_so(tmp_path: Path) -> None:
     (tmp_path / "dirname").symlink_to(shutil.which("dirname") or "/usr/bin/dirname")
-    told = serve(REPOSITORY, {"PATH": str(tmp_path), "USSD_DATA_DIR": str(tmp_path)})
-    assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr == "Python 3.11 or newer was not found: install it and start this again.\n"
+    run = serve(REPOSITORY, {"PATH": str(tmp_path), "USSD_DATA_DIR": str(tmp_path)})
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr == "Python 3.11 or newer was not found: install it and start this again.\n"
 
 
-def test_a_machine_without_a_network_is_told_so(tmp_path: Path) -> None:
+def test_without_a_network_the_start_says_so(tmp_path: Path) -> None:
     checkout, home = tmp_path / "checkout", tmp_path / "home"
     home.mkdir()
     shutil.copytree(REPOSITORY / "scripts", checkout / "scripts")
     for name in ("setup.cfg", "setup.py", "constraints.txt", "README.md"):
         shutil.copy(REPOSITORY / name, checkout / name)
-    told = serve(
+    run = serve(
         checkout,
         {
             # pip asks every compiler it finds for its version, and one of them makes itself at home.
@@ -43,8 +43,8 @@ def test_a_machine_without_a_network_is_told_so(tmp_path: Path) -> None:
             "PIP_RETRIES": "0",
         },
     )
-    assert (told.returncode, told.stdout) == (1, "")
-    assert told.stderr.splitlines()[1:] == [
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr.splitlines()[1:] == [
         "The libraries could not be fetched because there is no network: connect this machine, "
         "or name a mirror or a folder of wheels with pip's own settings."
     ]

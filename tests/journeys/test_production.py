@@ -1,4 +1,4 @@
-"""Production as it is installed, with money companies over TLS whose certificates no public authority signed."""
+"""Production as it is installed, with providers over TLS whose certificates no public authority signed."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ AN_HOUR = "3600"
 
 @dataclass
 class Production:
-    """The installation and its companies."""
+    """The installation and its providers."""
 
     installed: Installed
-    companies: dict[str, StandInProcess]
+    providers: dict[str, StandInProcess]
 
-    def order(self, company: str, kind: str, reference: str) -> dict[str, Any]:
+    def order(self, provider: str, kind: str, reference: str) -> dict[str, Any]:
         """The record of a payment that succeeded."""
-        request = {"type": kind, "phone_number": NUMBERS[company], "amount": 5000, "reference": reference}
+        request = {"type": kind, "phone_number": NUMBERS[provider], "amount": 5000, "reference": reference}
         status, _, body = self.installed.call("POST", "/api/transactions", request, self.installed.key)
         assert status == 201, body
         return self.succeeded(body["data"]["transaction_id"])
@@ -57,14 +57,14 @@ class Production:
 @pytest.fixture(scope="module")
 def production(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> Iterator[Production]:
     folder, authority, airtel_port = tmp_path_factory.mktemp("production"), Authority(), free_port()
-    authority.certify(folder / "company.pem", "127.0.0.1")
-    (folder / "companies.pem").write_text(authority.pem)
-    options = ["--approve-delay", "0.5", "--certificate", str(folder / "company.pem")]
+    authority.certify(folder / "provider.pem", "127.0.0.1")
+    (folder / "providers.pem").write_text(authority.pem)
+    options = ["--approve-delay", "0.5", "--certificate", str(folder / "provider.pem")]
     mtn = start_mtn(*options, tls=authority.trust())
     database_url = create_database(postgres_url)
     settings = {
         "USSD_ENV": "production",
-        "USSD_CA_FILE": str(folder / "companies.pem"),
+        "USSD_CA_FILE": str(folder / "providers.pem"),
         "USSD_MTN_ENQUIRY_SECONDS": AN_HOUR,
         "USSD_AIRTEL_ENQUIRY_SECONDS": AN_HOUR,
         **mtn_settings(mtn.base_url),
@@ -75,30 +75,30 @@ def production(tmp_path_factory: pytest.TempPathFactory, postgres_url: str) -> I
         options += ["--callback-url", addresses["airtel"]]
         airtel = start_airtel(*options, port=airtel_port, tls=authority.trust())
         yield Production(installed, {"mtn": mtn, "airtel": airtel})
-    for company in (mtn, airtel):
-        company.stop()
+    for provider in (mtn, airtel):
+        provider.stop()
     drop_database(postgres_url, database_url)
 
 
-def test_the_doctor_finds_nothing_wrong_and_reaches_every_company(production: Production) -> None:
+def test_the_doctor_finds_nothing_wrong_and_reaches_every_provider(production: Production) -> None:
     found = production.installed.deployment.ask("doctor")
     assert found["healthy"], found
     assert {"mtn", "airtel"} <= {finding["part"] for finding in found["findings"]}
 
 
-@pytest.mark.parametrize("company", NUMBERS)
-def test_money_comes_in_by_a_callback_through_nginx_and_goes_out_again(production: Production, company: str) -> None:
-    collected = production.order(company, "collection", f"{company} in")
+@pytest.mark.parametrize("provider", NUMBERS)
+def test_money_comes_in_by_a_callback_through_nginx_and_goes_out_again(production: Production, provider: str) -> None:
+    collected = production.order(provider, "collection", f"{provider} in")
     assert collected["events"][-1]["source"] == "callback"
-    disbursed = production.order(company, "disbursement", f"{company} out")
-    paid = production.companies[company].paid()
+    disbursed = production.order(provider, "disbursement", f"{provider} out")
+    paid = production.providers[provider].paid()
     assert [paid[record["provider_reference"]] for record in (collected, disbursed)] == [500_000, 500_000]
     assert re.search(
         r'"method":"(PUT|POST)","room":"/callbacks","status":200', production.installed.deployment.written()
     )
 
 
-def test_a_phone_that_dials_pays_its_money_company(production: Production) -> None:
+def test_a_phone_that_dials_pays_its_provider(production: Production) -> None:
     installed, number = production.installed, NUMBERS["mtn"]
     screens = [installed.dial("s1", text, number)[2] for text in ("", "1", "1*700", "1*700*1")]
     assert screens[-1] == b"END Approve the prompt on your phone."
@@ -108,7 +108,7 @@ def test_a_phone_that_dials_pays_its_money_company(production: Production) -> No
     production.succeeded(payment["transaction_id"])
 
 
-def test_a_company_whose_authority_is_not_named_is_not_believed(production: Production) -> None:
+def test_a_provider_whose_authority_is_not_named_is_not_trusted(production: Production) -> None:
     environment = production.installed.deployment.environment
     trusted = environment.pop("USSD_CA_FILE")
     found = production.installed.deployment.ask("doctor")

@@ -1,4 +1,4 @@
-"""Two web processes on one database: whichever of them a phone company reaches, a step is done once."""
+"""Two web processes on one database: a phone step is done once, whichever of them receives it."""
 
 from __future__ import annotations
 

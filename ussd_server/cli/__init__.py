@@ -1,4 +1,4 @@
-"""The `ussd-server` command: the operator's hands."""
+"""The `ussd-server` command."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class _Commands(click.Group):
-    """Subcommands, each imported when it is asked for, whose refusals are one sentence and exit code 1."""
+    """Subcommands, imported on use. A refusal is one sentence and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -79,17 +79,17 @@ def main() -> None:
 
 
 def with_json(command: Command) -> Command:
-    """Give a command the option `--json`, passed on as `as_json`."""
+    """Add the option `--json` to a command, passed as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(command)
 
 
 def show(result: Any, sentence: str, *, as_json: bool) -> None:
-    """Print what a command did: `result` as JSON, or the `sentence` for people."""
+    """Print `result` as JSON, or the `sentence`."""
     click.echo(json.dumps(result, indent=2, ensure_ascii=False, default=_plain) if as_json else sentence)
 
 
 def _plain(value: Any) -> Any:
-    """A value as the API would show it."""
+    """Return a value in the API's format."""
     if isinstance(value, datetime):
         return timestamp(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def open_services(settings: Settings | None = None) -> Iterator[Services]:
-    """Every service, for the length of one command."""
+    """Build every service, and close them after the block."""
     settings = settings or read_settings()
     configure_logs(settings.log_level)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

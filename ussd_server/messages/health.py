@@ -1,4 +1,4 @@
-"""How the service is."""
+"""Health and measures of the service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The parts of the service: `database` is `up`; `redis` is `up`, or `away` while workers limit by their share."""
+    """State of the parts: `database` is `up`; `redis` is `up`, or `away` while processes limit by their share."""
 
     database: str
     redis: str
@@ -16,9 +16,9 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number that those who watch the service read: its name, what it means, its labels and its value.
+    """One number for monitoring: name, meaning, labels and value.
 
-    A name that ends in `_total` only ever grows; any other goes up and down. Names carry their unit.
+    A name that ends in `_total` is a counter; any other is a gauge. Names end with their unit.
     """
 
     name: str

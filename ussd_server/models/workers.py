@@ -1,4 +1,4 @@
-"""The background workers that are at work, in their own words."""
+"""Heartbeats of the background workers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ussd_server.database.columns import JsonField, MomentField, Table
 
 
 class WorkerHeartbeat(Table):
-    """One worker process: since when it works, when it last said so, and what it had counted by then.
+    """One worker process: its start, its last heartbeat and its counts.
 
-    `is_taken_over` says that it was silent and its leases were freed.
+    `is_taken_over`: it was silent, and its leases were freed.
     """
 
     id = TextField(primary_key=True)

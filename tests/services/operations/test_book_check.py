@@ -116,8 +116,8 @@ _GAP = "has a gap in its events"
 _ELSEWHERE = "moved money between other accounts than it names"
 _TWICE = "moved the same money twice"
 _ENDED_TWICE = "has a hold that was ended twice"
-_STORY = check_history.BROKEN_HISTORY
-_UNTOLD = check_history.UNTOLD
+_HISTORY = check_history.BROKEN_HISTORY
+_EVENTS_MISSING = check_history.EVENTS_MISSING
 _MISSING = check_history.MISSING
 _CONTRADICTED = check_history.CONTRADICTED
 _FORGED = check_history.FORGED
@@ -182,12 +182,12 @@ SABOTAGE = [
       (_ELSEWHERE, "collection_00")}),
     ("UPDATE transactions SET status = 'failed' WHERE id = '{collection_00}'",
      {(_STATE, "collection_00"),
-      (_STORY, "collection_00"),
+      (_HISTORY, "collection_00"),
       (_REVERSED, "collection_00"),
       (_NO_COLLECTION, "refund")}),
     ("UPDATE transactions SET status = 'ambiguous' WHERE id = '{disbursement_01}'",
      {(_STATE, "disbursement_01"),
-      (_STORY, "disbursement_01"),
+      (_HISTORY, "disbursement_01"),
       (_FORGOTTEN, "disbursement_01")}),
     ("UPDATE transactions SET due_at = NULL WHERE id = '{collection_07}'",
      {(_FORGOTTEN, "collection_07")}),
@@ -196,16 +196,16 @@ SABOTAGE = [
      {(_FORGOTTEN, "collection_07")}),
     ("UPDATE transactions SET due_at = NULL, review_opened_at = created_at WHERE id = '{collection_07}'", set()),
     ("DELETE FROM transaction_events WHERE transaction_id = '{collection_04}' AND sequence = 2",
-     {(_STORY, "collection_04"),
-      (_UNTOLD, "collection_04")}),
+     {(_HISTORY, "collection_04"),
+      (_EVENTS_MISSING, "collection_04")}),
     ("DELETE FROM transaction_events WHERE transaction_id = '{collection_04}'",
-     {(_STORY, "collection_04"),
-      (_UNTOLD, "collection_04")}),
+     {(_HISTORY, "collection_04"),
+      (_EVENTS_MISSING, "collection_04")}),
     ("DELETE FROM events WHERE object_id = '{collection_04}' AND sequence = 2",
-     {(_UNTOLD, "collection_04"),
+     {(_EVENTS_MISSING, "collection_04"),
       (_GAP, "collection_04")}),
     ("DELETE FROM events WHERE object_id = '{collection_04}'",
-     {(_UNTOLD, "collection_04")}),
+     {(_EVENTS_MISSING, "collection_04")}),
     (again("move", "collection_00"),
      {(_BALANCE, "main"),
       (_BALANCE, "provider"),
@@ -215,9 +215,9 @@ SABOTAGE = [
     ("UPDATE transaction_events SET status = 'ambiguous' WHERE transaction_id = '{collection_04}' AND sequence = 3",
      {(_CONTRADICTED, "collection_04")}),
     ("UPDATE transaction_events SET status = 'reversed' WHERE transaction_id = '{collection_04}' AND sequence = 2",
-     {(_STORY, "collection_04"), (_CONTRADICTED, "collection_04")}),
+     {(_HISTORY, "collection_04"), (_CONTRADICTED, "collection_04")}),
     ("UPDATE transaction_events SET status = 'pending' WHERE transaction_id = '{collection_04}' AND sequence = 1",
-     {(_STORY, "collection_04"), (_CONTRADICTED, "collection_04")}),
+     {(_HISTORY, "collection_04"), (_CONTRADICTED, "collection_04")}),
     ("UPDATE transaction_events SET created_at = '2020-01-01T00:00:00.000Z' "
      "WHERE transaction_id = '{collection_04}' AND sequence = 2",
      {(_CONTRADICTED, "collection_04")}),
@@ -231,7 +231,7 @@ SABOTAGE = [
     ("UPDATE events SET type = 'transaction.paid' WHERE object_id = '{collection_04}' AND sequence = 2",
      {(_CONTRADICTED, "collection_04"), (_FORGED, "collection_04")}),
     ("UPDATE events SET type = 'webhook.test' WHERE object_id = '{collection_04}' AND sequence = 2",
-     {(_UNTOLD, "collection_04")}),
+     {(_EVENTS_MISSING, "collection_04")}),
     ("UPDATE events SET payload = replace(payload, '\"amount\":1000', '\"amount\":2000') "
      "WHERE object_id = '{collection_04}' AND sequence = 2",
      {(_FORGED, "collection_04")}),
@@ -270,7 +270,7 @@ SABOTAGE = [
      {(_UNENDED, "session")}),
     # Refunds.
     ("UPDATE transactions SET status = 'reversed' WHERE id = '{collection_04}'",
-     {(_REVERSED, "collection_04"), (_STORY, "collection_04")}),
+     {(_REVERSED, "collection_04"), (_HISTORY, "collection_04")}),
     ("UPDATE transactions SET refund_of = '{disbursement_00}' WHERE id = '{refund}'",
      {(_NO_COLLECTION, "refund"), (_REVERSED, "collection_00"), (_REVERSED, "disbursement_00")}),
     ("UPDATE transactions SET refund_of = NULL WHERE id = '{refund}'",
@@ -493,8 +493,8 @@ def test_the_command_says_what_is_wrong_by_its_exit_code_and_a_line(
     broken = CliRunner().invoke(main, ["check"])
     assert broken.exit_code == 1
     assert f"Account {scene['main']} {_BALANCE}.\n" in broken.output
-    told = orjson.loads(CliRunner().invoke(main, ["check", "--json"]).output)
-    assert {(one["part"], one["id"]) for one in told["violations"] if one["part"] != "schema"} == {
+    reported = orjson.loads(CliRunner().invoke(main, ["check", "--json"]).output)
+    assert {(one["part"], one["id"]) for one in reported["violations"] if one["part"] != "schema"} == {
         ("clients", scene["client"]),
         ("accounts", scene["main"]),
     }

@@ -48,7 +48,7 @@ def test_unfinished_transactions_are_counted_by_state_and_age(services: Services
     assert found["ussd_transactions_oldest_unfinished_seconds"] == 0
 
 
-def test_a_transaction_that_waits_for_a_person_is_told(services: Services, clock: MovableClock) -> None:
+def test_a_transaction_that_needs_an_operator_is_counted(services: Services, clock: MovableClock) -> None:
     services.transactions.transactions.create(request(number="+256770000009"), a_client())
     work(services, clock, 60)
     clock.advance(500)
@@ -57,7 +57,7 @@ def test_a_transaction_that_waits_for_a_person_is_told(services: Services, clock
     assert found["ussd_transactions_longest_review_seconds"] >= 500
 
 
-def test_events_and_deliveries_that_nobody_sends_are_told(services: Services, clock: MovableClock) -> None:
+def test_events_and_deliveries_that_are_not_sent_are_counted(services: Services, clock: MovableClock) -> None:
     call = a_client()
     subscribe(services, call, "http://127.0.0.1:1024")
     happen(services, call, times=1)
@@ -72,7 +72,7 @@ def test_events_and_deliveries_that_nobody_sends_are_told(services: Services, cl
     assert found["ussd_deliveries_overdue_seconds"] >= 40
 
 
-def test_conversations_are_told_by_the_node_where_they_stand(services: Services, clock: MovableClock) -> None:
+def test_sessions_are_counted_by_their_node(services: Services, clock: MovableClock) -> None:
     shop = Shop(services)
     for _ in range(2):
         services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call)
@@ -96,7 +96,7 @@ def test_conversations_are_told_by_the_node_where_they_stand(services: Services,
     assert read(services)[timed_out] == 3, "it counts on, whatever becomes of the rows"
 
 
-def test_only_so_many_places_where_conversations_break_off_are_told_apart(services: Services) -> None:
+def test_only_so_many_nodes_of_drop_offs_are_counted_apart(services: Services) -> None:
     shop = Shop(services)
     row = UssdSession.get_by_id(services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), shop.call).session_id)
     row.end_reason = "idle"
@@ -109,7 +109,7 @@ def test_only_so_many_places_where_conversations_break_off_are_told_apart(servic
     assert counts["(other)", "(other)", "(other)", "idle"] == 5
 
 
-def test_a_worker_says_that_it_works_and_what_companies_answered(services: Services, clock: MovableClock) -> None:
+def test_a_worker_reports_its_heartbeat_and_the_outcomes_of_providers(services: Services, clock: MovableClock) -> None:
     Worker(services)
     services.transactions.transactions.create(request(number="+256770000000"), a_client())
     work(services, clock)
@@ -139,7 +139,7 @@ def test_a_worker_that_was_silent_for_a_day_is_forgotten(services: Services, clo
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_without_a_database_only_that_is_told(services: Services) -> None:
+def test_without_a_database_only_that_gauge_is_returned(services: Services) -> None:
     lost = build_services(replace(services.settings, database_url="postgresql://nobody@127.0.0.1:1/none"))
     assert read(lost) == {"ussd_database_up": 0}
     lost.limiter.close()

@@ -1,4 +1,4 @@
-"""Renewing the keys of the house under a running service."""
+"""Renewing the master keys under a running service."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from ussd_server.status import ServiceError
 
 
 @pytest.fixture
-def company(services: Services) -> Company:
+def owner(services: Services) -> Company:
     return Company(services)
 
 
-def open_door(services: Services, key: ApiKeyView, secret: str) -> bool:
+def authenticate(services: Services, key: ApiKeyView, secret: str) -> bool:
     return services.clients.auth.authenticate_key(key.apikey, secret, "192.0.2.1").caller.key_id == key.id
 
 
-def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, company: Company) -> None:
-    keys = [company.create_key() for _ in range(5)]
-    rotated = services.clients.api_keys.rotate(RotateApiKey(keys[0].id), company.call())
+def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, owner: Company) -> None:
+    keys = [owner.create_key() for _ in range(5)]
+    rotated = services.clients.api_keys.rotate(RotateApiKey(keys[0].id), owner.call())
     shared = services.ussd.channels.create(CreateChannel("africastalking"), OPERATOR)
-    own = services.ussd.channels.create(CreateChannel("africastalking", company.id), OPERATOR)
+    own = services.ussd.channels.create(CreateChannel("africastalking", owner.id), OPERATOR)
     updated = {row.id: row.updated_at for row in ApiKey.select()}
     services.operations.master_keys.add(OPERATOR)
     assert services.operations.master_keys.rekey(OPERATOR, batch=2) == 7
     services.operations.master_keys.retire(OPERATOR)
-    assert open_door(services, keys[0], keys[0].apisecret)
-    assert open_door(services, keys[0], rotated.apisecret)
-    assert all(open_door(services, key, key.apisecret) for key in keys)
-    assert [key.apisecret for key in services.clients.api_keys.list(company.call())][1:] == [
+    assert authenticate(services, keys[0], keys[0].apisecret)
+    assert authenticate(services, keys[0], rotated.apisecret)
+    assert all(authenticate(services, key, key.apisecret) for key in keys)
+    assert [key.apisecret for key in services.clients.api_keys.list(owner.call())][1:] == [
         key.apisecret for key in keys[1:]
     ]
     assert {row.id: row.updated_at for row in ApiKey.select()} == updated
@@ -53,12 +53,12 @@ def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, co
     assert services.ussd.channels.list(OPERATOR) == (shared, own)
 
 
-def test_the_old_keys_stay_while_a_secret_needs_them(services: Services, company: Company) -> None:
-    key = company.create_key()
+def test_the_old_keys_stay_while_a_secret_needs_them(services: Services, owner: Company) -> None:
+    key = owner.create_key()
     services.operations.master_keys.add(OPERATOR)
     with pytest.raises(ServiceError, match="still need an older key"):
         services.operations.master_keys.retire(OPERATOR)
-    assert open_door(services, key, key.apisecret)
+    assert authenticate(services, key, key.apisecret)
     services.operations.master_keys.rekey(OPERATOR)
     channel = services.ussd.channels.create(CreateChannel("africastalking"), OPERATOR)
     services.operations.master_keys.retire(OPERATOR)
@@ -69,8 +69,8 @@ def test_the_old_keys_stay_while_a_secret_needs_them(services: Services, company
         services.operations.master_keys.retire(OPERATOR)
 
 
-def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, company: Company) -> None:
-    keys = [company.create_key() for _ in range(8)]
+def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, owner: Company) -> None:
+    keys = [owner.create_key() for _ in range(8)]
     done = threading.Event()
 
     def renew() -> int:
@@ -85,7 +85,7 @@ def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, c
     def use(key: ApiKeyView) -> int:
         count = 0
         while not done.is_set():
-            assert open_door(services, key, key.apisecret)
+            assert authenticate(services, key, key.apisecret)
             count += 1
         return count
 
@@ -93,11 +93,11 @@ def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, c
     assert refusals(counts) == []
     assert sum(counts) > 0
     services.operations.master_keys.retire(OPERATOR)
-    assert all(open_door(services, key, key.apisecret) for key in keys)
+    assert all(authenticate(services, key, key.apisecret) for key in keys)
 
 
-def test_rotations_that_cross_a_renewal_keep_their_secrets(services: Services, company: Company) -> None:
-    keys, call = [company.create_key() for _ in range(6)], company.call()
+def test_rotations_that_cross_a_renewal_keep_their_secrets(services: Services, owner: Company) -> None:
+    keys, call = [owner.create_key() for _ in range(6)], owner.call()
     services.operations.master_keys.add(OPERATOR)
     _, *rotated = at_once(
         [
@@ -108,24 +108,24 @@ def test_rotations_that_cross_a_renewal_keep_their_secrets(services: Services, c
     )
     services.operations.master_keys.retire(OPERATOR)
     for key, fresh in zip(keys, rotated, strict=True):
-        assert open_door(services, key, key.apisecret)
-        assert open_door(services, key, fresh.apisecret)
+        assert authenticate(services, key, key.apisecret)
+        assert authenticate(services, key, fresh.apisecret)
 
 
-def test_a_ciphertext_moved_to_another_row_shows_to_nobody(services: Services, company: Company) -> None:
-    mine, theirs = company.create_key(), Company(services, "other").create_key()
+def test_a_ciphertext_moved_to_another_row_cannot_be_decrypted(services: Services, owner: Company) -> None:
+    mine, theirs = owner.create_key(), Company(services, "other").create_key()
     stolen = ApiKey.get_by_id(theirs.id)
     ApiKey.update(secret_sealed=stolen.secret_sealed, secret_digest=stolen.secret_digest).where(
         ApiKey.id == mine.id
     ).execute()
     with pytest.raises(SealBrokenError):
-        services.clients.api_keys.list(company.call())
+        services.clients.api_keys.list(owner.call())
     with pytest.raises(ServiceError):
-        open_door(services, mine, theirs.apisecret)
+        authenticate(services, mine, theirs.apisecret)
 
 
-def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(services: Services, company: Company) -> None:
-    caller = RequestContext(Caller(CallerKind.KEY, client_id=company.id, grants=None))
+def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(services: Services, owner: Company) -> None:
+    caller = RequestContext(Caller(CallerKind.KEY, client_id=owner.id, grants=None))
     made = services.webhooks.subscriptions.create(CreateWebhook("https://client.example/hook"), caller)
     rotated = services.webhooks.subscriptions.rotate(RotateWebhook(made.id), caller)
     services.operations.master_keys.add(OPERATOR)
@@ -134,8 +134,8 @@ def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(services: Se
     assert services.operations.master_keys.rekey(OPERATOR) == 1
     services.operations.master_keys.retire(OPERATOR)
     row, vault = Webhook.get_by_id(made.id), Vault(Keyring(services.settings.secrets_file))
-    assert vault.open(row.secret_sealed, company.id, row.id) == rotated.secret
-    assert vault.open(row.previous_secret_sealed, company.id, row.id) == made.secret
+    assert vault.open(row.secret_sealed, owner.id, row.id) == rotated.secret
+    assert vault.open(row.previous_secret_sealed, owner.id, row.id) == made.secret
 
 
 def test_every_table_that_seals_something_is_carried_over() -> None:

@@ -1,4 +1,4 @@
-"""What nobody needs any more goes; money, its story and the audit trail stay."""
+"""Old sessions and deliveries are removed; money, status histories and the audit trail stay."""
 
 from __future__ import annotations
 

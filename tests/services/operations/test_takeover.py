@@ -103,7 +103,7 @@ def test_a_worker_that_was_silent_and_lives_can_be_taken_over_from_again(
         other.transactions.settlement.advance(payment)
 
 
-def test_after_the_database_was_away_no_worker_takes_over_before_it_has_shown_its_own_pulse(
+def test_after_the_database_was_down_no_worker_takes_over_before_its_own_heartbeat(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
     services.operations.heartbeat.beat()

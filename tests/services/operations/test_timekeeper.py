@@ -48,8 +48,8 @@ class World:
         self.set_by += seconds
         at = START + timedelta(seconds=self.passed + self.set_by)
         literal = f"'{at.isoformat(timespec='milliseconds')}'"
-        told = {True: f"{literal}::timestamptz", False: literal}
-        self._monkeypatch.setattr(service_clock, "_DATABASE_TIME", told)
+        written = {True: f"{literal}::timestamptz", False: literal}
+        self._monkeypatch.setattr(service_clock, "_DATABASE_TIME", written)
 
     def go_on(self, seconds: int = 1) -> None:
         """Let time pass, and every process look once a second, one after the other."""
@@ -257,7 +257,7 @@ def test_a_database_that_is_not_migrated_yet_gives_its_time_alone(
     close_connections()
 
 
-def test_the_database_is_asked_where_its_own_time_is_told(database_url: str) -> None:
+def test_the_doctor_shows_the_database_time(database_url: str) -> None:
     open_database(database_url, 2)
     clock = Clock()
     Timekeeper(clock)

@@ -1,4 +1,4 @@
-"""`check`: whether everything that must be true of money, status histories, events and the schema is true."""
+"""`check`: verify money, status histories, events and the schema."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _MOST_IN_JSON = 1000
 
 
 @click.command
-@click.option("--from", "mark", metavar="MARK", help="Go on from the mark that an earlier check printed.")
+@click.option("--from", "mark", metavar="MARK", help="Continue from the mark that an earlier check printed.")
 @click.option("--batch", default=10_000, show_default=True, type=click.IntRange(min=1), help="Rows in a range.")
 @click.option(
-    "--ranges", type=click.IntRange(min=1), help="Stop after so many ranges and print the mark to go on from."
+    "--ranges", type=click.IntRange(min=1), help="Stop after so many ranges and print the mark to continue from."
 )
 @with_json
 def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> None:
-    """Prove the books and the schema: balances, holds, statuses, their histories, events and names.
+    """Check balances, holds, statuses, histories, events, names and the schema.
 
-    It may run while the service does. Prints a sentence for every violation; then the exit code is 1. An interrupted
-    check prints the mark from which the next one may go on.
+    May run while the service does. Prints a sentence for every violation, and exits with 1 if there is one. An
+    interrupted check prints the mark from which the next one can continue.
     """
     rows: Counter[str] = Counter()
     found: list[Violation] = []

@@ -1,4 +1,4 @@
-"""What an operator reads when the database fails: what is wrong and what to do, never the error's own words."""
+"""Explains database errors to operators: what is wrong and what to do, never the error's own text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What is wrong, to be read behind "the database", and a sentence on how to mend it."""
+    """What is wrong, to follow "the database", and a sentence on how to repair it."""
 
     found: str
     mend: str
@@ -20,7 +20,7 @@ class Explanation:
 
 _CORRECT = "correct USSD_DATABASE_URL"
 _AWAY = Explanation("does not answer", f"Start it, or {_CORRECT}.")
-# By what the server says, since psycopg knows no state (SQLSTATE) for a connection that never came about.
+# By the server's text: psycopg has no SQLSTATE for a connection that failed.
 _TROUBLES = (
     (
         r"invalid (URI|connection|port|percent)|invalid .* value|missing \"=\"",
@@ -75,17 +75,17 @@ _TROUBLES = (
     ),
     (
         r"is locked|lock timeout|canceling statement|deadlock",
-        Explanation("is held by somebody else", "Try again; pg_stat_activity shows who holds it."),
+        Explanation("is locked by another connection", "Try again; pg_stat_activity shows who holds it."),
     ),
 )
 
 
 def explain(error: PeeweeException) -> Explanation | None:
-    """What is wrong with the database; None when it is not the database that is wrong, but a statement of ours."""
-    said = str(error)
+    """Return what is wrong with the database; None when one of our statements is wrong instead."""
+    text = str(error)
     for words, trouble in _TROUBLES:
-        if re.search(words, said):
+        if re.search(words, text):
             return trouble
-    # SQLite calls our own slips operational.
-    is_ours = "syntax error" in said or not isinstance(error, DATABASE_TROUBLE)
+    # SQLite reports wrong statements as operational errors.
+    is_ours = "syntax error" in text or not isinstance(error, DATABASE_TROUBLE)
     return None if is_ours else _AWAY

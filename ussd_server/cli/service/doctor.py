@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong with this installation, and how to mend it."""
+"""`doctor`: check this installation and say how to repair it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connec
 from ussd_server.security.key_ring import Keyring, Ring
 from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_settings
 
-# Tokens and gateways' times are compared with clocks elsewhere; more than this is noticed.
+# Tokens and gateways' times are compared with other clocks; a larger difference matters.
 _WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
-# The worker adds months to divided tables when they end within 120 days; it had a month for that.
-_LEAST_ROOM = timedelta(days=90)
+# The worker adds months to partitioned tables when they end within 120 days; it had a month for that.
+_LEAST_AHEAD = timedelta(days=90)
 _REDIS_TIMEOUT_SECONDS = 2.0
-_COMPANY_TIMEOUT_SECONDS = 5.0
+_PROVIDER_TIMEOUT_SECONDS = 5.0
 _CONNECTIONS = 2
 _EVERY_ADDRESS = ("0.0.0.0", "[::]")  # noqa: S104
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One thing that was looked at; `mend` says what to do about it, None when nothing is wrong."""
+    """The result of one check; `mend` says what to do, None when nothing is wrong."""
 
     part: str
     found: str
@@ -52,7 +52,7 @@ class Diagnosis:
 @with_json
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
-    """Look at settings, files, database, clock, Redis and money companies; exit code 1 when something is wrong."""
+    """Check settings, files, database, clock, Redis and providers; exit code 1 when something is wrong."""
     findings = list(_findings())
     text = "\n".join(
         f"ok     {each.part}: {each.found}"
@@ -82,14 +82,14 @@ def _findings() -> Iterator[Diagnosis]:
     yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
     keyring = _keyring(settings)
     if keyring is None:
-        mend = "Restore it from the copy that was kept; without it no kept secret can be opened."
-        yield Diagnosis("keys", f"{settings.secrets_file} holds no keys of the house", mend)
+        mend = "Restore it from the copy that was kept; without it no secret can be read."
+        yield Diagnosis("keys", f"{settings.secrets_file} holds no master keys", mend)
     yield from _database(settings, keyring)
     yield _redis(settings)
     if not settings.is_sandbox:
         yield _proxies(settings)
-        yield from _lines_in_clear(settings)
-    yield from _companies(settings)
+        yield from _links_without_tls(settings)
+    yield from _providers(settings)
 
 
 def _privacy(part: str, path: Path, origin: str) -> Diagnosis:
@@ -110,26 +110,26 @@ def _keyring(settings: Settings) -> Keyring | None:
 
 
 def _proxies(settings: Settings) -> Diagnosis:
-    """Whether the service knows who calls: production stands behind a proxy, which speaks TLS for it."""
-    host, believed = settings.bind.rpartition(":")[0], settings.trusted_proxies
-    if not believed:
+    """Check that the service gets clients' addresses from its proxies."""
+    host, trusted = settings.bind.rpartition(":")[0], settings.trusted_proxies
+    if not trusted:
         mend = "Set USSD_TRUSTED_PROXIES to the number of proxies in front, 1 for deploy/nginx.conf."
         return Diagnosis(
-            "proxies", "none is believed, so all callers seem to be one, with one limit for wrong secrets", mend
+            "proxies", "none is trusted, so all callers seem to be one, with one limit for wrong secrets", mend
         )
     if host in _EVERY_ADDRESS:
         mend = "Set USSD_BIND to an address that only the proxies reach."
         return Diagnosis(
-            "proxies", f"{believed} believed, but others reach {settings.bind} too and may name any address", mend
+            "proxies", f"{trusted} trusted, but others reach {settings.bind} too and may name any address", mend
         )
-    return Diagnosis("proxies", f"{believed} believed about the address of a caller")
+    return Diagnosis("proxies", f"{trusted} trusted about the address of a caller")
 
 
 def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Diagnosis]:
     kind, _, place = settings.database_url.partition("://")
     if kind == "sqlite" and not Path(place.removeprefix("/")).exists():
         yield Diagnosis(
-            "database", "there is none yet", "Make it with `ussd-server migrate`, or start `ussd-server run`."
+            "database", "there is none yet", "Create it with `ussd-server migrate`, or start `ussd-server run`."
         )
         return
     open_database(settings.database_url, _CONNECTIONS)
@@ -169,20 +169,20 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[Diagnosis
 
 
 def _partitions() -> Iterator[Diagnosis]:
-    """Whether the worker gives divided tables their months; nothing where no table is divided."""
+    """Check that the worker adds months to partitioned tables, if there are any."""
     ends = ends_of_partitions()
     if not ends:
         return
     table, end = min(ends.items(), key=lambda each: each[1])
-    if end - datetime.now(UTC) >= _LEAST_ROOM:
-        yield Diagnosis("partitions", f"divided tables have room until {end:%Y-%m-%d}")
+    if end - datetime.now(UTC) >= _LEAST_AHEAD:
+        yield Diagnosis("partitions", f"partitioned tables have room until {end:%Y-%m-%d}")
         return
     mend = "The worker adds months: see that it runs, that its user owns the table, and what its log says."
-    yield Diagnosis("partitions", f"{table} has room until {end:%Y-%m-%d} only; then no payment can be recorded", mend)
+    yield Diagnosis("partitions", f"{table} has room until {end:%Y-%m-%d} only; then no payment can be created", mend)
 
 
 def examine_replica(url: str, most_lag_seconds: int) -> Diagnosis:
-    """Whether there is a replica at an address, and how far it is behind."""
+    """Check that a replica answers, and its lag."""
     replica = Replica(url, _CONNECTIONS, most_lag_seconds, lambda _: None)
     lag = replica.lag_seconds()
     replica.close()
@@ -195,8 +195,8 @@ def examine_replica(url: str, most_lag_seconds: int) -> Diagnosis:
     return Diagnosis("replica", f"{lag:.1f} s behind")
 
 
-def _lines_in_clear(settings: Settings) -> Iterator[Diagnosis]:
-    """The servers on other machines to which we would speak without TLS."""
+def _links_without_tls(settings: Settings) -> Iterator[Diagnosis]:
+    """Find servers on other machines that are reached without TLS."""
     for setting, url in (("USSD_DATABASE_URL", settings.database_url), ("USSD_REPLICA_URL", settings.replica_url)):
         if url is None or url.startswith("sqlite"):
             continue
@@ -217,19 +217,19 @@ def _lines_in_clear(settings: Settings) -> Iterator[Diagnosis]:
 
 
 def _keys(keyring: Keyring) -> Diagnosis:
-    """Whether the keys of the house are those that this database was made with."""
+    """Check that the master keys belong to this database."""
     used = {row.digest_key_id for row in ApiKey.select(ApiKey.digest_key_id).distinct()}
     if any(keyring.find(Ring.DIGESTS, key_id) is None for key_id in used):
         mend = "Put back the secrets file that belongs to this database: its API keys cannot be checked with this one."
-        return Diagnosis("keys", "API keys were kept under keys of the house that are not here", mend)
-    return Diagnosis("keys", "open what this database keeps")
+        return Diagnosis("keys", "API keys use master keys that are missing here", mend)
+    return Diagnosis("keys", "belong to this database")
 
 
 def _redis(settings: Settings) -> Diagnosis:
     mend = (
         "It runs while `ussd-server run` does; valkey.log in the data folder says more."
         if settings.embeds_redis
-        else "Start it, or correct USSD_REDIS_URL; until then each web process limits its share of the calls."
+        else "Start it, or correct USSD_REDIS_URL; until then each web process applies its share of the limits."
     )
     try:
         client = connect(settings.redis_url, timeout_seconds=_REDIS_TIMEOUT_SECONDS)
@@ -240,21 +240,21 @@ def _redis(settings: Settings) -> Diagnosis:
         return Diagnosis("Redis", "it does not answer", mend)
     if settings.redis_url.startswith("redis+sentinel:") and accepts_writes_alone(client):
         mend = "Set min-replicas-to-write 1 and min-replicas-max-lag 10 on all its servers (docs/OPERATIONS.md)."
-        return Diagnosis("Redis", "a master that was cut off goes on letting in keys that were deleted", mend)
+        return Diagnosis("Redis", "a master that was cut off still accepts deleted keys", mend)
     return Diagnosis("Redis", "answers")
 
 
-def _companies(settings: Settings) -> Iterator[Diagnosis]:
-    """Every money company is asked for our balance, which needs the network, its address and our keys to be right."""
-    companies = build_providers(settings, lambda: datetime.now(UTC), lambda _: "")
-    if not companies:
-        yield Diagnosis("money companies", "none is switched on", "Set those of USSD_MTN_ or USSD_AIRTEL_ that apply.")
-    for company in companies:
-        if any(company.balance_cents(each, _COMPANY_TIMEOUT_SECONDS) is not None for each in Direction):
-            yield Diagnosis(company.name, "tells our balance")
+def _providers(settings: Settings) -> Iterator[Diagnosis]:
+    """Query every provider for our balance, which needs the network, its address and our credentials."""
+    providers = build_providers(settings, lambda: datetime.now(UTC), lambda _: "")
+    if not providers:
+        yield Diagnosis("providers", "none is switched on", "Set those of USSD_MTN_ or USSD_AIRTEL_ that apply.")
+    for provider in providers:
+        if any(provider.balance_cents(each, _PROVIDER_TIMEOUT_SECONDS) is not None for each in Direction):
+            yield Diagnosis(provider.name, "returns our balance")
         else:
             mend = (
-                f"Check the network, the settings that begin with USSD_{company.name.upper()}_ and, if the company's "
+                f"Check the network, the settings that begin with USSD_{provider.name.upper()}_ and, if the provider's "
                 "certificate is not of a public authority, USSD_CA_FILE."
             )
-            yield Diagnosis(company.name, "does not tell our balance", mend)
+            yield Diagnosis(provider.name, "does not return our balance", mend)

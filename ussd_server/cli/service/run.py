@@ -1,4 +1,4 @@
-"""Commands that keep the service going: `run`, `worker` and `migrate`."""
+"""Commands that run the service: `run`, `worker` and `migrate`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SANDBOX_PHONE = "+256770000000"
 @click.command
 @with_json
 def run(as_json: bool) -> None:
-    """Serve: the web processes, the background worker and, unless one is set, a Valkey of its own."""
+    """Run the web processes, the background worker and, unless USSD_REDIS_URL is set, a Valkey."""
     settings = read_settings()
     address = supervisor.base_url(settings.bind)
     try:
@@ -51,7 +51,7 @@ def run(as_json: bool) -> None:
 
 
 def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
-    """What a newcomer reads: where the service is, how to get in, and three commands that work when pasted."""
+    """Return the first text of a sandbox: address, credentials and three commands to paste."""
     command = Path(sys.executable).with_name("ussd-server")
     login = {"email": demonstration.email, "password": demonstration.password}
     payment = {
@@ -89,7 +89,7 @@ def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
 @click.command
 @with_json
 def worker(as_json: bool) -> None:
-    """Finish what requests began, until a signal says stop; `run` starts one of these."""
+    """Run the background worker until SIGINT or SIGTERM; `run` starts one too."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -103,7 +103,7 @@ def worker(as_json: bool) -> None:
 @click.command
 @with_json
 def migrate(as_json: bool) -> None:
-    """Bring the database to the shape that this version needs."""
+    """Migrate the database to this version."""
     with open_services():
         applied = migrate_database()
     show({"applied": applied}, "\n".join(applied) or "The database was up to date.", as_json=as_json)

@@ -1,4 +1,4 @@
-"""`secrets`: the keys of the house, under which everything secret is kept."""
+"""`secrets`: the master keys."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ussd_server.security.key_ring import Keyring
 
 @click.group()
 def secrets() -> None:
-    """The keys of the house, in the file that USSD_SECRETS_FILE names."""
+    """Manage the master keys in the file that USSD_SECRETS_FILE names."""
 
 
 @secrets.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @with_json
 def create(file: Path, as_json: bool) -> None:
-    """Write fresh keys into FILE, which must not exist yet."""
+    """Write new keys into FILE, which must not exist yet."""
     if file.exists():
         raise click.ClickException(f"{file} exists already; `ussd-server secrets rotate` renews its keys.")
     try:
         Keyring.create(file)
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written: {error.strerror}.") from None
-    show({"file": str(file)}, f"Wrote {file}. Keep a copy: without it no kept secret can be read.", as_json=as_json)
+    show({"file": str(file)}, f"Wrote {file}. Keep a copy: without it no secret can be read.", as_json=as_json)
 
 
 @secrets.command()
 @with_json
 def rotate(as_json: bool) -> None:
-    """Renew the keys: `add` and `rekey` in one, for a service on one machine."""
+    """Rotate the keys of a service on one machine: `add`, then `rekey`."""
     with open_services() as services:
         services.operations.master_keys.add(operator_context())
         count = services.operations.master_keys.rekey(operator_context())
@@ -43,12 +43,12 @@ def rotate(as_json: bool) -> None:
 @secrets.command()
 @with_json
 def add(as_json: bool) -> None:
-    """Add a new key to every ring. On several machines, bring the file to all of them, and only then `rekey`."""
+    """Add a new key to every ring. On several machines, copy the file to all of them before `rekey`."""
     with open_services() as services:
         services.operations.master_keys.add(operator_context())
     show(
         {"added": True},
-        "Added. Bring the file to every machine, then run `ussd-server secrets rekey`.",
+        "Added. Copy the file to every machine, then run `ussd-server secrets rekey`.",
         as_json=as_json,
     )
 
@@ -56,7 +56,7 @@ def add(as_json: bool) -> None:
 @secrets.command()
 @with_json
 def rekey(as_json: bool) -> None:
-    """Carry every kept secret over to the newest keys, while the service runs."""
+    """Encrypt every secret under the newest keys, while the service runs."""
     with open_services() as services:
         count = services.operations.master_keys.rekey(operator_context())
     _show_rekeyed(count, as_json)
@@ -65,7 +65,7 @@ def rekey(as_json: bool) -> None:
 @secrets.command()
 @with_json
 def retire(as_json: bool) -> None:
-    """Drop the older keys; people whose tokens they signed have to sign in again."""
+    """Drop the older keys; users whose tokens they signed must sign in again."""
     with open_services() as services:
         services.operations.master_keys.retire(operator_context())
     show({"retired": True}, "Only the newest keys are left.", as_json=as_json)

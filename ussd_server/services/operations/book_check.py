@@ -34,11 +34,11 @@ _EVENT_RULES = {
     "is a session that ended without an event of it, or has such an event and did not end": """
         WITH ended AS MATERIALIZED (
             SELECT CAST(id AS text) AS id FROM ussd_sessions WHERE id > :low AND id <= :high AND ended_at IS NOT NULL
-        ), told AS MATERIALIZED (
+        ), reported AS MATERIALIZED (
             SELECT object_id AS id FROM events
             WHERE object_id > :low_text AND object_id <= :high_text AND type = 'ussd.session.ended')
-        SELECT id FROM (SELECT id FROM ended EXCEPT SELECT id FROM told) AS untold
-        UNION ALL SELECT id FROM (SELECT id FROM told EXCEPT SELECT id FROM ended) AS unended""",
+        SELECT id FROM (SELECT id FROM ended EXCEPT SELECT id FROM reported) AS unreported
+        UNION ALL SELECT id FROM (SELECT id FROM reported EXCEPT SELECT id FROM ended) AS unended""",
 }
 _DELIVERY_RULES = {
     "has a due time far ahead": """

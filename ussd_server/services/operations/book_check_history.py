@@ -1,6 +1,6 @@
 """The rules of status histories and events: each transaction is compared with every step and event about it.
 
-A hand may have written anything, so nothing here trusts a value to be of its type.
+Rows may have been written by hand, so no value is trusted to be of its type.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ussd_server.messages.webhooks import EVENT_TYPES
 
 MISSING = "is not there, and its status history or its events are"
 BROKEN_HISTORY = "has a status history with a gap, an impossible step or another end than its status"
-UNTOLD = "does not have one event for each step of its status history"
+EVENTS_MISSING = "does not have one event for each step of its status history"
 CONTRADICTED = "has an event that contradicts its status history"
 FORGED = "has an event that shows something else than the transaction"
 
-HISTORY_RULES = (MISSING, BROKEN_HISTORY, UNTOLD, CONTRADICTED, FORGED)
+HISTORY_RULES = (MISSING, BROKEN_HISTORY, EVENTS_MISSING, CONTRADICTED, FORGED)
 
 _NEEDS_REVIEW = "transaction.needs_review"
-# Every other type stays out: what was made of an event by another type is missed where it belongs.
+# Only known other types are left out, so an event whose type was changed counts as missing.
 _OTHER_TYPES = ", ".join(f"'{name}'" for name in EVENT_TYPES if not name.startswith("transaction."))
 
 _FOLLOWERS: dict[str, set[str]] = {
@@ -58,7 +58,7 @@ class _Step(NamedTuple):
     status: str
 
 
-class _Told(NamedTuple):
+class _EventRow(NamedTuple):
     owner: str
     client_id: str
     created_at: str
@@ -67,9 +67,9 @@ class _Told(NamedTuple):
 
 
 def history_faults(low: str, high: str, run: Callable[..., list[tuple[Any, ...]]]) -> Iterator[tuple[str, str]]:
-    """The id and the broken rule of every transaction within (low, high] that its history or its events contradict.
+    """Yield the id and the broken rule of every transaction within (low, high] whose history or events contradict it.
 
-    `run` runs a query with named bounds. All of the range is in memory at once: some 6 kB for each transaction.
+    `run` runs a query with named bounds. The range is in memory: some 6 kB for each transaction.
     """
     bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
     columns = ("id", *_FIXED, *_MOVING)
@@ -77,8 +77,8 @@ def history_faults(low: str, high: str, run: Callable[..., list[tuple[Any, ...]]
     steps, events = defaultdict(list), defaultdict(list)
     for step in map(_Step._make, run(_STEPS.format(_written(("transaction_id", *_Step._fields[1:]))), **bounds)):
         steps[step.owner].append(step)
-    told = run(_EVENTS.format(_written(("object_id", *_Told._fields[1:])), _OTHER_TYPES), **bounds)
-    for event in map(_Told._make, told):
+    found = run(_EVENTS.format(_written(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
+    for event in map(_EventRow._make, found):
         events[event.owner].append(event)
     for owner in sorted(rows.keys() | steps.keys() | events.keys()):
         if owner in rows:
@@ -96,7 +96,7 @@ _EVENTS = """SELECT {} FROM events
 
 
 def _written(columns: Sequence[str]) -> str:
-    """The columns for a SELECT: moments as events write them, numbers as they are, all else as text."""
+    """Return the columns for a SELECT: times as events write them, numbers unchanged, all else as text."""
     if not is_postgres():
         return ", ".join(columns)
     written = """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
@@ -106,7 +106,7 @@ def _written(columns: Sequence[str]) -> str:
     )
 
 
-def _broken(row: dict[str, Any], steps: Sequence[_Step], events: Sequence[_Told]) -> Iterator[str]:
+def _broken(row: dict[str, Any], steps: Sequence[_Step], events: Sequence[_EventRow]) -> Iterator[str]:
     statuses = [step.status for step in steps]
     if (
         [step.sequence for step in steps] != [*range(1, len(steps) + 1)]
@@ -117,7 +117,7 @@ def _broken(row: dict[str, Any], steps: Sequence[_Step], events: Sequence[_Told]
         yield BROKEN_HISTORY
     changes = [event for event in events if event.type != _NEEDS_REVIEW]
     if len(changes) != len(steps):
-        yield UNTOLD
+        yield EVENTS_MISSING
     elif any(
         (event.type, event.created_at) != (f"transaction.{step.status}", step.created_at)
         or {event.client_id, step.client_id} != {row["client_id"]}
@@ -128,8 +128,8 @@ def _broken(row: dict[str, Any], steps: Sequence[_Step], events: Sequence[_Told]
         yield FORGED
 
 
-def _is_forged(row: dict[str, Any], events: Sequence[_Told]) -> bool:
-    """Whether an event shows a value that the transaction cannot have had then."""
+def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
+    """Return whether an event shows a value that the transaction cannot have had then."""
     try:
         metadata = row["metadata"] and orjson.loads(row["metadata"])
         shown = [orjson.loads(event.payload) for event in events]
@@ -160,7 +160,7 @@ def _is_forged(row: dict[str, Any], events: Sequence[_Told]) -> bool:
     if not events:
         return False
     number = payload.get("provider_transaction_id")
-    # A company may say its number for a payment later than what became of it; it does not say two.
+    # A provider may send its transaction id after the outcome, but never two of them.
     is_settled = status not in UNFINISHED and row["review_opened_at"] is None
     return (
         (row["completed_at"], row["failure_code"], row["late"]) != (completed_at, code, is_late)

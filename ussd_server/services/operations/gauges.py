@@ -1,7 +1,6 @@
-"""Gauges: how much work is waiting and for how long, read from the rows themselves when somebody asks.
+"""Gauges: how much work is waiting and for how long, read from the tables for each scrape.
 
-Every query goes along an index and reads a bounded number of rows, so that asking stays cheap when much is waiting;
-what is counted stops at MOST.
+Every query uses an index and reads at most MOST rows, so that a scrape stays cheap when much is waiting.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ class Gauges:
     """Reads all gauges."""
 
     def __init__(self, heartbeat: Heartbeat, clock: Clock) -> None:
-        self._pulse = heartbeat
+        self._heartbeat = heartbeat
         self._clock = clock
 
     def read(self) -> list[Measure]:
-        """Every gauge as it is now; while the database is away only that."""
+        """Return every gauge; while the database is down, `ussd_database_up` alone."""
         try:
             return [_database_up(True), *self._of_rows(self._clock.now())]
         except DATABASE_TROUBLE:
@@ -51,8 +50,8 @@ class Gauges:
             *_recent(now),
             *_review(now),
             *_outbox(now),
-            *_conversations(now),
-            *self._pulse.measures(),
+            *_sessions(now),
+            *self._heartbeat.measures(),
         ]
 
 
@@ -82,25 +81,25 @@ def _unfinished(now: datetime) -> Iterator[Measure]:
 
 
 def _recent(now: datetime) -> Iterator[Measure]:
-    """What became of the transactions of the last quarter of an hour."""
+    """Transactions of the last quarter of an hour, by status."""
     recent = (
         Transaction.select(Transaction.provider, Transaction.type, Transaction.status)
         .where(Transaction.id >= new_id_floor(now - _RECENTLY))
         .limit(MOST)
     )
     counted = Counter((row.provider or "", row.type, row.status) for row in recent)
-    for (company, kind, status), count in sorted(counted.items()):
+    for (provider, kind, status), count in sorted(counted.items()):
         yield Measure(
-            "ussd_transactions_recent", "Transactions of the last 15 minutes, by company, type and state.",
-            count, {"company": company, "type": kind, "status": status},
+            "ussd_transactions_recent", "Transactions of the last 15 minutes, by provider, type and state.",
+            count, {"company": provider, "type": kind, "status": status},
         )  # fmt: skip
 
 
 def _review(now: datetime) -> Iterator[Measure]:
-    """Transactions that wait for a person."""
+    """Transactions that need an operator."""
     waits = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
     yield Measure(
-        "ussd_transactions_in_review", "Transactions that wait for a person.", _count(Transaction.select(), waits)
+        "ussd_transactions_in_review", "Transactions that need an operator.", _count(Transaction.select(), waits)
     )
     longest = Transaction.select(fn.MIN(Transaction.review_opened_at)).where(waits).scalar()
     yield Measure("ussd_transactions_longest_review_seconds", "How long the first of them waits.", _since(longest, now))
@@ -120,10 +119,10 @@ def _outbox(now: datetime) -> Iterator[Measure]:
     yield Measure("ussd_deliveries_overdue_seconds", "How late the worker is with them.", _since(first_due, now))
 
 
-def _conversations(now: datetime) -> Iterator[Measure]:
-    """Conversations of the last quarter of an hour by the node where they are or ended: where people drop off."""
+def _sessions(now: datetime) -> Iterator[Measure]:
+    """Sessions of the last quarter of an hour, by the node where they are or ended."""
     yield Measure(
-        "ussd_sessions_active", "Conversations under way.", _count(UssdSession.select(), UssdSession.status == "active")
+        "ussd_sessions_active", "Sessions under way.", _count(UssdSession.select(), UssdSession.status == "active")
     )
     recent = (
         UssdSession.select(
@@ -138,10 +137,10 @@ def _conversations(now: datetime) -> Iterator[Measure]:
     for row in recent:
         sessions[row.service_code, row.node, row.status, row.end_reason or ""] += 1
         steps += row.turn + 1
-    yield Measure("ussd_steps_recent", "Steps of the conversations begun in the last 15 minutes.", steps)
+    yield Measure("ussd_steps_recent", "Steps of the sessions begun in the last 15 minutes.", steps)
     for (code, node, status, reason), count in sessions.most_common(_MOST_PLACES):
         yield Measure(
-            "ussd_sessions_recent", "Conversations begun in the last 15 minutes, by where they are or ended.",
+            "ussd_sessions_recent", "Sessions begun in the last 15 minutes, by where they are or ended.",
             count, {"code": code, "node": node, "status": status, "end_reason": reason},
         )  # fmt: skip
 

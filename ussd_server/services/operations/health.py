@@ -1,4 +1,4 @@
-"""Whether the service can do its work now."""
+"""Readiness: whether the service can answer requests."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ussd_server.status import Code, ServiceError
 
 
 class HealthService:
-    """Looks at the parts that a call needs."""
+    """Checks the parts that a request needs."""
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
         self._is_migrated = False
 
     def check(self) -> Health:
-        """The parts as they are. SERVICE_UNAVAILABLE (503) that names the part without which no call can be answered.
+        """Return the state of the parts. Raises SERVICE_UNAVAILABLE (503) when the database cannot be used.
 
-        Redis is not such a part: while it is away every worker limits its own share.
+        Redis is optional: without it every process applies its own share of the limits.
         """
         if not is_reachable():
             raise ServiceError(Code.SERVICE_UNAVAILABLE, "The database is away", retry_after_seconds=1)
-        # A database that was migrated once stays migrated, so this is not asked at every probe.
+        # A migrated database stays migrated, so only the first probes check it.
         self._is_migrated = self._is_migrated or not missing_migrations()
         if not self._is_migrated:
             raise ServiceError(Code.SERVICE_UNAVAILABLE, "The database is not migrated", retry_after_seconds=5)

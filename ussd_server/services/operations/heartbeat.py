@@ -1,6 +1,6 @@
-"""The pulse of the background workers: each says often that it works and what it has counted.
+"""Heartbeats of the background workers: each writes a row with its counts every two seconds.
 
-A lease names the worker that holds it. What a silent worker holds is taken over by the next that notices.
+A lease names the worker that holds it. Other workers free the leases of a silent worker.
 """
 
 from __future__ import annotations
@@ -28,18 +28,17 @@ from ussd_server.services.ussd.drop_offs import DropOffs
 
 log = logger(__name__)
 
-# A worker that was silent for this long was taken away on purpose; until then its silence is to be noticed.
-_REMEMBERED = timedelta(days=1)
-# A worker shows its pulse every two seconds. One that was silent for longer than this holds nothing any more: should it
-# still live, it finds its leases gone, as if they had run out.
+# A worker that was silent for so long was removed on purpose; until then an alert reports it.
+_KEPT = timedelta(days=1)
+# A worker that was silent for longer than this loses its leases. If it still runs, it finds them expired.
 BEAT_SECONDS = 2.0
 _SILENT = timedelta(seconds=7)
-# What a worker said about companies longer ago tells nothing about now.
-_BELIEVED_SECONDS = 60
+# Older counts of a worker say nothing about the present.
+_RECENT_SECONDS = 60
 
 
 class Heartbeat:
-    """Counts what this worker asks companies, and keeps the pulses of all workers in the database."""
+    """Counts this worker's requests to providers, and keeps the heartbeats of all workers in the database."""
 
     def __init__(self, providers: Providers, drop_offs: DropOffs, clock: Clock) -> None:
         self._providers = providers
@@ -53,36 +52,36 @@ class Heartbeat:
         self.worker_id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
     def new_lease_token(self) -> str:
-        """A token for a lease of this worker."""
+        """Return a new token for a lease of this worker."""
         return f"{self.worker_id}/{secrets.token_hex(8)}"
 
-    def count_call(self, company: str, kind: str, outcome: Outcome) -> None:
-        """Count one call to a company; `kind` is `ask` or `enquire`."""
+    def count_call(self, provider: str, kind: str, outcome: Outcome) -> None:
+        """Count one request to a provider; `kind` is `ask` or `enquire`."""
         with self._counting:
-            self._calls[company, kind, outcome.value] += 1
+            self._calls[provider, kind, outcome.value] += 1
 
     def beat(self) -> datetime:
-        """Say that this worker works, and forget workers that have been silent for a day; give the moment."""
+        """Write this worker's heartbeat, delete those older than a day, and return the time."""
         now = self._clock.now()
         with self._counting:
             calls = sorted(self._calls.items())
-        said = {
+        measures = {
             "calls": [[*labels, count] for labels, count in calls],
             "drop_offs": [[*place, count] for place, count in self._drop_offs.counts()],
-            "available": {company.name: company.available for company in self._providers},
+            "available": {provider.name: provider.available for provider in self._providers},
         }
         self._started_at = self._started_at or now
-        heartbeat = {"started_at": self._started_at, "seen_at": now, "measures": said, "is_taken_over": False}
+        heartbeat = {"started_at": self._started_at, "seen_at": now, "measures": measures, "is_taken_over": False}
         shown = WorkerHeartbeat.insert(id=self.worker_id, **heartbeat)
         shown.on_conflict(conflict_target=[WorkerHeartbeat.id], update=heartbeat).execute()
-        WorkerHeartbeat.delete().where(WorkerHeartbeat.seen_at < now - _REMEMBERED).execute()
+        WorkerHeartbeat.delete().where(WorkerHeartbeat.seen_at < now - _KEPT).execute()
         self._beat_at = now
         return now
 
     def take_over(self) -> int:
-        """Free the leases of workers that have been silent for seven seconds; give the number of those workers.
+        """Free the leases of workers that were silent for seven seconds; return the number of those workers.
 
-        Nothing is freed while this worker's own pulse is old: then the database was away, for the others as well.
+        Does nothing while this worker's own heartbeat is old: then the database was down for all of them.
         """
         now = self._clock.now()
         if self._beat_at is None or now - self._beat_at > _SILENT:
@@ -99,40 +98,40 @@ class Heartbeat:
         return len(silent)
 
     def end(self) -> None:
-        """Say that this worker stops, so that nobody misses it, and free what it could not finish."""
+        """Delete this worker's heartbeat and free its leases."""
         with unit_of_work():
             _free_leases(self.worker_id, self._clock.now())
             WorkerHeartbeat.delete().where(WorkerHeartbeat.id == self.worker_id).execute()
 
     def measures(self) -> Iterator[Measure]:
-        """What all workers have said lately."""
+        """Yield the counts of all workers with a recent heartbeat."""
         now = self._clock.now()
         for row in WorkerHeartbeat.select():
             of_worker = {"worker": row.id}
             silent_seconds = (now - row.seen_at).total_seconds()
-            yield Measure("ussd_worker_silent_seconds", "Since a worker was last heard of.", silent_seconds, of_worker)
-            if silent_seconds > _BELIEVED_SECONDS:
+            yield Measure("ussd_worker_silent_seconds", "Since a worker's last heartbeat.", silent_seconds, of_worker)
+            if silent_seconds > _RECENT_SECONDS:
                 continue
-            for company, is_available in row.measures["available"].items():
+            for provider, is_available in row.measures["available"].items():
                 yield Measure(
-                    "ussd_company_available", "1 while a worker's breaker for a company is closed, 0 while it rests.",
-                    float(is_available), of_worker | {"company": company},
+                    "ussd_company_available", "1 while a worker's breaker for a provider is closed, else 0.",
+                    float(is_available), of_worker | {"company": provider},
                 )  # fmt: skip
-            # A worker of an older version says nothing of them.
+            # A worker of an older version has none.
             for code, menu, node, reason, count in row.measures.get("drop_offs", ()):
                 yield Measure(
-                    "ussd_sessions_timed_out_total", "Conversations that a worker ended because their time was up.",
+                    "ussd_sessions_timed_out_total", "Sessions that a worker ended because they timed out.",
                     count, of_worker | {"code": code, "menu": menu, "node": node, "end_reason": reason},
                 )  # fmt: skip
-            for company, kind, outcome, count in row.measures["calls"]:
+            for provider, kind, outcome, count in row.measures["calls"]:
                 yield Measure(
-                    "ussd_company_calls_total", "Calls to a company by what they proved.",
-                    count, of_worker | {"company": company, "kind": kind, "outcome": outcome},
+                    "ussd_company_calls_total", "Requests to a provider, by outcome.",
+                    count, of_worker | {"company": provider, "kind": kind, "outcome": outcome},
                 )  # fmt: skip
 
 
 def _free_leases(worker_id: str, now: datetime) -> int:
-    """Let other workers claim what a worker holds; give the number of leases."""
+    """Free the leases of a worker; return their number."""
     prefix = f"{worker_id}/"
     payments = Transaction.update(leased_until=None, lease_token=None).where(
         Transaction.due_at <= now, fn.SUBSTR(Transaction.lease_token, 1, len(prefix)) == prefix

@@ -1,4 +1,4 @@
-"""The keys of the house: made anew by the operator, and every kept secret carried over to the newest."""
+"""Rotation of the master keys, and of every secret that is stored under them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ussd_server.status import Code, ServiceError
 
 
 class MasterKeyService:
-    """Renews the keys under which secrets are sealed, digested and signed, while requests run."""
+    """Rotates the keys that encrypt, authenticate and sign, while requests run."""
 
     def __init__(self, keyring: Keyring, vault: Vault) -> None:
         self._keyring = keyring
         self._vault = vault
 
     def add(self, context: RequestContext) -> None:
-        """Add a key to every ring. It makes whatever is new from now on; the older ones still open what they made."""
+        """Add a key to every ring. New secrets use it; older keys still decrypt what they encrypted."""
         context.require_operator()
         self._keyring.add_keys()
 
     def rekey(self, context: RequestContext, batch: int = 100) -> int:
-        """Seal and digest every kept secret under the newest keys, `batch` rows in a unit of work; give their number.
+        """Encrypt every stored secret under the newest keys, `batch` rows in a transaction; return the number of rows.
 
-        Requests go on meanwhile: they meet a secret under its old key or its new one, and both are in the ring.
+        Requests continue meanwhile, because both the old and the new key are in the ring.
         """
         context.require_operator()
         return (
@@ -41,12 +41,12 @@ class MasterKeyService:
         )
 
     def retire(self, context: RequestContext) -> None:
-        """Drop all keys but the newest. INVALID_REQUEST while a kept secret still needs an older one.
+        """Drop all keys but the newest. Raises INVALID_REQUEST while a stored secret still needs an older one.
 
-        Access tokens, refresh tokens and page cursors that an older key signed end with it.
+        Access tokens, refresh tokens and page cursors that an older key signed become invalid.
         """
         context.require_operator()
-        # Taken first: a key that somebody adds meanwhile is not the one that the secrets were found under.
+        # Read before the secrets are checked, because a key may be added meanwhile.
         newest = self._keyring.newest_ids()
         if not (
             all(map(self._is_current, ApiKey.select()))
@@ -60,8 +60,8 @@ class MasterKeyService:
 
     def _rekeyed(self, row: ApiKey) -> dict[str, Any]:
         secret = self._vault.open(row.secret_sealed, row.client_id, row.id)
-        sealed = row.previous_secret_sealed
-        previous_secret = None if sealed is None else self._vault.open(sealed, row.client_id, row.id)
+        previous = row.previous_secret_sealed
+        previous_secret = None if previous is None else self._vault.open(previous, row.client_id, row.id)
         return self._vault.keep(secret, previous_secret, row.client_id, row.id)
 
     def _rekeyed_channel(self, row: Channel) -> dict[str, Any]:
@@ -72,13 +72,13 @@ class MasterKeyService:
         }
 
     def _rekeyed_webhook(self, row: Webhook) -> dict[str, Any]:
-        def resealed(sealed: bytes) -> bytes:
-            return self._vault.seal(self._vault.open(sealed, row.client_id, row.id), row.client_id, row.id)
+        def encrypted_again(encrypted: bytes) -> bytes:
+            return self._vault.seal(self._vault.open(encrypted, row.client_id, row.id), row.client_id, row.id)
 
         previous = row.previous_secret_sealed
         return {
-            "secret_sealed": resealed(row.secret_sealed),
-            "previous_secret_sealed": None if previous is None else resealed(previous),
+            "secret_sealed": encrypted_again(row.secret_sealed),
+            "previous_secret_sealed": None if previous is None else encrypted_again(previous),
         }
 
     def _is_current(self, row: ApiKey) -> bool:
@@ -95,7 +95,7 @@ class MasterKeyService:
 
 
 def _in_batches(table: Any, batch: int, rekeyed: Callable[[Any], dict[str, Any]]) -> int:
-    """Write every row of `table` anew, oldest first; rows made meanwhile are under the newest keys already."""
+    """Update every row of `table`, oldest first; rows made meanwhile use the newest keys already."""
     count, last = 0, None
     while True:
         chosen = table.select().order_by(table.id).limit(batch)

@@ -1,6 +1,6 @@
-"""Retention: what nobody needs any more is removed, little by little, and what grows gets room for months to come.
+"""Retention: removes old sessions and deliveries, and adds months to partitioned tables.
 
-Money, its story and the audit trail stay.
+Transactions, their events, the ledger and the audit trail stay.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from ussd_server.models.events import Event
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 
-# Enough for this month and three whole ones after it.
-_ROOM_AHEAD = timedelta(days=120)
-_LOOK_AGAIN = timedelta(hours=1)
+# This month and three whole ones after it.
+_MONTHS_AHEAD = timedelta(days=120)
+_NEXT_CHECK = timedelta(hours=1)
 
 
 class Retention:
-    """Removes old sessions and deliveries, and adds months to tables that an operator divided.
+    """Removes rows in small batches.
 
-    Events of transactions stay with their transactions: the next event of one counts on from the last, and the
-    invariant check holds them against its story. Events of a session go with it.
+    Events of transactions stay: the next event takes the next number, and the book check compares them with the
+    status history. Events of a session go with it.
     """
 
     def __init__(self, clock: Clock, sessions_days: int, deliveries_days: int) -> None:
         self._clock = clock
         self._sessions_days = sessions_days
         self._deliveries_days = deliveries_days
-        self._next_look = datetime.min.replace(tzinfo=UTC)
+        self._next_check_at = datetime.min.replace(tzinfo=UTC)
 
     def clean(self, limit: int = 500) -> int:
-        """Remove up to `limit` deliveries and `limit` sessions that are over and old enough; give how many went.
+        """Remove up to `limit` deliveries and `limit` sessions that ended long ago; return their number.
 
-        Before that, once an hour, divided tables that end within 120 days get further months. OperationalError when
-        somebody holds one for long.
+        First, once an hour, partitioned tables that end within 120 days get further months. Raises OperationalError
+        when another connection holds a lock for too long.
         """
-        if self._clock.now() >= self._next_look:
-            # Whoever is in the way is left alone for as long.
-            self._next_look = self._clock.now() + _LOOK_AGAIN
-            self._make_room()
+        if self._clock.now() >= self._next_check_at:
+            # After a lock conflict, too, the next attempt is an hour later.
+            self._next_check_at = self._clock.now() + _NEXT_CHECK
+            self._add_months()
         return self._clean_deliveries(limit) + self._clean_sessions(limit)
 
-    def _make_room(self) -> None:
-        until = self._clock.now() + _ROOM_AHEAD
+    def _add_months(self) -> None:
+        until = self._clock.now() + _MONTHS_AHEAD
         for table, end in ends_of_partitions().items():
             if end < until:
                 add_partitions(table, until)
@@ -64,9 +64,9 @@ class Retention:
         ids = _ids(UssdSession, is_old & (UssdSession.status != "active"), limit)
         if not ids:
             return 0
-        told = Event.select(Event.id).where(Event.object_id.in_(ids))
+        ended = Event.select(Event.id).where(Event.object_id.in_(ids))
         with unit_of_work():
-            Delivery.delete().where(Delivery.event_id.in_(told)).execute()
+            Delivery.delete().where(Delivery.event_id.in_(ended)).execute()
             Event.delete().where(Event.object_id.in_(ids)).execute()
             removed: int = UssdSession.delete().where(UssdSession.id.in_(ids)).execute()
         return removed
@@ -76,5 +76,5 @@ class Retention:
 
 
 def _ids(table: Any, which: Any, limit: int) -> list[str]:
-    """The oldest rows: ids carry their time, so the search begins at the end that is old."""
+    """Return the ids of the oldest rows; ids begin with their time."""
     return [row.id for row in table.select(table.id).where(which).order_by(table.id).limit(limit)]

@@ -1,4 +1,4 @@
-"""The guide to webhooks tells the truth: its receivers run, and its examples are what the service sends."""
+"""docs/WEBHOOKS.md is right: its receivers run, and its examples are what the service sends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.messages.webhooks import NameWebhook
 from ussd_server.models.events import Event
 
-_GUIDE = Path(__file__).parents[2] / "docs" / "WEBHOOKS.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "WEBHOOKS.md"
 _JAVASCRIPT_LIBRARY = "standardwebhooks@1.1.1"
 
 Command = list[str | Path]
@@ -33,8 +33,8 @@ Command = list[str | Path]
 
 
 def code(language: str) -> str:
-    """The guide's receiver in a language."""
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```$", _GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    """Return the documented receiver in a language."""
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```$", _PAGE.read_text(), re.DOTALL | re.MULTILINE)
     return str(block)
 
 
@@ -64,7 +64,7 @@ def wait_for(port: int, receiver: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("make", [in_python, pytest.param(in_javascript, marks=pytest.mark.needs_node)])
-def test_the_receiver_of_the_guide_takes_what_we_sign_once_and_nothing_else(
+def test_the_documented_receiver_accepts_what_we_sign_once_and_nothing_else(
     services: Services, tmp_path: Path, make: Callable[[Path], Command]
 ) -> None:
     assert len(code(make.__name__.removeprefix("in_")).strip().splitlines()) <= 25
@@ -95,5 +95,5 @@ def test_the_receiver_of_the_guide_takes_what_we_sign_once_and_nothing_else(
 # The examples
 
 
-def test_the_guide_shows_every_type_of_event_as_it_is_sent(services: Services, clock: MovableClock) -> None:
-    assert shown_in(_GUIDE) == examples(services, clock), "run scripts/document"
+def test_the_webhook_page_shows_every_type_of_event_as_it_is_sent(services: Services, clock: MovableClock) -> None:
+    assert shown_in(_PAGE) == examples(services, clock), "run scripts/document"

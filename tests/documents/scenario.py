@@ -1,4 +1,4 @@
-"""The story: every endpoint and every refusal, in the order in which a client would meet them."""
+"""The scenario: every endpoint and every refusal, in the order in which a client meets them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MENU = {
 
 
 def play(player: Player) -> None:
-    """The whole story, from signing in to running into the limit."""
+    """Play everything, from the login to the rate limit."""
     play_key_management(player)
     play_money(player)
     play_conversations(player)
@@ -75,11 +75,11 @@ def play_key_management(player: Player) -> None:
     player.manage("GET", "/api-keys", token=seen)
     player.manage("DELETE", f"/api-keys/{missing}", token=seen)
     for _ in range(12):
-        player.send("POST", "/api/clients/login", {"email": "somebody@client.example", "password": "a guess"})
+        player.send("POST", "/api/clients/login", {"email": "unknown@client.example", "password": "a guess"})
 
 
 def play_money(player: Player) -> None:
-    """Collect, pay out, give back, look."""
+    """Collect, refund, read."""
     request = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order-1001"}
     paid = player.data("POST", "/api/transactions?wait=10", request | {"description": "Order 1001"})
     player.data("GET", f"/api/transactions/{paid['transaction_id']}")
@@ -92,7 +92,7 @@ def play_money(player: Player) -> None:
 
 
 def play_conversations(player: Player) -> None:
-    """A program that is the phone, and a phone company that carries one."""
+    """A session by API, and one through a gateway."""
     code = player.service.demonstration["service_code"]
     session = player.data("POST", "/api/ussd/sessions", {"phone_number": "+256770000000", "service_code": code})
     path = f"/api/ussd/sessions/{session['session_id']}"
@@ -135,8 +135,8 @@ def play_menus(player: Player) -> None:
 
 
 def play_webhooks(player: Player) -> None:
-    """Be called, be called again, stop being called."""
-    # What has happened so far is nobody's to be told any more.
+    """Create, rotate, test, redeliver and delete webhooks."""
+    # Earlier events must not reach the webhook.
     player.until(lambda: "ussd_events_pending 0" in player.look("/metrics"))
     webhook = player.data("POST", "/api/webhooks", {"url": "http://127.0.0.1:9090/events"})
     path = f"/api/webhooks/{webhook['id']}"
@@ -157,13 +157,13 @@ def play_webhooks(player: Player) -> None:
 
 
 def play_machines(player: Player) -> None:
-    """What watches the service, and what explains it."""
+    """Health, metrics and the document."""
     for path in ("/health/live", "/health/ready", "/metrics", "/openapi.json", "/docs", "/docs/style.css"):
         player.send("GET", path)
 
 
 def play_refusals(player: Player) -> None:
-    """Every error code that a caller can bring about."""
+    """Every error code that a request can cause."""
     request = {"type": "collection", "phone_number": "+256770000000", "amount": 5000, "reference": "order-2001"}
     player.data("POST", "/api/transactions", request | {"phone_number": "0770000000"})
     player.data("POST", "/api/transactions", request | {"amount": 1_000_000})
