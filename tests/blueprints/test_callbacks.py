@@ -1,4 +1,4 @@
-"""The door of money companies: one answer for everything, one enquiry for whatever may be true."""
+"""The door of money providers: one answer for everything, one enquiry for whatever may be true."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def program(services: Services, web: FlaskClient) -> Program:
 
 
 def pending(program: Program, services: Services, clock: MovableClock) -> tuple[str, str]:
-    """A payment that its company is working on: its id and the name by which the company knows it."""
+    """A payment that its provider is working on: its id and the name by which the provider knows it."""
     data = program.collect(number=SLOW).json["data"]
     work(services, clock)
     return data["transaction_id"], data["provider_reference"]
 
 
 def put_off(transaction_id: str, clock: MovableClock) -> None:
-    """Let a payment that was asked wait for long, as those of real companies do."""
+    """Let a payment that was asked wait for long, as those of real providers do."""
     waiting = {"asked_at": Transaction.created_at, "due_at": clock.now() + timedelta(hours=1)}
     Transaction.update(waiting).where(Transaction.id == transaction_id).execute()
 
@@ -59,7 +59,7 @@ def test_a_callback_brings_our_own_enquiry_forward_and_is_not_believed(
     reply = web.open(path, method=method, json={"reference": reference, "status": "SUCCESSFUL", "amount": 1})
     assert (reply.status_code, reply.json) == (200, {})
     work(services, clock)
-    assert program.see(transaction_id)["status"] == "pending", "the company, asked by us, says so"
+    assert program.see(transaction_id)["status"] == "pending", "the provider, asked by us, says so"
     clock.advance(4)
     put_off(transaction_id, clock)
     web.open(path, method=method, json={"reference": reference, "status": "FAILED"})
@@ -153,13 +153,13 @@ def test_every_provider_has_a_path_and_reads_its_own_fields(settings: Settings, 
         assert list(paths) == ["mtn", "airtel"]
         web = create_app(services).test_client()
         program = Program(services, web)
-        for company, body in (
+        for provider, body in (
             ("mtn", lambda reference: {"externalId": reference, "status": "SUCCESSFUL"}),
             ("airtel", lambda reference: {"transaction": {"id": reference, "status_code": "TS"}}),
         ):
-            data = program.collect(company, "+256772123456", provider=company).json["data"]
+            data = program.collect(provider, "+256772123456", provider=provider).json["data"]
             put_off(data["transaction_id"], clock)
-            assert web.put(paths[company], json=body(data["provider_reference"])).status_code == 200
+            assert web.put(paths[provider], json=body(data["provider_reference"])).status_code == 200
             assert Transaction.get_by_id(data["transaction_id"]).due_source == "callback"
     finally:
         services.limiter.close()

@@ -202,8 +202,8 @@ def test_a_waiting_collection_that_fails_is_answered_with_its_reason(
     with a_working_worker(services, clock):
         reply = program.post(PATH, body, wait=10)
     assert refusal(reply) == (502, "TRANSACTION_FAILED")
-    (recorded,) = program.get(PATH).json["data"]["items"]
-    assert recorded["transaction_id"] in reply.json["message"]
+    (created,) = program.get(PATH).json["data"]["items"]
+    assert created["transaction_id"] in reply.json["message"]
     assert "PAYER_DECLINED" in reply.json["message"]
     # A repeat of the same request shows what became of it, waiting or not.
     for query in ({}, {"wait": 5}):
@@ -292,7 +292,7 @@ def test_one_transaction_is_shown_with_its_status_history(
         ("created", "submit"), ("submitted", "submit"), ("pending", "submit"), ("succeeded", "poll"),
     ]  # fmt: skip
     assert all(MOMENT.fullmatch(event["created_at"]) for event in data["events"])
-    assert data["events"][0]["created_at"] == data["created_at"], "a story begins with its transaction"
+    assert data["events"][0]["created_at"] == data["created_at"], "the history begins with the transaction"
     assert data["provider_transaction_id"]
     assert data["next_check_at"] is None
 
@@ -386,7 +386,7 @@ def test_scopes_open_reading_and_writing_apart(
     assert program.get(f"{PATH}/x").status_code == (404 if reads == 200 else 403)
     assert program.post(f"{PATH}/x/refunds", {"reference": "x"}).status_code == (404 if writes == 201 else 403)
     if writes == 403:
-        # Who may not is told so before anything about the body.
+        # Missing permission is reported before faults of the body.
         assert refusal(program.post(PATH, {})) == (403, "INSUFFICIENT_SCOPE")
 
 

@@ -1,4 +1,4 @@
-"""Many callers at once: threads that start together and give back what each came to."""
+"""Many callers at once: threads that start together, and the result of each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ussd_server.status import ServiceError
 
 
 def at_once(actions: Sequence[Callable[[], Any]], threads: int = 16) -> list[Any]:
-    """Do all deeds by `threads` threads that begin together; a refusal is given back like a result."""
+    """Run all actions in `threads` threads that begin together; a refusal is returned like a result."""
     threads = min(threads, len(actions))
     together = threading.Barrier(threads)
     began = threading.local()
@@ -33,5 +33,5 @@ def at_once(actions: Sequence[Callable[[], Any]], threads: int = 16) -> list[Any
 
 
 def refusals(results: Sequence[Any]) -> list[str]:
-    """The sentences of those that were refused."""
+    """The messages of the refusals."""
     return [result.message for result in results if isinstance(result, ServiceError)]

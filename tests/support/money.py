@@ -1,4 +1,4 @@
-"""What tests of money share: a client, its caller, and a worker's work done by hand."""
+"""What tests of money share: a client, its caller, and the work of a worker in the test's thread."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def deposit(services: Services, context: RequestContext, shillings: int, referen
 def request(
     kind: str = "collection", number: str = "+256770000000", shillings: int = 5000, **more: object
 ) -> CreateTransaction:
-    """A wish to move money."""
+    """A request to move money."""
     reference = str(more.pop("reference", f"{kind}-{number}-{shillings}"))
     return CreateTransaction(TransactionType(kind), number, shillings * 100, reference, **more)  # type: ignore[arg-type]
 

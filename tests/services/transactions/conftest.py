@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.transactions.desk import Company, Desk
+from tests.services.transactions.desk import Desk, FakeProvider
 from ussd_server.bootstrap import Services
 
 
 @pytest.fixture
-def company() -> Iterator[Company]:
-    company = Company()
-    yield company
-    assert company.mistakes == []
+def provider() -> Iterator[FakeProvider]:
+    provider = FakeProvider()
+    yield provider
+    assert provider.mistakes == []
 
 
 @pytest.fixture
-def desk(services: Services, clock: MovableClock, company: Company) -> Desk:
-    return Desk(services, clock, company)
+def desk(services: Services, clock: MovableClock, provider: FakeProvider) -> Desk:
+    return Desk(services, clock, provider)

@@ -34,13 +34,13 @@ PACE = PollingSchedule(
 
 
 @dataclass
-class Company:
-    """A company whose every answer a test has written; the last one of each kind repeats."""
+class FakeProvider:
+    """A provider whose every answer a test has written; the last one of each kind repeats."""
 
     asked: list[ProviderAnswer] = field(default_factory=lambda: [PENDING])
-    told: list[ProviderAnswer] = field(default_factory=lambda: [PENDING])
+    enquired: list[ProviderAnswer] = field(default_factory=lambda: [PENDING])
     while_asked: Callable[[], object] = lambda: None
-    while_told: Callable[[], object] = lambda: None
+    while_enquired: Callable[[], object] = lambda: None
     asks: list[PaymentOrder] = field(default_factory=list)
     enquiries: int = 0
     mistakes: list[Exception] = field(default_factory=list)
@@ -57,8 +57,8 @@ class Company:
 
     def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         self.enquiries += 1
-        self.meanwhile(self.while_told)
-        return self.told.pop(0) if len(self.told) > 1 else self.told[0]
+        self.meanwhile(self.while_enquired)
+        return self.enquired.pop(0) if len(self.enquired) > 1 else self.enquired[0]
 
     def meanwhile(self, happens: Callable[[], object]) -> None:
         """Keep what goes wrong: a worker goes on after an exception of an adapter, but a test must not."""
@@ -79,10 +79,10 @@ class Company:
 
 
 class Desk:
-    """One payment of one client, and the workers who settle it with a company."""
+    """One payment of one client, and the workers who settle it with a provider."""
 
-    def __init__(self, services: Services, clock: MovableClock, company: Company) -> None:
-        self.services, self.clock, self.company = services, clock, company
+    def __init__(self, services: Services, clock: MovableClock, provider: FakeProvider) -> None:
+        self.services, self.clock, self.provider = services, clock, provider
         self.settlement = self.another_worker()
         self.call: RequestContext = a_client()
         self.id = ""
@@ -92,9 +92,7 @@ class Desk:
         within_pace: Callable[[str], bool] = lambda _: True,
         at_kill_point: Callable[[str], None] = lambda _: None,
     ) -> Settlement:
-        return Settlement(
-            Providers([self.company], lambda _: None), self.clock, within_pace, at_kill_point=at_kill_point
-        )
+        return Settlement(Providers([self.provider]), self.clock, within_pace, at_kill_point=at_kill_point)
 
     def order(self, kind: str = "collection", **more: object) -> str:
         if kind == "disbursement":
@@ -119,7 +117,7 @@ class Desk:
             self.clock.advance((until - self.clock.now()).total_seconds())
 
     def check(self) -> None:
-        """What must hold at every moment: nobody unfinished is forgotten, and the money says what the state says."""
+        """What must hold at every moment: no unfinished payment is forgotten, and the money agrees with the status."""
         row = self.row
         open_review = row.review_opened_at is not None and row.review_closed_at is None
         assert row.completed_at or row.due_at or open_review

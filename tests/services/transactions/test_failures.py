@@ -11,8 +11,8 @@ from tests.services.transactions.desk import (
     PENDING,
     SUCCESS,
     UNKNOWN,
-    Company,
     Desk,
+    FakeProvider,
 )
 from tests.support.books import check_everything
 from tests.support.money import balances
@@ -23,30 +23,30 @@ from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.settlement import Settlement
 
 
-def test_a_failure_gets_one_more_look_and_a_look_that_failed_is_made_again(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [FAILURE], [UNKNOWN, SUCCESS]
+def test_a_failure_gets_one_more_look_and_a_look_that_failed_is_made_again(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [FAILURE], [UNKNOWN, SUCCESS]
     desk.order()
     desk.work(700)
-    assert (desk.row.status, company.enquiries) == ("failed", 1)
+    assert (desk.row.status, provider.enquiries) == ("failed", 1)
     desk.work(600)
     row = desk.row
     assert (row.status, row.late, row.review_reason) == ("succeeded", True, REVIEW_LATE)
     assert row.review_closed_at is None
 
 
-def test_a_failure_that_stays_one_is_looked_at_once(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [FAILURE], [FAILURE]
+def test_a_failure_that_stays_one_is_looked_at_once(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [FAILURE], [FAILURE]
     desk.order()
     desk.work(5000)
-    assert (desk.row.status, desk.row.due_at, company.enquiries) == ("failed", None, 1)
+    assert (desk.row.status, desk.row.due_at, provider.enquiries) == ("failed", None, 1)
     assert desk.statuses == ["created", "submitted", "failed"]
 
 
 @pytest.mark.parametrize("kind", ["collection", "disbursement"])
 def test_a_failure_that_the_provider_takes_back_is_asked_about_until_it_is_decided(
-    desk: Desk, company: Company, kind: str
+    desk: Desk, provider: FakeProvider, kind: str
 ) -> None:
-    company.asked, company.told = [FAILURE], [PENDING, PENDING, SUCCESS]
+    provider.asked, provider.enquired = [FAILURE], [PENDING, PENDING, SUCCESS]
     desk.order(kind)
     desk.work(700)
     row = desk.row
@@ -60,11 +60,11 @@ def test_a_failure_that_the_provider_takes_back_is_asked_about_until_it_is_decid
     assert check_everything() == []
 
 
-def test_a_failure_that_was_taken_back_and_then_confirmed_needs_nobody(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [FAILURE], [PENDING, UNKNOWN, UNKNOWN, FAILURE]
+def test_a_failure_that_was_retracted_and_then_confirmed_needs_no_review(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [FAILURE], [PENDING, UNKNOWN, UNKNOWN, FAILURE]
     desk.order("disbursement")
     desk.work(2 * 3600)
-    assert company.enquiries == 3, "hourly, when the provider has not decided for long"
+    assert provider.enquiries == 3, "hourly, when the provider has not decided for long"
     desk.work(3600)
     row = desk.row
     assert (row.status, row.review_reason, row.due_at) == ("failed", REVIEW_RETRACTED, None)
@@ -73,22 +73,22 @@ def test_a_failure_that_was_taken_back_and_then_confirmed_needs_nobody(desk: Des
 
 @pytest.mark.parametrize("older", [PENDING, UNKNOWN, NOT_FOUND, FAILURE])
 def test_an_answer_that_is_older_than_a_failure_does_not_end_the_look_after_it(
-    desk: Desk, company: Company, older: ProviderAnswer
+    desk: Desk, provider: FakeProvider, older: ProviderAnswer
 ) -> None:
-    company.told = [FAILURE, older, SUCCESS]
+    provider.enquired = [FAILURE, older, SUCCESS]
     desk.order()
     desk.work()
     desk.clock.advance(6)
 
     def overtake() -> None:
-        company.while_told = lambda: None
+        provider.while_enquired = lambda: None
         assert desk.settlement.bring_forward(desk.row.provider_reference)
         other = desk.another_worker()
         (claimed,) = other.claim(1)
         other.advance(claimed)
         assert desk.row.status == "failed"
 
-    company.while_told = overtake
+    provider.while_enquired = overtake
     (claimed,) = desk.settlement.claim(1)
     desk.settlement.advance(claimed)
     assert (desk.row.review_opened_at, desk.row.completed_at is None) == (None, False)
@@ -98,114 +98,114 @@ def test_an_answer_that_is_older_than_a_failure_does_not_end_the_look_after_it(
     assert (desk.row.status, desk.row.late) == ("succeeded", True)
 
 
-def test_a_callback_soon_after_a_failure_does_not_spare_the_later_look(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [FAILURE], [FAILURE, SUCCESS]
+def test_a_callback_soon_after_a_failure_does_not_spare_the_later_look(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [FAILURE], [FAILURE, SUCCESS]
     desk.order()
     desk.work(1)
     assert desk.settlement.bring_forward(desk.row.provider_reference)
     desk.work(590)
-    assert (desk.row.status, company.enquiries) == ("failed", 1)
+    assert (desk.row.status, provider.enquiries) == ("failed", 1)
     desk.work(10)
     assert (desk.row.status, desk.row.late) == ("succeeded", True)
 
 
-def test_a_callback_during_the_look_after_a_failure_is_followed(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [FAILURE], [FAILURE, SUCCESS]
+def test_a_callback_during_the_look_after_a_failure_is_followed(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [FAILURE], [FAILURE, SUCCESS]
     desk.order()
     desk.work()
 
     def call_back() -> None:
-        company.while_told = lambda: None
+        provider.while_enquired = lambda: None
         assert desk.settlement.bring_forward(desk.row.provider_reference)
 
-    company.while_told = call_back
+    provider.while_enquired = call_back
     desk.clock.advance(601)
     desk.work(1)
     assert (desk.row.status, desk.row.late) == ("succeeded", True)
 
 
-def test_a_failure_that_overtakes_another_look_is_looked_at_as_late_as_any(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [PENDING], [PENDING, FAILURE]
+def test_a_failure_that_overtakes_another_look_is_looked_at_as_late_as_any(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [PENDING], [PENDING, FAILURE]
     desk.order()
     desk.work()
 
     def overtake() -> None:
-        company.while_told = lambda: None
+        provider.while_enquired = lambda: None
         assert desk.settlement.bring_forward(desk.row.provider_reference)
 
-    company.told = [FAILURE]
-    company.while_told = overtake
+    provider.enquired = [FAILURE]
+    provider.while_enquired = overtake
     desk.clock.advance(6)
     desk.work(300)
-    assert (desk.row.status, company.enquiries) == ("failed", 1)
-    company.told = [SUCCESS]
+    assert (desk.row.status, provider.enquiries) == ("failed", 1)
+    provider.enquired = [SUCCESS]
     desk.work(400)
     assert (desk.row.status, desk.row.late) == ("succeeded", True)
 
 
-def test_the_query_after_a_failure_waits_for_a_disabled_provider(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [FAILURE], [SUCCESS]
+def test_the_query_after_a_failure_waits_for_a_disabled_provider(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [FAILURE], [SUCCESS]
     desk.order()
     desk.work()
-    with_company = desk.settlement
-    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    with_provider = desk.settlement
+    desk.settlement = Settlement(Providers([]), desk.clock, lambda _: True)
     desk.clock.advance(600)
     desk.work()
     assert desk.row.status == "failed"
-    desk.settlement = with_company
+    desk.settlement = with_provider
     desk.work(3700)
     assert (desk.row.status, desk.row.late) == ("succeeded", True)
 
 
 @pytest.mark.parametrize("was_sent", [False, True])
 def test_disabling_a_provider_ends_only_payments_that_were_never_sent(
-    desk: Desk, company: Company, was_sent: bool
+    desk: Desk, provider: FakeProvider, was_sent: bool
 ) -> None:
     desk.order("disbursement")
     if was_sent:
         desk.work()
-    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    desk.settlement = Settlement(Providers([]), desk.clock, lambda _: True)
     desk.work(100)
     assert desk.row.status == ("pending" if was_sent else "failed")
     desk.clock.advance(2 * 3600)
     desk.work()
     assert desk.row.review_reason == (REVIEW_SILENT if was_sent else None)
     if was_sent:
-        company.told = [SUCCESS]
+        provider.enquired = [SUCCESS]
         desk.settlement = desk.another_worker()
         desk.work(3700)
         assert desk.row.status == TransactionStatus.SUCCEEDED
 
 
-def test_a_payment_that_was_never_sent_fails_when_its_provider_is_disabled(desk: Desk, company: Company) -> None:
-    company.asked = [NOT_SENT]
+def test_a_payment_that_was_never_sent_fails_when_its_provider_is_disabled(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked = [NOT_SENT]
     desk.order("disbursement")
     desk.work()
     assert desk.row.status == "submitted"
-    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    desk.settlement = Settlement(Providers([]), desk.clock, lambda _: True)
     desk.work(70)
     assert (desk.row.status, desk.row.failure_code) == ("failed", "PROVIDER_UNAVAILABLE")
 
 
-def test_what_another_worker_has_just_called_off_is_not_sent(desk: Desk, company: Company) -> None:
+def test_what_another_worker_has_just_called_off_is_not_sent(desk: Desk, provider: FakeProvider) -> None:
     desk.order()
-    company.told = [NOT_FOUND]
-    without_company = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    provider.enquired = [NOT_FOUND]
+    without_provider = Settlement(Providers([]), desk.clock, lambda _: True)
 
     def call_off(point: str) -> None:
         if point == "claimed":
             desk.clock.advance(61)
-            assert without_company.claim(1) == [claimed]
-            without_company.advance(claimed)
+            assert without_provider.claim(1) == [claimed]
+            without_provider.advance(claimed)
 
     slow = desk.another_worker(at_kill_point=call_off)
     (claimed,) = slow.claim(1)
     slow.advance(claimed)
-    assert (company.asks, desk.row.status) == ([], "failed")
+    assert (provider.asks, desk.row.status) == ([], "failed")
 
 
-def test_a_callback_after_a_failure_finds_the_late_success(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [FAILURE], [SUCCESS]
+def test_a_callback_after_a_failure_finds_the_late_success(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [FAILURE], [SUCCESS]
     desk.order("disbursement")
     desk.work()
     assert desk.settlement.bring_forward(desk.row.provider_reference)

@@ -96,20 +96,20 @@ def test_the_fee_of_a_disbursement_must_be_there_too(services: Services) -> None
     assert refusal.value.code is Code.INSUFFICIENT_BALANCE
 
 
-def test_a_fee_agreed_later_changes_nothing_that_was_recorded(services: Services, clock: MovableClock) -> None:
+def test_a_fee_agreed_later_changes_no_existing_transaction(services: Services, clock: MovableClock) -> None:
     call = a_client()
-    recorded = services.transactions.transactions.create(request(shillings=500), call).transaction
+    created = services.transactions.transactions.create(request(shillings=500), call).transaction
     set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, 100, 0), operator())
     work(services, clock)
     assert (
         services.transactions.transactions.create(request(shillings=500), call).transaction.fee_cents
-        == recorded.fee_cents
+        == created.fee_cents
         == 0
     )
     assert balances(call.client_id)["main"] == (50_000, 0)
 
 
-def test_every_transaction_pays_what_is_agreed_when_it_is_recorded(services: Services, clock: MovableClock) -> None:
+def test_every_transaction_pays_what_is_agreed_when_it_is_created(services: Services, clock: MovableClock) -> None:
     call = a_client()
     paid = []
     for number, cents in enumerate((0, 100, 70, 0)):

@@ -1,4 +1,4 @@
-"""The ledger under many hands: nobody waits for ever, nothing is spent twice, and money is whole at every moment."""
+"""The ledger under concurrent callers: no deadlock, nothing is spent twice, and money adds up at every moment."""
 
 from __future__ import annotations
 

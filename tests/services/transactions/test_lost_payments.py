@@ -13,8 +13,8 @@ from tests.services.transactions.desk import (
     PENDING,
     SUCCESS,
     UNKNOWN,
-    Company,
     Desk,
+    FakeProvider,
 )
 from tests.support.money import balances, operator
 from ussd_server.messages.review import EndReview
@@ -24,56 +24,56 @@ from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.settlement import Settlement
 
 
-def test_a_request_that_could_not_leave_is_tried_again_and_then_called_off(desk: Desk, company: Company) -> None:
-    company.asked = [NOT_SENT]
+def test_a_request_that_could_not_leave_is_tried_again_and_then_called_off(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked = [NOT_SENT]
     desk.order("disbursement")
     desk.work(50)
     assert desk.row.status == "submitted"
-    assert len(company.asks) > 5
+    assert len(provider.asks) > 5
     desk.work(20)
     assert (desk.row.status, desk.row.failure_code) == ("failed", "PROVIDER_UNAVAILABLE")
     assert desk.row.ask_attempts == 0
 
 
 def test_a_lost_payment_that_cannot_be_sent_again_is_asked_in_its_pace_and_reaches_review(
-    desk: Desk, company: Company
+    desk: Desk, provider: FakeProvider
 ) -> None:
-    company.asked, company.told = [UNKNOWN, NOT_SENT], [NOT_FOUND]
+    provider.asked, provider.enquired = [UNKNOWN, NOT_SENT], [NOT_FOUND]
     desk.order("disbursement")
     desk.work(1100)
     row = desk.row
     assert (row.status, row.review_reason) == ("ambiguous", REVIEW_SILENT)
     assert row.ask_attempts == 1, "what did not leave is not counted"
-    assert len(company.asks) + company.enquiries < 150
-    before = len(company.asks)
+    assert len(provider.asks) + provider.enquiries < 150
+    before = len(provider.asks)
     desk.work(3 * 3600)
-    assert len(company.asks) == before, "nothing is sent while a person looks at it"
-    company.told = [SUCCESS]
+    assert len(provider.asks) == before, "nothing is sent while a person looks at it"
+    provider.enquired = [SUCCESS]
     assert desk.settlement.bring_forward(desk.row.provider_reference), "a callback still hurries the next enquiry"
     desk.work()
     assert desk.row.status == "succeeded"
 
 
-def test_a_lost_payment_that_could_not_be_sent_again_at_first_is_sent_later(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [UNKNOWN, NOT_SENT, NOT_SENT, SUCCESS], [NOT_FOUND]
+def test_a_lost_payment_that_could_not_be_sent_again_at_first_is_sent_later(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [UNKNOWN, NOT_SENT, NOT_SENT, SUCCESS], [NOT_FOUND]
     desk.order()
     desk.work(500)
-    assert (desk.row.status, len(company.asks), desk.row.ask_attempts) == ("succeeded", 4, 2)
+    assert (desk.row.status, len(provider.asks), desk.row.ask_attempts) == ("succeeded", 4, 2)
 
 
-def test_an_adapter_that_raises_exceptions_sends_a_payment_to_review(desk: Desk, company: Company) -> None:
-    company.while_asked = company.while_told = lambda: 1 / 0
+def test_an_adapter_that_raises_exceptions_sends_a_payment_to_review(desk: Desk, provider: FakeProvider) -> None:
+    provider.while_asked = provider.while_enquired = lambda: 1 / 0
     desk.order()
     desk.work(1100)
     assert (desk.row.status, desk.row.review_reason) == ("ambiguous", REVIEW_SILENT)
-    assert {type(mistake) for mistake in company.mistakes} == {ZeroDivisionError}
-    company.mistakes.clear()
+    assert {type(mistake) for mistake in provider.mistakes} == {ZeroDivisionError}
+    provider.mistakes.clear()
 
 
 def test_a_provider_that_did_not_know_a_payment_yet_does_not_make_it_lost_by_answering_late(
-    desk: Desk, company: Company
+    desk: Desk, provider: FakeProvider
 ) -> None:
-    company.asked, company.told = [UNKNOWN], [NOT_FOUND]
+    provider.asked, provider.enquired = [UNKNOWN], [NOT_FOUND]
     desk.order()
     (claimed,) = desk.settlement.claim(1)
     desk.settlement.advance(claimed)
@@ -82,13 +82,15 @@ def test_a_provider_that_did_not_know_a_payment_yet_does_not_make_it_lost_by_ans
     (claimed,) = slow.claim(1)
     slow.advance(claimed)
     assert desk.row.asked_at is not None
-    assert (desk.row.status, len(company.asks)) == ("ambiguous", 1)
+    assert (desk.row.status, len(provider.asks)) == ("ambiguous", 1)
     desk.work(15)
-    assert len(company.asks) == 2, "what it does not know now it never got"
+    assert len(provider.asks) == 2, "what it does not know now it never got"
 
 
-def test_an_overtaken_answer_does_not_make_a_payment_lost_that_was_sent_again(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [UNKNOWN], [NOT_FOUND]
+def test_an_overtaken_answer_does_not_make_a_payment_lost_that_was_sent_again(
+    desk: Desk, provider: FakeProvider
+) -> None:
+    provider.asked, provider.enquired = [UNKNOWN], [NOT_FOUND]
     desk.order()
     desk.work(40)
     sleeper = desk.another_worker(at_kill_point=lambda point: point == "enquiry.answered" and overtake())
@@ -99,93 +101,95 @@ def test_an_overtaken_answer_does_not_make_a_payment_lost_that_was_sent_again(de
         for _ in range(2):
             (claimed,) = other.claim(1)
             other.advance(claimed)
-        assert len(company.asks) == 2
+        assert len(provider.asks) == 2
         desk.clock.advance(61)
 
     desk.clock.advance(70)
     (claimed,) = sleeper.claim(1)
     sleeper.advance(claimed)
     assert desk.row.asked_at is not None
-    company.told = [PENDING]
+    provider.enquired = [PENDING]
     desk.work(120)
-    assert (len(company.asks), desk.row.status) == (2, "pending")
+    assert (len(provider.asks), desk.row.status) == (2, "pending")
 
 
-def test_an_enquiry_that_could_not_leave_proves_nothing(desk: Desk, company: Company) -> None:
+def test_an_enquiry_that_could_not_leave_proves_nothing(desk: Desk, provider: FakeProvider) -> None:
     desk.order("disbursement")
     crashed = desk.another_worker(at_kill_point=lambda point: 1 / 0 if point == "ask.recorded" else None)
     (claimed,) = crashed.claim(1)
     with pytest.raises(ZeroDivisionError):
         crashed.advance(claimed)
-    company.told = [NOT_SENT]
+    provider.enquired = [NOT_SENT]
     desk.clock.advance(61)
     desk.work(300)
     assert desk.row.status == "ambiguous"
-    assert company.asks == []
+    assert provider.asks == []
 
 
 def test_a_payment_that_the_provider_does_not_know_is_sent_again_under_the_same_reference(
-    desk: Desk, company: Company
+    desk: Desk, provider: FakeProvider
 ) -> None:
-    company.asked, company.told = [UNKNOWN], [NOT_FOUND]
+    provider.asked, provider.enquired = [UNKNOWN], [NOT_FOUND]
     desk.order()
     desk.work(50)
-    assert len(company.asks) == 1
+    assert len(provider.asks) == 1
     desk.work(200)
-    assert len(company.asks) == 3, "asked again, and no more than twice again"
-    assert len({payment.provider_reference for payment in company.asks}) == 1
+    assert len(provider.asks) == 3, "asked again, and no more than twice again"
+    assert len({payment.provider_reference for payment in provider.asks}) == 1
     desk.work(600)
-    assert (len(company.asks), desk.row.status) == (3, "ambiguous")
+    assert (len(provider.asks), desk.row.status) == (3, "ambiguous")
 
 
-def test_an_accepted_payment_that_is_not_found_yet_stays_pending(desk: Desk, company: Company) -> None:
-    company.told = [NOT_FOUND, NOT_FOUND, SUCCESS]
+def test_an_accepted_payment_that_is_not_found_yet_stays_pending(desk: Desk, provider: FakeProvider) -> None:
+    provider.enquired = [NOT_FOUND, NOT_FOUND, SUCCESS]
     desk.order()
     desk.work(60)
     assert desk.statuses == ["created", "submitted", "pending", "succeeded"]
 
 
-def test_what_nobody_can_confirm_goes_to_review_and_is_still_asked_about(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [UNKNOWN], [UNKNOWN]
+def test_a_payment_without_an_outcome_goes_to_review_and_is_still_enquired_about(
+    desk: Desk, provider: FakeProvider
+) -> None:
+    provider.asked, provider.enquired = [UNKNOWN], [UNKNOWN]
     desk.order("disbursement")
     desk.work(1100)
     row = desk.row
     assert (row.status, row.review_reason, row.review_closed_at) == ("ambiguous", REVIEW_SILENT, None)
     assert desk.events("transaction.needs_review") == 1
-    before = company.enquiries
+    before = provider.enquiries
     desk.work(3 * 3600)
-    assert 2 <= company.enquiries - before <= 4
+    assert 2 <= provider.enquiries - before <= 4
     assert desk.events("transaction.needs_review") == 1
-    company.told = [SUCCESS]
+    provider.enquired = [SUCCESS]
     desk.work(4000)
     row = desk.row
     assert (row.status, row.late) == ("succeeded", False)
     assert row.review_closed_at is not None
 
 
-def test_what_nobody_could_confirm_leaves_the_review_list_when_it_failed(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [UNKNOWN], [UNKNOWN]
+def test_a_payment_leaves_the_review_list_when_its_provider_reports_failure(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [UNKNOWN], [UNKNOWN]
     desk.order("disbursement")
     desk.clock.advance(1)
     desk.work(1100)
-    company.told = [FAILURE]
+    provider.enquired = [FAILURE]
     desk.work(4000)
     row = desk.row
     assert (row.status, row.review_reason, row.review_closed_at is None) == ("failed", REVIEW_SILENT, False)
 
 
-def test_a_review_is_announced_again_when_its_reason_changes(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [UNKNOWN], [UNKNOWN]
+def test_a_review_is_announced_again_when_its_reason_changes(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [UNKNOWN], [UNKNOWN]
     desk.order("disbursement")
     desk.work(1100)
-    company.told = [replace(SUCCESS, amount_cents=1)]
+    provider.enquired = [replace(SUCCESS, amount_cents=1)]
     desk.work(4000)
     assert desk.row.review_reason == REVIEW_AMOUNT.format(0.01)
     assert desk.events("transaction.needs_review") == 2
 
 
-def test_another_amount_than_asked_moves_nothing_and_goes_to_review(desk: Desk, company: Company) -> None:
-    company.told = [replace(SUCCESS, amount_cents=499_999)]
+def test_another_amount_than_asked_moves_nothing_and_goes_to_review(desk: Desk, provider: FakeProvider) -> None:
+    provider.enquired = [replace(SUCCESS, amount_cents=499_999)]
     desk.order()
     desk.work(60)
     row = desk.row
@@ -193,8 +197,8 @@ def test_another_amount_than_asked_moves_nothing_and_goes_to_review(desk: Desk, 
     assert desk.row.provider_transaction_id == "R-1"
 
 
-def test_a_lost_payment_is_not_sent_again_while_another_worker_enquires(desk: Desk, company: Company) -> None:
-    company.asked, company.told = [UNKNOWN], [NOT_FOUND, PENDING]
+def test_a_lost_payment_is_not_sent_again_while_another_worker_enquires(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked, provider.enquired = [UNKNOWN], [NOT_FOUND, PENDING]
     desk.order()
     (claimed,) = desk.settlement.claim(1)
     desk.settlement.advance(claimed)
@@ -210,20 +214,20 @@ def test_a_lost_payment_is_not_sent_again_while_another_worker_enquires(desk: De
     slow.advance(claimed)
     desk.settlement.advance(claimed)
     desk.work(100)
-    assert (desk.row.status, len(company.asks)) == ("pending", 1)
+    assert (desk.row.status, len(provider.asks)) == ("pending", 1)
 
 
 @pytest.mark.parametrize("has_operator_settled", [False, True])
-def test_nothing_is_sent_once_a_person_decides(desk: Desk, company: Company, has_operator_settled: bool) -> None:
-    company.asked, company.told = [UNKNOWN], [NOT_FOUND]
+def test_nothing_is_sent_once_a_person_decides(desk: Desk, provider: FakeProvider, has_operator_settled: bool) -> None:
+    provider.asked, provider.enquired = [UNKNOWN], [NOT_FOUND]
     desk.order("disbursement")
     desk.work()
     desk.clock.advance(61)
     (claimed,) = desk.settlement.claim(1)
     desk.settlement.advance(claimed)
     assert desk.row.asked_at is None, "it is about to be sent again"
-    with_company = desk.settlement
-    desk.settlement = Settlement(Providers([], lambda _: None), desk.clock, lambda _: True)
+    with_provider = desk.settlement
+    desk.settlement = Settlement(Providers([]), desk.clock, lambda _: True)
     desk.clock.advance(2 * 3600)
     desk.work()
     assert desk.row.review_reason == REVIEW_SILENT
@@ -231,21 +235,21 @@ def test_nothing_is_sent_once_a_person_decides(desk: Desk, company: Company, has
         desk.services.transactions.review.end(
             EndReview(desk.id, "no trace of it", "Ann", "Ben", has_succeeded=False), operator()
         )
-    desk.settlement = with_company
+    desk.settlement = with_provider
     desk.work(3 * 3600)
-    assert len(company.asks) == 1
+    assert len(provider.asks) == 1
     assert desk.row.status == ("failed" if has_operator_settled else "ambiguous")
 
 
-def test_a_refund_that_falls_silent_keeps_its_reservation_and_is_asked_once(desk: Desk, company: Company) -> None:
-    company.asked = [SUCCESS, UNKNOWN]
+def test_a_refund_that_falls_silent_keeps_its_reservation_and_is_asked_once(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked = [SUCCESS, UNKNOWN]
     original = desk.order()
     desk.work()
-    company.told = [UNKNOWN]
-    recorded = desk.services.transactions.refunds.create(CreateRefund(original, "back"), desk.call)
-    desk.id = recorded.transaction.transaction_id
+    provider.enquired = [UNKNOWN]
+    created = desk.services.transactions.refunds.create(CreateRefund(original, "back"), desk.call)
+    desk.id = created.transaction.transaction_id
     desk.work(1100)
     assert (desk.row.status, desk.row.review_reason) == ("ambiguous", REVIEW_SILENT)
     assert balances(desk.call.client_id)["main"] == (500_000, 500_000)
-    assert len(company.asks) == 2
-    assert company.asks[1].original_provider_transaction_id == "R-1"
+    assert len(provider.asks) == 2
+    assert provider.asks[1].original_provider_transaction_id == "R-1"

@@ -1,4 +1,4 @@
-"""Money under any order of events: what people do, what companies say, what fails, and time."""
+"""Money under any order of events: what people do, what providers say, what fails, and time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self.services = build_services(settings, clock)
         self.call = a_client()
         self.deposited_cents = 0
-        self.wishes: dict[str, CreateTransaction | CreateRefund] = {}
+        self.requests: dict[str, CreateTransaction | CreateRefund] = {}
         self.final: dict[str, str] = {}
 
     def teardown(self) -> None:
@@ -76,7 +76,7 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(shillings=st.integers(1, 500))
     def top_up(self, shillings: int) -> None:
         """An operator's deposit."""
-        deposit(self.services, self.call, shillings, f"deposit {self.deposited_cents} {len(self.wishes)}")
+        deposit(self.services, self.call, shillings, f"deposit {self.deposited_cents} {len(self.requests)}")
         self.deposited_cents += shillings * 100
 
     @rule(target=payments, number=numbers, amount_cents=amounts, account=accounts)
@@ -113,12 +113,12 @@ class MoneyMachine(RuleBasedStateMachine):
     @rule(payment=payments)
     def repeat(self, payment: str) -> None:
         """A client that heard no answer asks again."""
-        again = self.order(self.wishes[payment])
+        again = self.order(self.requests[payment])
         assert (again.replayed, again.transaction.transaction_id) == (True, payment)
 
     @rule(payment=payments, times=st.integers(1, 3))
     def call_back(self, payment: str, times: int) -> None:
-        """The company calls, out of order, too often, or about what is long over."""
+        """The provider calls, out of order, too often, or about what is long over."""
         for _ in range(times):
             if reference := Transaction.get_by_id(payment).provider_reference:
                 self.services.transactions.settlement.bring_forward(reference)
@@ -154,8 +154,8 @@ class MoneyMachine(RuleBasedStateMachine):
         assert check_everything() == []
 
     @invariant()
-    def nobody_lies(self) -> None:
-        """What is called final is what the company did, and stays so."""
+    def every_promise_holds(self) -> None:
+        """What is called final is what the provider did, and stays so."""
         for row in self.rows():
             number = (row.phone_number or "")[-2:]
             if row.type in ("collection", "disbursement", "refund"):
@@ -206,23 +206,23 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def name(self) -> str:
         """A reference that was not used before."""
-        return f"payment {len(self.wishes)}"
+        return f"payment {len(self.requests)}"
 
     def order(self, request: CreateTransaction | CreateRefund) -> CreatedTransaction:
-        """Say a wish to the service."""
+        """Send a request to the service."""
         if isinstance(request, CreateRefund):
             return self.services.transactions.refunds.create(request, self.call)
         return self.services.transactions.transactions.create(request, self.call)
 
     def attempt(self, request: CreateTransaction | CreateRefund) -> str | Code:
-        """Order a payment and remember the wish: the new transaction's id, or why it was refused."""
+        """Create a payment and remember the request: the new transaction's id, or why it was refused."""
         try:
-            recorded = self.order(request)
+            created = self.order(request)
         except ServiceError as refusal:
             return refusal.code
-        assert not recorded.replayed
-        self.wishes[recorded.transaction.transaction_id] = request
-        return recorded.transaction.transaction_id
+        assert not created.replayed
+        self.requests[created.transaction.transaction_id] = request
+        return created.transaction.transaction_id
 
     def order_from(self, payer: str, request: CreateTransaction) -> object:
         """Order a payment that needs money: it is refused exactly when the account has too little."""

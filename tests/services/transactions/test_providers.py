@@ -1,4 +1,4 @@
-"""Which company a payment goes to, and who knows that one is away."""
+"""Which provider a payment goes to, and who knows that one is away."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.services.transactions.test_settlement import Company
+from tests.services.transactions.test_settlement import FakeProvider
 from tests.support.eventually import eventually
 from tests.support.program import Program
 from ussd_server.app import create_app
@@ -23,15 +23,15 @@ from ussd_server.worker import Worker
 MTN, AIRTEL, OTHER = "+256772123456", "+256700123456", "+256312345678"
 
 
-def companies(*names: str, **traits: bool) -> Providers:
-    return Providers([Company(name=name, **traits) for name in names])  # type: ignore[arg-type]
+def providers(*names: str, **traits: bool) -> Providers:
+    return Providers([FakeProvider(name=name, **traits) for name in names])  # type: ignore[arg-type]
 
 
 def test_a_number_selects_its_provider_unless_the_request_names_one() -> None:
-    all_on = companies("mtn", "airtel", "sandbox")
+    all_on = providers("mtn", "airtel", "sandbox")
     assert [all_on.choose(None, number, 100).name for number in (MTN, AIRTEL, OTHER)] == ["mtn", "airtel", "sandbox"]
     assert all_on.choose("airtel", MTN, 100).name == "airtel"
-    assert companies("mtn", "sandbox").choose(None, AIRTEL, 100).name == "sandbox"
+    assert providers("mtn", "sandbox").choose(None, AIRTEL, 100).name == "sandbox"
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,16 @@ def test_a_number_selects_its_provider_unless_the_request_names_one() -> None:
         ((), "mtn", MTN, Code.TRANSACTION_FAILED),
     ],
 )
-def test_a_payment_that_nobody_can_move_is_refused(
+def test_a_payment_that_no_provider_can_move_is_refused(
     switched_on: tuple[str, ...], named: str | None, number: str, code: Code
 ) -> None:
     with pytest.raises(ServiceError) as refusal:
-        companies(*switched_on).choose(named, number, 100)
+        providers(*switched_on).choose(named, number, 100)
     assert refusal.value.code is code
 
 
 def test_cents_are_refused_where_only_whole_shillings_move() -> None:
-    whole = companies("mtn", moves_whole_shillings_only=True)
+    whole = providers("mtn", moves_whole_shillings_only=True)
     assert whole.choose("mtn", MTN, 50_000).name == "mtn"
     with pytest.raises(ServiceError) as refusal:
         whole.choose("mtn", MTN, 50_050)
@@ -61,17 +61,17 @@ def test_cents_are_refused_where_only_whole_shillings_move() -> None:
 
 
 def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_process(settings: Settings) -> None:
-    # Nobody listens at this port, so every call to the company fails before it leaves.
+    # Nobody listens at this port, so every call to the provider fails before it leaves.
     nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"))
     settings = replace(settings, providers={"mtn": nowhere})
     services, other_process = build_services(settings), build_services(settings)
     try:
         program = Program(services, create_app(services).test_client())
-        company = other_process.transactions.providers.get("mtn")
-        assert company is not None
-        while company.available:
-            company.balance_cents(Direction.COLLECTION, 5.0)
-        Worker(other_process)._clean_up()
+        provider = other_process.transactions.providers.get("mtn")
+        assert provider is not None
+        while provider.available:
+            provider.balance_cents(Direction.COLLECTION, 5.0)
+        Worker(other_process)._keep_house()
         eventually(lambda: services.transactions.provider_outages.is_away("mtn"))
         reply = program.collect("r1", MTN)
         assert (reply.status_code, reply.json["error"]) == (502, "TRANSACTION_FAILED")

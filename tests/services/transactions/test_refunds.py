@@ -31,7 +31,7 @@ SUCCESS = ProviderAnswer(Outcome.SUCCEEDED, amount_cents=500_000)
 
 
 class Till:
-    """A collection of UGX 5,000 that succeeded, and the hands that give it back."""
+    """A collection of UGX 5,000 that succeeded, and the calls that refund it."""
 
     def __init__(self, services: Services, clock: MovableClock) -> None:
         self.services, self.clock = services, clock
@@ -169,7 +169,7 @@ def test_a_provider_that_gives_back_whole_payments_only_takes_no_part(
     assert not till.is_refused("whole", 500_000)
 
 
-class Hands:
+class LockingSession:
     """A second connection to PostgreSQL that holds locks, and a third that counts who waits for them."""
 
     def __init__(self, stack: ExitStack, settings: Settings) -> None:
@@ -199,11 +199,11 @@ def main_account(till: Till) -> str:
 def test_of_two_full_refunds_at_once_one_is_refused(till: Till, settings: Settings) -> None:
     account = main_account(till)
     with ExitStack() as stack:
-        hands = Hands(stack, settings)
-        hands.lock("ledger_accounts", account)
-        refused = [hands.pool.submit(till.is_refused, reference) for reference in ("one", "two")]
-        hands.until_waiting(2)
-        hands.holder.rollback()
+        session = LockingSession(stack, settings)
+        session.lock("ledger_accounts", account)
+        refused = [session.pool.submit(till.is_refused, reference) for reference in ("one", "two")]
+        session.until_waiting(2)
+        session.holder.rollback()
         assert sorted(each.result() for each in refused) == [False, True]
 
 
@@ -213,13 +213,13 @@ def test_a_refund_that_succeeds_holds_no_account_while_it_waits_for_its_collecti
 ) -> None:
     refund, account = till.refund("back"), main_account(till)
     with ExitStack() as stack:
-        hands = Hands(stack, settings)
-        hands.lock("transactions", till.original)
-        succeeding = hands.pool.submit(till.answer, refund, SUCCESS)
-        hands.until_waiting(1)
+        session = LockingSession(stack, settings)
+        session.lock("transactions", till.original)
+        succeeding = session.pool.submit(till.answer, refund, SUCCESS)
+        session.until_waiting(1)
         # This is what recording another refund locks next; holding both would be a deadlock.
-        hands.lock("ledger_accounts", account, "NOWAIT")
-        hands.holder.rollback()
+        session.lock("ledger_accounts", account, "NOWAIT")
+        session.holder.rollback()
         succeeding.result()
     assert till.row(till.original).status == "reversed"
 
@@ -247,12 +247,12 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
         release_connection()
 
     with ExitStack() as stack:
-        hands = Hands(stack, settings)
-        hands.lock("ledger_accounts", ids["provider:sandbox"])
-        succeeding = hands.pool.submit(succeed)
-        hands.until_waiting(1)
-        hands.lock("ledger_accounts", ids["main"], "NOWAIT")
-        hands.holder.rollback()
+        session = LockingSession(stack, settings)
+        session.lock("ledger_accounts", ids["provider:sandbox"])
+        succeeding = session.pool.submit(succeed)
+        session.until_waiting(1)
+        session.lock("ledger_accounts", ids["main"], "NOWAIT")
+        session.holder.rollback()
         succeeding.result()
     assert Transaction.get_by_id(late).late
     release_connection()

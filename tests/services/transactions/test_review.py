@@ -1,4 +1,4 @@
-"""Review: what nobody could confirm is settled by two people, once, with its money."""
+"""Review: two people settle, once and with its money, what no provider confirmed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def call(services: Services) -> RequestContext:
 
 
 def silent_disbursement(services: Services, call: RequestContext, clock: MovableClock) -> str:
-    """A disbursement that the company never answered for, until it went to review."""
+    """A disbursement that the provider never answered for, until it went to review."""
     made = services.transactions.transactions.create(request("disbursement", SILENT), call).transaction.transaction_id
     work(services, clock, 45, step=5)
     return made
 
 
 def ended(transaction_id: str, has_succeeded: bool | None = None) -> EndReview:
-    return EndReview(transaction_id, "Confirmed on the company's statement", "Jane Doe", "Mary Roe", has_succeeded)
+    return EndReview(transaction_id, "Confirmed on the provider's statement", "Jane Doe", "Mary Roe", has_succeeded)
 
 
 def refusal(services: Services, request: EndReview, call: RequestContext | None = None) -> Code:
@@ -48,7 +48,7 @@ def refusal(services: Services, request: EndReview, call: RequestContext | None 
 
 
 @pytest.mark.parametrize(("has_succeeded", "status", "main"), [(True, "succeeded", 0), (False, "failed", 500_000)])
-def test_two_people_settle_what_nobody_could_confirm(
+def test_two_people_settle_what_no_provider_confirmed(
     services: Services, call: RequestContext, clock: MovableClock, has_succeeded: bool, status: str, main: int
 ) -> None:
     transaction_id = silent_disbursement(services, call, clock)
@@ -59,8 +59,8 @@ def test_two_people_settle_what_nobody_could_confirm(
     assert services.transactions.review.list(operator()) == ()
     assert (item.transaction.status, item.transaction.late) == (status, False)
     last = item.transaction.events[-1]
-    assert (last.status, last.source, last.detail) == (status, "operator", "Confirmed on the company's statement")
-    assert item.note == "Confirmed on the company's statement (Jane Doe, Mary Roe)"
+    assert (last.status, last.source, last.detail) == (status, "operator", "Confirmed on the provider's statement")
+    assert item.note == "Confirmed on the provider's statement (Jane Doe, Mary Roe)"
     assert balances(call.client_id)["main"] == (main, 0)
     assert Event.select().where(Event.object_id == transaction_id, Event.type == f"transaction.{status}").count() == 1
     audit = AuditEvent.get(AuditEvent.action == "transaction.settled")

@@ -1,4 +1,4 @@
-"""Settlement: every order in which workers, companies, callbacks and crashes can meet over one payment."""
+"""Settlement: every order in which workers, providers, callbacks and crashes can meet over one payment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.services.transactions.desk import (
     PENDING,
     SUCCESS,
     UNKNOWN,
-    Company,
     Desk,
+    FakeProvider,
 )
 from ussd_server.messages.providers import ProviderAnswer
 from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION
@@ -20,7 +20,9 @@ from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.settlement import Settlement
 
 
-def test_whoever_slept_longer_than_its_lease_enquires_instead_of_asking_again(desk: Desk, company: Company) -> None:
+def test_a_worker_that_slept_longer_than_its_lease_enquires_instead_of_asking_again(
+    desk: Desk, provider: FakeProvider
+) -> None:
     desk.order()
     sleeper, other = desk.another_worker(), desk.settlement
     (claimed,) = sleeper.claim(1)
@@ -29,15 +31,15 @@ def test_whoever_slept_longer_than_its_lease_enquires_instead_of_asking_again(de
     assert other.claim(1) == [claimed]
     other.advance(claimed)
     sleeper.advance(claimed)
-    assert (len(company.asks), company.enquiries) == (1, 1)
+    assert (len(provider.asks), provider.enquiries) == (1, 1)
 
 
-def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, company: Company) -> None:
+def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, provider: FakeProvider) -> None:
     desk.order()
     other = desk.settlement
 
     def overtake(point: str) -> None:
-        if point == "claimed" and not company.asks:
+        if point == "claimed" and not provider.asks:
             desk.clock.advance(61)
             assert other.claim(1) == [claimed]
             other.advance(claimed)
@@ -45,27 +47,27 @@ def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, company: 
     sleeper = desk.another_worker(at_kill_point=overtake)
     (claimed,) = sleeper.claim(1)
     sleeper.advance(claimed)
-    assert len(company.asks) == 1
+    assert len(provider.asks) == 1
 
 
 @pytest.mark.parametrize("last", [SUCCESS, FAILURE, PENDING, UNKNOWN, NOT_FOUND, NOT_SENT])
 @pytest.mark.parametrize("first", [SUCCESS, FAILURE, PENDING, UNKNOWN, NOT_FOUND])
 @pytest.mark.parametrize("kind", ["collection", "disbursement"])
 def test_an_answer_that_was_overtaken_by_another_moves_money_once(
-    desk: Desk, company: Company, kind: str, first: ProviderAnswer, last: ProviderAnswer
+    desk: Desk, provider: FakeProvider, kind: str, first: ProviderAnswer, last: ProviderAnswer
 ) -> None:
     desk.order(kind)
-    company.asked, company.told = [last], [first]
+    provider.asked, provider.enquired = [last], [first]
 
     def overtake() -> None:
-        company.while_asked = lambda: None
+        provider.while_asked = lambda: None
         assert desk.settlement.bring_forward(desk.row.provider_reference)
         other = desk.another_worker()
         (claimed,) = other.claim(1)
         other.advance(claimed)
         desk.check()
 
-    company.while_asked = overtake
+    provider.while_asked = overtake
     (claimed,) = desk.settlement.claim(1)
     desk.settlement.advance(claimed)
     if first is not FAILURE:
@@ -83,22 +85,24 @@ def test_an_answer_that_was_overtaken_by_another_moves_money_once(
         assert row.review_reason == REVIEW_CONTRADICTION
 
 
-def test_no_other_worker_takes_a_payment_while_its_provider_takes_all_of_its_time(desk: Desk, company: Company) -> None:
+def test_no_other_worker_takes_a_payment_while_its_provider_takes_all_of_its_time(
+    desk: Desk, provider: FakeProvider
+) -> None:
     longest = 25
-    settlement = Settlement(Providers([company], lambda _: None), desk.clock, lambda _: True, timeout_seconds=longest)
+    settlement = Settlement(Providers([provider]), desk.clock, lambda _: True, timeout_seconds=longest)
     desk.order()
 
     def wait() -> None:
         desk.clock.advance(longest * 2 - 1)
         assert desk.another_worker().claim(1) == []
 
-    company.while_asked = wait
+    provider.while_asked = wait
     (claimed,) = settlement.claim(1)
     settlement.advance(claimed)
     assert desk.row.status == "pending"
 
 
-def test_an_overloaded_provider_keeps_the_order_of_waiting_payments(desk: Desk, company: Company) -> None:
+def test_an_overloaded_provider_keeps_the_order_of_waiting_payments(desk: Desk, provider: FakeProvider) -> None:
     ids = []
     for number in range(6):
         ids.append(desk.order(reference=str(number)))
@@ -113,16 +117,16 @@ def test_an_overloaded_provider_keeps_the_order_of_waiting_payments(desk: Desk, 
     worker = desk.another_worker(within_pace)
     for claimed in worker.claim(4):
         worker.advance(claimed)
-    assert [payment.transaction_id for payment in company.asks] == ids[:2]
+    assert [payment.transaction_id for payment in provider.asks] == ids[:2]
     assert worker.claim(6) == [], "it is left alone for a moment"
     desk.clock.advance(0.3)
     allowed = 10
     for claimed in worker.claim(6):
         worker.advance(claimed)
-    assert [payment.transaction_id for payment in company.asks] == ids
+    assert [payment.transaction_id for payment in provider.asks] == ids
 
 
-def test_payments_of_one_moment_are_not_asked_about_in_one_moment(desk: Desk, company: Company) -> None:
+def test_payments_of_one_moment_are_not_asked_about_in_one_moment(desk: Desk, provider: FakeProvider) -> None:
     delays = set()
     for number in range(10):
         desk.order(reference=str(number))
@@ -133,8 +137,10 @@ def test_payments_of_one_moment_are_not_asked_about_in_one_moment(desk: Desk, co
     assert min(delays) >= 4.5
 
 
-def test_a_callback_brings_the_next_enquiry_forward_and_is_named_as_its_source(desk: Desk, company: Company) -> None:
-    company.told = [PENDING, SUCCESS]
+def test_a_callback_brings_the_next_enquiry_forward_and_is_named_as_its_source(
+    desk: Desk, provider: FakeProvider
+) -> None:
+    provider.enquired = [PENDING, SUCCESS]
     desk.order()
     desk.work(8)
     reference = desk.row.provider_reference
@@ -147,18 +153,20 @@ def test_a_callback_brings_the_next_enquiry_forward_and_is_named_as_its_source(d
     assert not desk.settlement.bring_forward("00000000-0000-4000-8000-000000000000")
 
 
-def test_a_callback_before_anything_was_asked_changes_nothing(desk: Desk, company: Company) -> None:
+def test_a_callback_before_anything_was_asked_changes_nothing(desk: Desk, provider: FakeProvider) -> None:
     desk.order()
     assert not desk.settlement.bring_forward(desk.row.provider_reference)
     (claimed,) = desk.settlement.claim(1)
     assert not desk.settlement.bring_forward(desk.row.provider_reference)
     assert desk.another_worker().claim(1) == []
     desk.settlement.advance(claimed)
-    assert len(company.asks) == 1
+    assert len(provider.asks) == 1
 
 
-def test_only_the_enquiry_that_a_callback_brought_forward_names_it_as_its_source(desk: Desk, company: Company) -> None:
-    company.told = [PENDING, SUCCESS]
+def test_only_the_enquiry_that_a_callback_brought_forward_names_it_as_its_source(
+    desk: Desk, provider: FakeProvider
+) -> None:
+    provider.enquired = [PENDING, SUCCESS]
     desk.order()
     desk.work()
     assert desk.settlement.bring_forward(desk.row.provider_reference)
@@ -167,17 +175,17 @@ def test_only_the_enquiry_that_a_callback_brought_forward_names_it_as_its_source
 
 
 def test_a_payment_that_its_provider_calls_about_was_sent_whatever_the_request_seemed_to_show(
-    desk: Desk, company: Company
+    desk: Desk, provider: FakeProvider
 ) -> None:
-    company.asked, company.told = [NOT_SENT], [UNKNOWN]
+    provider.asked, provider.enquired = [NOT_SENT], [UNKNOWN]
     desk.order()
     desk.work(58)
-    company.while_asked = lambda: desk.settlement.bring_forward(desk.row.provider_reference)
+    provider.while_asked = lambda: desk.settlement.bring_forward(desk.row.provider_reference)
     desk.work(20)
     assert desk.row.status == "ambiguous"
 
 
-def test_a_worker_out_of_pace_leaves_the_lease_of_another(desk: Desk, company: Company) -> None:
+def test_a_worker_out_of_pace_leaves_the_lease_of_another(desk: Desk, provider: FakeProvider) -> None:
     desk.order()
 
     def overtake(_: str) -> bool:

@@ -1,4 +1,4 @@
-"""Transactions never lie: what is recorded, what is refused, and what each answer of a company does."""
+"""What is created, what is refused, and what each answer of a provider does."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def made(services: Services, context: RequestContext, *args: object, **kwargs: o
     return services.transactions.transactions.create(request(*args, **kwargs), context).transaction.transaction_id  # type: ignore[arg-type]
 
 
-def story(view: TransactionView) -> list[tuple[str, str]]:
+def changes_of(view: TransactionView) -> list[tuple[str, str]]:
     return [(change.status.value, change.source.value) for change in view.events]
 
 
-def test_a_collection_is_recorded_then_asked_then_paid_into_the_main_account(
+def test_a_collection_is_created_then_asked_then_paid_into_the_main_account(
     services: Services, clock: MovableClock
 ) -> None:
     context = a_client()
-    recorded = services.transactions.transactions.create(request(shillings=5000), context)
-    assert (recorded.replayed, recorded.transaction.status) == (False, "created")
+    created = services.transactions.transactions.create(request(shillings=5000), context)
+    assert (created.replayed, created.transaction.status) == (False, "created")
     assert balances(context.client_id) == {}
     work(services, clock)
-    view = seen(services, context, recorded.transaction.transaction_id)
-    assert story(view) == [("created", "submit"), ("submitted", "submit"), ("succeeded", "submit")]
+    view = seen(services, context, created.transaction.transaction_id)
+    assert changes_of(view) == [("created", "submit"), ("submitted", "submit"), ("succeeded", "submit")]
     assert view.completed_at is not None
     assert view.next_check_at is None
     assert balances(context.client_id) == {"main": (500_000, 0), "provider:sandbox": (-500_000, 0)}
@@ -77,7 +77,7 @@ def test_every_number_of_the_sandbox_has_its_own_outcome(
     transaction_id = made(services, context, number=f"+2567700000{number}")
     work(services, clock, seconds)
     view = seen(services, context, transaction_id)
-    assert [status for status, _ in story(view)] == statuses
+    assert [status for status, _ in changes_of(view)] == statuses
     assert (view.status, view.failure and view.failure.code, view.late) == (status, failure, late)
     arrived = 500_000 if status == "succeeded" else 0
     assert balances(context.client_id).get("main", (0, 0)) == (arrived, 0)
@@ -136,8 +136,8 @@ def test_a_late_success_of_a_released_disbursement_is_booked_as_a_shortfall(
     made(services, context, "disbursement", "+256770000000", 4000, reference="spent meanwhile")
     work(services, clock, 10)
     assert seen(services, context, transaction_id).late
-    told = Event.get(Event.object_id == transaction_id, Event.type == "transaction.succeeded")
-    assert told.payload["late"] is True
+    event = Event.get(Event.object_id == transaction_id, Event.type == "transaction.succeeded")
+    assert event.payload["late"] is True
     assert balances(context.client_id)["main"] == (0, 0)
     assert balances(context.client_id)["shortfall"] == (-400_000, 0)
 
@@ -252,7 +252,7 @@ def test_a_repeat_returns_the_transaction_although_a_new_request_would_be_refuse
     services.transactions.refunds.create(back, context)
     work(services, clock)
     assert seen(services, context, collected).status == "reversed", "no refund of it would be taken now"
-    no_providers = Providers([], lambda _: None)
+    no_providers = Providers([])
     creator = TransactionCreator(no_providers, AddressGuard(), clock, lambda: None)
     switched_off = RefundService(creator, no_providers)
     assert services.transactions.transactions.create(spent, context).transaction.transaction_id == first

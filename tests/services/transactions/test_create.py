@@ -1,4 +1,4 @@
-"""Recording under many hands: written together, answered one by one."""
+"""Creation by many callers at once: written in batches, answered one by one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_fifty_calls_with_one_reference_make_one_transaction(services: Services)
     assert check_everything() == []
 
 
-def test_one_who_cannot_pay_or_reuses_a_name_harms_nobody_at_the_same_time(services: Services) -> None:
+def test_a_refused_request_does_not_harm_others_in_the_same_batch(services: Services) -> None:
     call, poor = a_client(), a_client("Poor")
     deposit(services, call, 10_000)
     services.transactions.transactions.create(request(reference="used"), call)
@@ -67,7 +67,7 @@ def test_one_who_cannot_pay_or_reuses_a_name_harms_nobody_at_the_same_time(servi
     }
     for number, answer in enumerate(answers):
         if number % 4 in (0, 3):
-            assert answer.transaction.reference == str(number), "nobody was given another's answer"
+            assert answer.transaction.reference == str(number), "a caller got the reply of another"
     assert balances(call.client_id)["main"] == (1_000_000, 200_000)
     assert check_everything() == []
 
@@ -106,7 +106,7 @@ def test_the_worker_is_woken_for_each_payment_that_needs_a_provider(
 ) -> None:
     call = a_client()
     deposit(services, call, 100)
-    assert woken_by == [], "what needs no company is over already"
+    assert woken_by == [], "what needs no provider is over already"
     written_by: dict[int, list[int]] = defaultdict(list)
 
     def write(batch: Batch) -> None:
@@ -136,7 +136,7 @@ def test_a_reference_that_reads_like_a_rule_of_the_database_is_a_reference(servi
     assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
 
 
-def test_nothing_is_recorded_from_within_a_unit_of_work(services: Services) -> None:
+def test_nothing_is_created_from_within_a_unit_of_work(services: Services) -> None:
     call = a_client()
     with pytest.raises(AssertionError, match="still to come"), unit_of_work():
         services.transactions.transactions.create(request(), call)
@@ -165,14 +165,16 @@ def test_a_key_that_another_call_is_binding_is_waited_for(
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1))
-        hand, watcher = (stack.enter_context(psycopg.connect(settings.database_url, autocommit=own)) for own in (0, 1))
-        hand.execute("INSERT INTO idempotency_keys VALUES (%s, 'K', %s, now())", (call.client_id, ids[taken_for]))
+        session, watcher = (
+            stack.enter_context(psycopg.connect(settings.database_url, autocommit=own)) for own in (0, 1)
+        )
+        session.execute("INSERT INTO idempotency_keys VALUES (%s, 'K', %s, now())", (call.client_id, ids[taken_for]))
         repeated = pool.submit(repeat)
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
         eventually(lambda: watcher.execute(waiting).fetchone() == (1,))
-        hand.commit()
+        session.commit()
         assert repeated.result() == (True if taken_for == "a" else Code.IDEMPOTENCY_KEY_REUSED)
 
 
@@ -194,7 +196,7 @@ def test_one_key_at_once_for_a_repeat_and_for_something_else_names_one_of_them(s
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-def test_a_group_that_ran_into_a_deadlock_is_recorded_all_the_same(
+def test_a_batch_that_ran_into_a_deadlock_is_inserted_all_the_same(
     services: Services, clock: MovableClock, settings: Settings
 ) -> None:
     call = a_client()
@@ -218,8 +220,8 @@ def test_a_group_that_ran_into_a_deadlock_is_recorded_all_the_same(
             stack.enter_context(psycopg.connect(settings.database_url, autocommit=own)) for own in (True, False, False)
         )
 
-        def lock(hand: psycopg.Connection, account: Account) -> None:
-            hand.execute("SELECT 1 FROM ledger_accounts WHERE id = %s FOR NO KEY UPDATE", (account.id,))
+        def lock(session: psycopg.Connection, account: Account) -> None:
+            session.execute("SELECT 1 FROM ledger_accounts WHERE id = %s FOR NO KEY UPDATE", (account.id,))
 
         def until_waiting(count: int) -> None:
             waiting = (
@@ -232,13 +234,13 @@ def test_a_group_that_ran_into_a_deadlock_is_recorded_all_the_same(
         until_waiting(1)
         answers += [pool.submit(pay_out, name, 2) for name in (first.name, second.name)]
         eventually(lambda: len(services.transactions.transactions._creator._group_commit._queue) == 2)
-        # It is the group that shall find out, not the hand.
+        # The batch must detect the deadlock, not this session.
         crosser.execute("SET LOCAL deadlock_timeout = '1min'")
         lock(crosser, second)
         holder.rollback()
         assert not answers[0].result().replayed
         until_waiting(1)
-        # The group has this one and waits for the other: it is rolled back, or the hand would wait for ever.
+        # The batch has this account and waits for the other: it is rolled back, or this session would wait for ever.
         lock(crosser, first)
         crosser.rollback()
         assert {answer.result().replayed for answer in answers} == {False}
@@ -258,19 +260,19 @@ def test_a_connection_that_is_cut_loses_nothing_that_was_answered(services: Serv
         for number in range(40):
             kind = ("collection", "disbursement")[number % 2]
             try:
-                recorded = services.transactions.transactions.create(
+                created = services.transactions.transactions.create(
                     request(kind, shillings=10, reference=f"{name} {number}"), call
                 )
             except DATABASE_TROUBLE as trouble:
                 troubles.append(trouble)
                 close_connections()
             else:
-                answered.append(recorded.transaction.transaction_id)
+                answered.append(created.transaction.transaction_id)
 
     def cut() -> None:
-        with psycopg.connect(settings.database_url, autocommit=True) as hand:
+        with psycopg.connect(settings.database_url, autocommit=True) as session:
             while not over.wait(0.05):
-                hand.execute(
+                session.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                     "WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 )
