@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 
 class _Result(Enum):
-    """What a waiting caller is told."""
+    """The outcome for a waiting caller."""
 
     LEAD = auto()
     DONE = auto()
@@ -36,7 +36,7 @@ class _Place(Generic[Item]):
         self._signal.acquire()
         return self.result
 
-    def tell(self, result: _Result) -> None:
+    def finish(self, result: _Result) -> None:
         self.result = result
         self._signal.release()
 
@@ -60,7 +60,7 @@ class Batches(Generic[Item]):
     ) -> None:
         """`run` carries out all items of a batch, at most `most`, or none, and leaves its results in them.
 
-        `was_undone` tells whether an exception of `run` proves that nothing was carried out.
+        `was_undone` returns whether an exception of `run` proves that nothing was carried out.
         """
         self._run = run
         self._most = most
@@ -73,8 +73,8 @@ class Batches(Generic[Item]):
         """Return when `item` is done. Gives the items that this caller ran, for all, itself; empty for most callers.
 
         When a batch is refused, each caller runs its own item again, alone, and gets its own exception.
-        When the outcome of a batch is unknown, its runner gets the exception of `run`, and everybody else who was
-        in the batch or in the queue gets BatchLostError.
+        When the outcome of a batch is unknown, its runner gets the exception of `run`, and every other
+        caller in the batch or in the queue gets BatchLostError.
         """
         with self._lock:
             place = _Place(item) if self._is_running else None
@@ -93,7 +93,7 @@ class Batches(Generic[Item]):
         return done
 
     def _lead(self, item: Item) -> tuple[_Result, Sequence[Item]]:
-        """Run a batch, tell everybody in it how it went, and let the next caller lead."""
+        """Run a batch, give every caller its outcome, and let the next caller lead."""
         others: list[_Place[Item]] = []
         items = [item]
         result = _Result.UNKNOWN
@@ -114,7 +114,7 @@ class Batches(Generic[Item]):
             result = _Result.ALONE
         finally:
             for other in others:
-                other.tell(result)
+                other.finish(result)
             self._let_next_lead()
         return result, items
 
@@ -128,4 +128,4 @@ class Batches(Generic[Item]):
             following = self._queue.popleft() if self._queue else None
             self._is_running = following is not None
         if following is not None:
-            following.tell(_Result.LEAD)
+            following.finish(_Result.LEAD)

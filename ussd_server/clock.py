@@ -1,4 +1,4 @@
-"""The service's clock: the database's time, carried forward by a clock that nobody can set."""
+"""The service's clock: the database's time, carried forward by the monotonic clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The call context: who calls, what they may do, and under which request id."""
+"""The request context: caller, permissions, request id and address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CallerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls, as the door has settled it.
+    """Who calls, as authenticated.
 
     `grants` are `resource:action` pairs, `*` standing for every action of a resource; None means everything the client
     may do. `key_id`, `user_id` and `login_id` are set for the kinds of caller that have them.
@@ -49,7 +49,7 @@ class RequestContext:
 
     @property
     def client_id(self) -> str:
-        """The client on whose behalf the call acts; a door that lets a call through has always named one."""
+        """The client on whose behalf the call acts; an authenticated caller has one."""
         if self.caller.client_id is None:
             raise AssertionError("this method needs a caller that acts for a client")
         return self.caller.client_id
@@ -65,13 +65,13 @@ class RequestContext:
             raise ServiceError(Code.INSUFFICIENT_SCOPE, refusal)
 
     def require_operator(self) -> None:
-        """Refuse with INSUFFICIENT_SCOPE (403) whoever is not at the operator's keyboard."""
+        """Refuse every caller but the operator with INSUFFICIENT_SCOPE (403)."""
         if self.caller.kind is not CallerKind.OPERATOR:
             raise ServiceError(Code.INSUFFICIENT_SCOPE, "Only the operator may do this")
 
 
 def operator_context(client_id: str | None = None) -> RequestContext:
-    """The call of somebody at the machine itself: they may do everything, for `client_id` where a client is needed."""
+    """The context of an operator at the server: everything is allowed, for `client_id` where a client is needed."""
     return RequestContext(Caller(CallerKind.OPERATOR, client_id=client_id, grants=None))
 
 

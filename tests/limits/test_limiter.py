@@ -239,7 +239,7 @@ def test_a_clock_set_back_costs_a_long_log_no_walk(server: Server) -> None:
         server.client.lpush(storage.key("key-1"), *[ahead] * 10_000)
     server.client.config_resetstat()
     assert storage.acquire("key-1", window)[0] == 0
-    calls = {name: told["calls"] for name, told in server.client.info("commandstats").items()}
+    calls = {name: shown["calls"] for name, shown in server.client.info("commandstats").items()}
     assert sum(calls.values()) < 100
     assert calls["cmdstat_lset"] == 1
 

@@ -1,4 +1,4 @@
-"""Allowances: few trips to Redis, and never more than the limit."""
+"""Quota leases: few trips to Redis, and never more than the limit."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def standing_still() -> float:
     return 0.0
 
 
-def test_a_busy_caller_asks_ever_less_often(limiter: Limiter, storage: Trips) -> None:
-    allowance = QuotaLeases(limiter, "channel", most=32, monotonic=standing_still)
-    assert all(allowance.take("c") for _ in range(1 + 2 + 4 + 8 + 16 + 32 + 32))
+def test_a_busy_caller_needs_ever_fewer_round_trips(limiter: Limiter, storage: Trips) -> None:
+    leases = QuotaLeases(limiter, "channel", most=32, monotonic=standing_still)
+    assert all(leases.take("c") for _ in range(1 + 2 + 4 + 8 + 16 + 32 + 32))
     assert storage.count == 7
 
 
@@ -59,41 +59,41 @@ def test_two_processes_with_many_threads_never_take_more_than_the_limit(limiter:
 
 
 def test_the_last_calls_of_a_limit_are_taken_one_by_one(limiter: Limiter) -> None:
-    allowance = QuotaLeases(limiter, "channel", most=64, monotonic=standing_still)
-    assert sum(allowance.take("c") for _ in range(LIMIT + 100)) == LIMIT
+    leases = QuotaLeases(limiter, "channel", most=64, monotonic=standing_still)
+    assert sum(leases.take("c") for _ in range(LIMIT + 100)) == LIMIT
 
 
-def test_what_was_taken_lapses(limiter: Limiter, storage: Trips) -> None:
+def test_a_lease_expires(limiter: Limiter, storage: Trips) -> None:
     now = [0.0]
-    allowance = QuotaLeases(limiter, "channel", most=32, monotonic=lambda: now[0])
-    assert allowance.take("c")
-    assert allowance.take("c")
+    leases = QuotaLeases(limiter, "channel", most=32, monotonic=lambda: now[0])
+    assert leases.take("c")
+    assert leases.take("c")
     asked = storage.count
     now[0] = KEPT_SECONDS
-    assert allowance.take("c")
+    assert leases.take("c")
     assert storage.count == asked + 1
 
 
 def test_only_so_many_callers_are_remembered(limiter: Limiter, storage: Trips, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ussd_server.limits.quota_leases._MOST_IDENTITIES", 3)
-    allowance = QuotaLeases(limiter, "channel", most=32, monotonic=standing_still)
+    leases = QuotaLeases(limiter, "channel", most=32, monotonic=standing_still)
     for caller in "abcd":
-        assert [allowance.take(caller) for _ in range(2)] == [True, True]
+        assert [leases.take(caller) for _ in range(2)] == [True, True]
     asked = storage.count
-    assert allowance.take("a")
+    assert leases.take("a")
     assert storage.count == asked + 1, "what it had in hand was forgotten"
 
 
-def test_every_caller_has_an_allowance_of_its_own(limiter: Limiter) -> None:
-    allowance = QuotaLeases(limiter, "channel", most=64, monotonic=standing_still)
-    while allowance.take("c"):
+def test_every_caller_has_its_own_lease(limiter: Limiter) -> None:
+    leases = QuotaLeases(limiter, "channel", most=64, monotonic=standing_still)
+    while leases.take("c"):
         pass
-    assert allowance.take("d")
+    assert leases.take("d")
 
 
 def test_without_redis_nothing_is_taken_in_advance() -> None:
     away = SlidingWindowStorage("redis://127.0.0.1:1", timeout_seconds=0.1)
     limiter = Limiter(away, [Policy("channel", (RateLimitItemPerSecond(5, 60),))], workers=1)
-    allowance = QuotaLeases(limiter, "channel", most=4)
-    assert [allowance.take("c") for _ in range(6)] == [True] * 5 + [False]
+    leases = QuotaLeases(limiter, "channel", most=4)
+    assert [leases.take("c") for _ in range(6)] == [True] * 5 + [False]
     limiter.close()

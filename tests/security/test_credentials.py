@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ussd_server.security.credentials import (
-    SealBrokenError,
+    DecryptionError,
     Vault,
     may_be_apikey,
     may_be_apisecret,
@@ -40,7 +40,7 @@ def test_a_fresh_key_is_letters_and_digits_with_a_checksum() -> None:
         assert may_be_apikey(key)
 
 
-def test_any_single_mistyped_letter_of_a_key_is_told_by_the_checksum() -> None:
+def test_the_checksum_reveals_any_single_mistyped_letter_of_a_key() -> None:
     key = new_apikey()
     mistyped = [
         key[:place] + letter + key[place + 1 :]
@@ -52,7 +52,7 @@ def test_any_single_mistyped_letter_of_a_key_is_told_by_the_checksum() -> None:
     assert sum(map(may_be_apikey, mistyped)) <= 1
 
 
-def test_swapped_letters_of_a_key_are_told_by_the_checksum() -> None:
+def test_the_checksum_reveals_swapped_letters_of_a_key() -> None:
     key = new_apikey()
     swapped = {key[:place] + key[place + 1] + key[place] + key[place + 2 :] for place in range(2, len(key) - 1)}
     assert not any(map(may_be_apikey, swapped - {key}))
@@ -77,52 +77,52 @@ def test_a_fresh_secret_has_256_bits_and_a_prefix_that_scanners_know() -> None:
     assert 62**43 >= 2**256
 
 
-def test_a_sealed_secret_opens_in_its_own_row_only(vault: Vault) -> None:
-    sealed = vault.seal("the secret", CLIENT, KEY)
-    assert vault.open(sealed, CLIENT, KEY) == "the secret"
-    assert b"the secret" not in sealed
+def test_a_secret_is_decrypted_in_its_own_row_only(vault: Vault) -> None:
+    encrypted = vault.encrypt("the secret", CLIENT, KEY)
+    assert vault.decrypt(encrypted, CLIENT, KEY) == "the secret"
+    assert b"the secret" not in encrypted
     for client, key in [(OTHER_CLIENT, KEY), (CLIENT, OTHER_KEY), (KEY, CLIENT), ("", "")]:
-        with pytest.raises(SealBrokenError):
-            vault.open(sealed, client, key)
+        with pytest.raises(DecryptionError):
+            vault.decrypt(encrypted, client, key)
 
 
-def test_an_altered_seal_does_not_open(vault: Vault) -> None:
-    sealed = vault.seal("the secret", CLIENT, KEY)
-    for place in range(len(sealed)):
-        with pytest.raises(SealBrokenError):
-            vault.open(sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :], CLIENT, KEY)
-    for rubbish in (b"", b":", b"\xff", sealed[:-1], sealed + b"x", sealed[:12]):
-        with pytest.raises(SealBrokenError):
-            vault.open(rubbish, CLIENT, KEY)
+def test_an_altered_secret_is_not_decrypted(vault: Vault) -> None:
+    encrypted = vault.encrypt("the secret", CLIENT, KEY)
+    for place in range(len(encrypted)):
+        with pytest.raises(DecryptionError):
+            vault.decrypt(encrypted[:place] + bytes([encrypted[place] ^ 1]) + encrypted[place + 1 :], CLIENT, KEY)
+    for rubbish in (b"", b":", b"\xff", encrypted[:-1], encrypted + b"x", encrypted[:12]):
+        with pytest.raises(DecryptionError):
+            vault.decrypt(rubbish, CLIENT, KEY)
 
 
 def test_two_seals_of_one_secret_differ(vault: Vault) -> None:
-    assert vault.seal("the secret", CLIENT, KEY) != vault.seal("the secret", CLIENT, KEY)
+    assert vault.encrypt("the secret", CLIENT, KEY) != vault.encrypt("the secret", CLIENT, KEY)
 
 
 def test_a_digest_knows_its_secret_in_its_row_only(vault: Vault) -> None:
     kept = vault.keep("the secret", "the one before", CLIENT, KEY)
-    digest, house_key = kept["secret_digest"], kept["digest_key_id"]
-    assert vault.matches("the secret", KEY, digest, house_key)
-    assert vault.matches("the one before", KEY, kept["previous_secret_digest"], house_key)
-    assert not vault.matches("the secret", OTHER_KEY, digest, house_key)
-    assert not vault.matches("the one before", KEY, digest, house_key)
+    digest, master_key_id = kept["secret_digest"], kept["digest_key_id"]
+    assert vault.matches("the secret", KEY, digest, master_key_id)
+    assert vault.matches("the one before", KEY, kept["previous_secret_digest"], master_key_id)
+    assert not vault.matches("the secret", OTHER_KEY, digest, master_key_id)
+    assert not vault.matches("the one before", KEY, digest, master_key_id)
     assert not vault.matches("the secret", KEY, digest, "gone")
     for odd in ("é", "\ud800", "", "\x00", "\U0001f600"):
-        assert not vault.matches(odd, KEY, digest, house_key)
+        assert not vault.matches(odd, KEY, digest, master_key_id)
         vault.pretend_to_match(odd)
 
 
 def test_what_was_kept_before_the_keys_were_renewed_still_opens(keyring: Keyring, vault: Vault) -> None:
     kept = vault.keep("the secret", None, CLIENT, KEY)
     keyring.add_keys()
-    assert vault.open(kept["secret_sealed"], CLIENT, KEY) == "the secret"
+    assert vault.decrypt(kept["secret_sealed"], CLIENT, KEY) == "the secret"
     assert vault.matches("the secret", KEY, kept["secret_digest"], kept["digest_key_id"])
     assert not vault.is_current(kept["secret_sealed"], kept["digest_key_id"])
     again = vault.keep("the secret", None, CLIENT, KEY)
     assert vault.is_current(again["secret_sealed"], again["digest_key_id"])
     keyring.drop_keys_before(keyring.newest_ids())
-    with pytest.raises(SealBrokenError):
-        vault.open(kept["secret_sealed"], CLIENT, KEY)
+    with pytest.raises(DecryptionError):
+        vault.decrypt(kept["secret_sealed"], CLIENT, KEY)
     assert not vault.matches("the secret", KEY, kept["secret_digest"], kept["digest_key_id"])
-    assert vault.open(again["secret_sealed"], CLIENT, KEY) == "the secret"
+    assert vault.decrypt(again["secret_sealed"], CLIENT, KEY) == "the secret"

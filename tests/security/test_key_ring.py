@@ -178,5 +178,5 @@ def test_keys_that_could_not_be_read_for_lack_of_rights_are_read_when_the_rights
 
 def test_a_key_never_shows_in_a_repr(path: Path) -> None:
     key = Keyring.create(path).newest(Ring.TOKENS)
-    assert repr(key) == f"HouseKey({key.id})"
+    assert repr(key) == f"MasterKey({key.id})"
     assert repr(key.material) not in f"{key}{[key]}"

@@ -1,4 +1,4 @@
-"""API keys as the inside speaks of them."""
+"""API keys as services use them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def joined_scopes(scopes: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CreateApiKey:
-    """A wish for a new key. `scopes` None: everything the client may do; `expires_at` None: no expiration."""
+    """Create a key. `scopes` None: everything the client may do; `expires_at` None: no expiration."""
 
     scopes: tuple[str, ...] | None = None
     expires_at: datetime | None = None
@@ -31,7 +31,7 @@ class CreateApiKey:
 
 @dataclass(frozen=True, slots=True)
 class RotateApiKey:
-    """A wish for a new secret; the present one stays good for 0 to 604800 seconds more."""
+    """Replace the secret; the present one stays valid for 0 to 604800 seconds more."""
 
     api_key_id: str
     grace_period_seconds: int = DEFAULT_GRACE_SECONDS
@@ -39,14 +39,14 @@ class RotateApiKey:
 
 @dataclass(frozen=True, slots=True)
 class DeleteApiKey:
-    """A wish to remove a key for ever."""
+    """Delete a key for ever."""
 
     api_key_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteApiKeys:
-    """A wish to remove 1 to 100 keys; `atomic`: all of them or none."""
+    """Delete 1 to 100 keys; `atomic`: all of them or none."""
 
     api_key_ids: tuple[str, ...]
     atomic: bool = False
@@ -54,7 +54,7 @@ class DeleteApiKeys:
 
 @dataclass(frozen=True, slots=True)
 class ImportApiKey:
-    """An operator's wish to take over a key and a secret that exist already."""
+    """Import an existing key and its secret."""
 
     client_id: str
     apikey: str

@@ -1,4 +1,4 @@
-"""Client companies, their people, their logins and their audit trail, as the inside speaks of them."""
+"""Client companies, their people, their logins and their audit trail, as services use them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class CreateClient:
-    """An operator's wish for a client, whose name (1 to 100 characters) is its own; `client_id` None: a fresh one."""
+    """Create a client with a unique name (1 to 100 characters); `client_id` None: a new id."""
 
     name: str
     client_id: str | None = None
@@ -27,7 +27,7 @@ class ClientView:
 
 @dataclass(frozen=True, slots=True)
 class CreateUser:
-    """An operator's wish for a person who signs in for a client. `role` is owner, admin, developer or viewer."""
+    """Create a user of a client. `role` is owner, admin, developer or viewer."""
 
     client_id: str  # or the client's name
     email: str
@@ -50,7 +50,7 @@ class UserView:
 
 @dataclass(frozen=True, slots=True)
 class LogIn:
-    """A person's wish to sign in; the case of the e-mail address does not matter."""
+    """Sign a user in; the case of the e-mail address does not matter."""
 
     email: str
     password: str = field(repr=False)
@@ -58,14 +58,14 @@ class LogIn:
 
 @dataclass(frozen=True, slots=True)
 class RefreshLogin:
-    """A wish to go on with a login."""
+    """Continue a login."""
 
     refresh_token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LogOut:
-    """A wish to end this login, or every login of the same person."""
+    """End this login, or every login of the same user."""
 
     everywhere: bool = False
 
@@ -94,7 +94,7 @@ class ServiceIdentifier:
 
 @dataclass(frozen=True, slots=True)
 class ListAuditEvents:
-    """A wish for one page (1 to 100) of a client's audit trail, newest first."""
+    """Ask for one page (1 to 100) of a client's audit trail, newest first."""
 
     cursor: str | None = None
     limit: int = 50

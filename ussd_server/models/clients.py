@@ -8,7 +8,7 @@ from ussd_server.database.columns import IdField, MomentField, Table
 
 
 class Client(Table):
-    """A company that calls the API. A client that is not active is refused at every door."""
+    """A company that calls the API. Every call of an inactive client is refused."""
 
     id = IdField(primary_key=True)
     name = TextField()

@@ -10,9 +10,9 @@ from ussd_server.database.columns import IdField, MomentField, Table
 class ApiKey(Table):
     """A key and its secret.
 
-    The secret is kept twice: sealed (`secret_sealed`, opened only to show it) and digested (`secret_digest`, all that
-    the door compares). Both name the key of the house that made them. The `previous_` pair is the secret that a
-    rotation replaced, good until `previous_secret_expires_at`.
+    The secret is stored encrypted (`secret_sealed`, to show it again) and as an HMAC (`secret_digest`, to authenticate
+    with). Both name their master key. The `previous_` columns hold the secret that a rotation replaced, valid until
+    `previous_secret_expires_at`.
     """
 
     id = IdField(primary_key=True)
@@ -48,7 +48,7 @@ class DeletedApiKey(Table):
 
 
 class UnseenChanges(Table):
-    """How many changes to keys could not be told through Redis: one row, looked at by every process that remembers."""
+    """One row: the number of key changes that could not reach Redis. Every process with a key cache reads it."""
 
     number = BigIntegerField()
 

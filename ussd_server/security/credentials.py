@@ -1,4 +1,4 @@
-"""API keys and secrets as things: how they look, how they are checked, and how they are kept."""
+"""API keys and secrets: their format, and how they are checked and stored."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def new_apisecret() -> str:
 
 
 def may_be_apikey(text: str) -> bool:
-    """Whether `text` can be a key at all; a mistyped key of our own making is told by its checksum alone.
+    """Whether `text` can be a key at all; the checksum reveals a mistyped key that was made here.
 
     Keys that an operator imported are 8 to 64 letters and digits of any other look.
     """
@@ -67,97 +67,97 @@ def may_be_apisecret(text: str) -> bool:
 
 
 class Vault:
-    """Keeps secrets: digests them for the door and seals them for those who may see them again."""
+    """Stores secrets: an HMAC to authenticate with, and the encrypted text to show again."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
 
     def keep(self, secret: str, previous_secret: str | None, client_id: str, key_id: str) -> dict[str, Any]:
-        """The columns that keep the secrets of one key in its row: sealed, and digested under one key of the house."""
-        house_key = self._keyring.newest(Ring.DIGESTS)
+        """The columns of one key's row for its secrets: encrypted, and the HMAC, both under the newest master keys."""
+        master_key = self._keyring.newest(Ring.DIGESTS)
         columns = {
-            "secret_sealed": self.seal(secret, client_id, key_id),
-            "secret_digest": _digest(house_key, secret, key_id),
-            "digest_key_id": house_key.id,
+            "secret_sealed": self.encrypt(secret, client_id, key_id),
+            "secret_digest": _digest(master_key, secret, key_id),
+            "digest_key_id": master_key.id,
             "previous_secret_sealed": None,
             "previous_secret_digest": None,
         }
         if previous_secret is not None:
-            columns["previous_secret_sealed"] = self.seal(previous_secret, client_id, key_id)
-            columns["previous_secret_digest"] = _digest(house_key, previous_secret, key_id)
+            columns["previous_secret_sealed"] = self.encrypt(previous_secret, client_id, key_id)
+            columns["previous_secret_digest"] = _digest(master_key, previous_secret, key_id)
         return columns
 
     def matches(self, secret: str, key_id: str, digest: bytes, digest_key_id: str) -> bool:
-        """Whether `secret` is the one that was digested; compares bytes in constant time."""
-        house_key = self._keyring.find(Ring.DIGESTS, digest_key_id)
-        if house_key is None:
+        """Whether the HMAC was made of `secret`; compares in constant time."""
+        master_key = self._keyring.find(Ring.DIGESTS, digest_key_id)
+        if master_key is None:
             return False
-        return hmac.compare_digest(_digest(house_key, secret, key_id), digest)
+        return hmac.compare_digest(_digest(master_key, secret, key_id), digest)
 
     def knows(self, digest_key_id: str) -> bool:
-        """Whether a digest under this key of the house can still be compared."""
+        """Whether the master key of an HMAC still exists."""
         return self._keyring.find(Ring.DIGESTS, digest_key_id) is not None
 
     def pretend_to_match(self, secret: str) -> None:
-        """Do the work of `matches` for a key that does not exist, so that time does not tell."""
+        """Do the work of `matches`, so that the time does not reveal that a key does not exist."""
         self.matches(secret, "", b"\0" * 32, self._keyring.newest(Ring.DIGESTS).id)
 
     def path_digests(self, secret: str) -> list[bytes]:
-        """The digests under which the secret of a gateway path may stand: one for each key, newest last."""
+        """The HMACs that the secret of a gateway path may be stored under: one for each master key, newest last."""
         text = b"path\0" + secret.encode("utf-8", "surrogatepass")
         return [hmac.digest(material, text, "sha256") for material in self._keyring.all_materials(Ring.DIGESTS)]
 
-    def seal(self, secret: str, client_id: str, key_id: str) -> bytes:
-        """Encrypt a secret for one row: it opens with the same client and key only (AES-256-GCM)."""
-        house_key = self._keyring.newest(Ring.SEALING)
+    def encrypt(self, secret: str, client_id: str, key_id: str) -> bytes:
+        """Encrypt a secret (AES-256-GCM), bound to the client and the key's row."""
+        master_key = self._keyring.newest(Ring.SEALING)
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = _cipher(house_key.material).encrypt(nonce, secret.encode(), _bound_to(client_id, key_id))
-        return _sealed_by(house_key) + nonce + sealed
+        encrypted = _cipher(master_key.material).encrypt(nonce, secret.encode(), _bound_to(client_id, key_id))
+        return _key_prefix(master_key) + nonce + encrypted
 
-    def is_current(self, sealed: bytes, digest_key_id: str | None = None) -> bool:
-        """Whether the newest keys of the house sealed this secret and, where the digest's key is named, digested it."""
+    def is_current(self, encrypted: bytes, digest_key_id: str | None = None) -> bool:
+        """Whether the newest master keys encrypted this secret and, if `digest_key_id` is given, made its HMAC."""
         newest_digest_id = self._keyring.newest(Ring.DIGESTS).id
-        return bytes(sealed).startswith(_sealed_by(self._keyring.newest(Ring.SEALING))) and (
+        return bytes(encrypted).startswith(_key_prefix(self._keyring.newest(Ring.SEALING))) and (
             digest_key_id in (None, newest_digest_id)
         )
 
-    def open(self, sealed: bytes, client_id: str, key_id: str) -> str:
-        """Decrypt a sealed secret. Raises SealBrokenError when it was altered or moved here, or its key is gone."""
-        (secret,) = self.open_all([(key_id, sealed)], client_id)
+    def decrypt(self, encrypted: bytes, client_id: str, key_id: str) -> str:
+        """Decrypt a secret. Raises DecryptionError if it was altered or moved, or its master key is gone."""
+        (secret,) = self.decrypt_all([(key_id, encrypted)], client_id)
         return secret
 
-    def open_all(self, sealed_of_keys: Iterable[tuple[str, bytes]], client_id: str) -> list[str]:
-        """Decrypt the sealed secrets of one client's keys, each beside its key's id; raises what `open` raises."""
+    def decrypt_all(self, encrypted_of_keys: Iterable[tuple[str, bytes]], client_id: str) -> list[str]:
+        """Decrypt pairs of key id and secret of one client. Raises as `decrypt`."""
         ciphers: dict[bytes, AESGCM] = {}
         secrets_of_keys = []
-        for key_id, sealed in sealed_of_keys:
-            name, _, rest = bytes(sealed).partition(b":")
+        for key_id, encrypted in encrypted_of_keys:
+            name, _, rest = bytes(encrypted).partition(b":")
             cipher = ciphers.get(name) or ciphers.setdefault(name, self._cipher_named(name))
             try:
                 opened = cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound_to(client_id, key_id))
             except (InvalidTag, ValueError):
-                raise SealBrokenError from None
+                raise DecryptionError from None
             secrets_of_keys.append(opened.decode())
         return secrets_of_keys
 
     def _cipher_named(self, name: bytes) -> AESGCM:
-        house_key = self._keyring.find(Ring.SEALING, name.decode("ascii", "replace"))
-        if house_key is None:
-            raise SealBrokenError
-        return _cipher(house_key.material)
+        master_key = self._keyring.find(Ring.SEALING, name.decode("ascii", "replace"))
+        if master_key is None:
+            raise DecryptionError
+        return _cipher(master_key.material)
 
 
-class SealBrokenError(Exception):
-    """A sealed secret does not open in the row where it stands."""
+class DecryptionError(Exception):
+    """A secret cannot be decrypted in its row."""
 
 
-def _digest(house_key: MasterKey, secret: str, key_id: str) -> bytes:
+def _digest(master_key: MasterKey, secret: str, key_id: str) -> bytes:
     # A header may carry half a surrogate; it must be refused as a wrong secret, not fail.
-    return hmac.digest(house_key.material, f"apisecret\0{key_id}\0{secret}".encode("utf-8", "surrogatepass"), "sha256")
+    return hmac.digest(master_key.material, f"apisecret\0{key_id}\0{secret}".encode("utf-8", "surrogatepass"), "sha256")
 
 
-def _sealed_by(house_key: MasterKey) -> bytes:
-    return house_key.id.encode() + b":"
+def _key_prefix(master_key: MasterKey) -> bytes:
+    return master_key.id.encode() + b":"
 
 
 def _bound_to(client_id: str, key_id: str) -> bytes:

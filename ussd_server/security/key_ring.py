@@ -1,4 +1,4 @@
-"""The keys of the house: rings of named keys in one file, where the newest key makes and every key opens."""
+"""The master keys: rings of named keys in one file. The newest key of a ring signs or encrypts; every key verifies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MasterKey:
     material: bytes
 
     def __repr__(self) -> str:
-        return f"HouseKey({self.id})"
+        return f"MasterKey({self.id})"
 
 
 class Keyring:

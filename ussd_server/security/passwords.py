@@ -1,4 +1,4 @@
-"""Passwords: how they are kept, and checked at the same cost for everybody."""
+"""Passwords: hashed, and checked at the same cost whether the user exists or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ussd_server.native_threads import in_native_thread
 SHORTEST = 12
 LONGEST = 256
 
-# The first choice of OWASP's Password Storage Cheat Sheet: argon2id, 19 MiB, two passes, one lane.
+# The first choice of OWASP's Password Storage Cheat Sheet: argon2id, 19 MiB, two passes, one thread.
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 # Each simultaneous hash takes 19 MiB. More than two would only take turns on the processors.
 _SIMULTANEOUS = 2
@@ -32,13 +32,12 @@ def hash_password(password: str) -> str:
 
 
 def matches(password: str, password_hash: str | None) -> bool:
-    """Whether this is the password. `password_hash` None, for a person who does not exist, costs the same and is False.
+    """Whether this is the password. `password_hash` None, for an unknown user, costs the same and is False.
 
-    Takes tens of milliseconds, and longer when others ask at the same time: never inside a database transaction.
+    Takes tens of milliseconds, more under load: never call it inside a database transaction.
     """
-    nobody = _hash_of_nobody()
     try:
-        _in_turn(_HASHER.verify, password_hash or nobody, password)
+        _in_turn(_HASHER.verify, password_hash or _unknown_user_hash(), password)
     except VerifyMismatchError:
         return False
     return password_hash is not None
@@ -60,5 +59,5 @@ def _in_turn(work: Callable[..., _Result], *given: str) -> _Result:
 
 
 @functools.cache
-def _hash_of_nobody() -> str:
+def _unknown_user_hash() -> str:
     return hash_password(new_password())

@@ -1,4 +1,4 @@
-"""Tokens: what a login gives, service identifiers, and cursors of pages."""
+"""Tokens: access and refresh tokens, service identifiers, page cursors and callback secrets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLAIMS = ["iss", "aud", "sub", "client_id", "login_id", "iat", "exp"]
 
 @dataclass(frozen=True, slots=True)
 class AccessClaims:
-    """What a valid access token says."""
+    """The content of a valid access token."""
 
     user_id: str
     client_id: str
@@ -34,14 +34,14 @@ class AccessClaims:
 
 @dataclass(frozen=True, slots=True)
 class RefreshClaims:
-    """What a valid refresh token says: which login it continues, and the how-manieth of that login it is."""
+    """The content of a valid refresh token: its login, and its number within that login."""
 
     login_id: str
     number: int
 
 
 class Tokens:
-    """Makes and reads every signed text that leaves the house. Each kind has a salt of its own."""
+    """Signs and verifies every token. Each kind has its own salt."""
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
@@ -95,7 +95,7 @@ class Tokens:
         return self._sign("service-identifier", [client_id, int(issued_at.timestamp() * 1000)])
 
     def cursor(self, kind: str, position: str) -> str:
-        """An opaque mark in a list of `kind`, from which the next page goes on."""
+        """An opaque position in a list of `kind`, at which the next page begins."""
         return self._sign(f"cursor/{kind}", position)
 
     def read_cursor(self, kind: str, cursor: str) -> str:
@@ -105,13 +105,13 @@ class Tokens:
             raise ServiceError(Code.INVALID_REQUEST, "cursor: Not a cursor of this list.")
         return position
 
-    def callback_secret(self, company: str) -> str:
-        """The part of a money company's callback path that nobody else knows, made from the newest key."""
-        return _callback_secret(self._keyring.newest(Ring.SIGNING).material, company)
+    def callback_secret(self, provider: str) -> str:
+        """The secret part of a provider's callback path, made from the newest key."""
+        return _callback_secret(self._keyring.newest(Ring.SIGNING).material, provider)
 
-    def is_callback_secret(self, company: str, given: str) -> bool:
-        """Whether `given` was made from any of our keys: companies keep an address for long."""
-        secrets = [_callback_secret(material, company) for material in self._keyring.all_materials(Ring.SIGNING)]
+    def is_callback_secret(self, provider: str, given: str) -> bool:
+        """Whether `given` was made from any of our keys: providers keep an address for long."""
+        secrets = [_callback_secret(material, provider) for material in self._keyring.all_materials(Ring.SIGNING)]
         matches = [hmac.compare_digest(secret.encode(), given.encode()) for secret in secrets]
         return any(matches)
 
@@ -130,5 +130,5 @@ class Tokens:
         )
 
 
-def _callback_secret(material: bytes, company: str) -> str:
-    return hmac.digest(material, f"callback/{company}".encode(), "sha256")[:24].hex()
+def _callback_secret(material: bytes, provider: str) -> str:
+    return hmac.digest(material, f"callback/{provider}".encode(), "sha256")[:24].hex()

@@ -78,9 +78,9 @@ def test_of_twenty_racing_deletions_one_wins(services: Services, company: Compan
 def test_crossing_bulk_deletions_delete_every_key_once(services: Services, company: Company) -> None:
     context = company.call()
     ids = [company.create_key().id for _ in range(12)]
-    wishes = [DeleteApiKeys(tuple(ids if turn % 2 else reversed(ids))) for turn in range(8)]
+    requests = [DeleteApiKeys(tuple(ids if turn % 2 else reversed(ids))) for turn in range(8)]
     outcomes = at_once(
-        [lambda request=request: services.clients.api_keys.delete_many(request, context) for request in wishes],
+        [lambda request=request: services.clients.api_keys.delete_many(request, context) for request in requests],
         threads=8,
     )
     assert refusals(outcomes) == []
@@ -280,7 +280,7 @@ def test_a_key_imported_while_it_is_deleted_does_not_come_back(services: Service
 
 def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(services: Services, company: Company) -> None:
     key, viewer, developer = company.create_key(), company.call("viewer"), company.call("developer")
-    for deed in (
+    for change in (
         lambda: services.clients.api_keys.list(viewer),
         lambda: services.clients.api_keys.create(CreateApiKey(), viewer),
         lambda: services.clients.api_keys.rotate(RotateApiKey(key.id), viewer),
@@ -291,7 +291,7 @@ def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(services:
         ),
     ):
         with pytest.raises(ServiceError) as refusal:
-            deed()
+            change()
         assert refusal.value.code is Code.INSUFFICIENT_SCOPE
     assert accepted(services, key)
 

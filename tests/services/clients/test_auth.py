@@ -25,16 +25,16 @@ def company(services: Services) -> Company:
 
 
 @pytest.fixture
-def room(app: Flask) -> Flask:
+def data_app(app: Flask) -> Flask:
     """The application with one more data call, which costs nothing."""
-    room = ApiBlueprint("room", authenticate_api_key)
+    blueprint = ApiBlueprint("data", authenticate_api_key)
 
-    @room.call("GET", "/data/room", needs="collection:read")
+    @blueprint.call("GET", "/data/rows", needs="collection:read")
     def enter(context: RequestContext) -> dict[str, str | None]:
         """Say who came in."""
         return {"client_id": context.client_id}
 
-    app.register_blueprint(room)
+    app.register_blueprint(blueprint)
     return app
 
 
@@ -42,9 +42,9 @@ def headers(key: ApiKeyView, secret: str | None = None) -> dict[str, str]:
     return {"x-api-key": key.apikey, "x-api-secret": secret or key.apisecret}
 
 
-def test_of_640_calls_at_once_with_one_key_exactly_a_hundred_are_accepted(room: Flask, company: Company) -> None:
+def test_of_640_calls_at_once_with_one_key_exactly_a_hundred_are_accepted(data_app: Flask, company: Company) -> None:
     key = company.create_key()
-    replies = at_once([lambda: room.test_client().get("/data/room", headers=headers(key)).status_code] * 640)
+    replies = at_once([lambda: data_app.test_client().get("/data/rows", headers=headers(key)).status_code] * 640)
     assert (replies.count(200), replies.count(429)) == (100, 540)
 
 
@@ -57,23 +57,23 @@ def test_while_redis_is_away_the_web_processes_of_all_machines_together_allow_th
     assert accepted.count(True) == 100
 
 
-def test_a_wrong_secret_a_thousand_times_leaves_the_keys_quota_whole(room: Flask, company: Company) -> None:
+def test_a_wrong_secret_a_thousand_times_leaves_the_keys_quota_whole(data_app: Flask, company: Company) -> None:
     key = company.create_key()
     wrong = headers(key, new_apisecret())
-    replies = at_once([lambda: room.test_client().get("/data/room", headers=wrong).status_code] * 1000)
+    replies = at_once([lambda: data_app.test_client().get("/data/rows", headers=wrong).status_code] * 1000)
     assert (replies.count(401), replies.count(429)) == (100, 900)
-    right = room.test_client().get("/data/room", headers=headers(key))
+    right = data_app.test_client().get("/data/rows", headers=headers(key))
     assert (right.status_code, right.headers["X-RateLimit-Remaining"]) == (200, "99")
 
 
-def test_guessing_is_told_when_to_come_again_and_other_addresses_are_not_held_up(
-    room: Flask, services: Services
+def test_guessing_is_refused_with_a_retry_after_and_other_addresses_are_not_affected(
+    data_app: Flask, services: Services
 ) -> None:
-    web = room.test_client()
+    web = data_app.test_client()
 
     def guess(address: str, apikey: str = new_apikey()) -> tuple[int, str]:
         pair = {"x-api-key": apikey, "x-api-secret": "guessed"}
-        reply = web.get("/data/room", headers=pair, environ_base={"REMOTE_ADDR": address})
+        reply = web.get("/data/rows", headers=pair, environ_base={"REMOTE_ADDR": address})
         return reply.status_code, reply.headers.get("Retry-After", "0")
 
     assert [guess("192.0.2.9")[0] for _ in range(100)] == [401] * 100
@@ -83,8 +83,8 @@ def test_guessing_is_told_when_to_come_again_and_other_addresses_are_not_held_up
     assert guess("192.0.2.9", "mistyped!") == (401, "0"), "what cannot be a key is no guess"
 
 
-def test_every_wrong_pair_is_refused_in_the_same_bytes(room: Flask, company: Company) -> None:
-    key, web = company.create_key(), room.test_client()
+def test_every_wrong_pair_is_refused_in_the_same_bytes(data_app: Flask, company: Company) -> None:
+    key, web = company.create_key(), data_app.test_client()
     pairs = [
         (None, None), (key.apikey, None), (None, key.apisecret), ("", ""), (key.apikey, ""),
         (key.apikey, new_apisecret()),
@@ -96,18 +96,20 @@ def test_every_wrong_pair_is_refused_in_the_same_bytes(room: Flask, company: Com
     bodies = set()
     for apikey, secret in pairs:
         sent = {name: value for name, value in [("x-api-key", apikey), ("x-api-secret", secret)] if value is not None}
-        reply = web.get("/data/room", headers={name: _as_wsgi(value) for name, value in sent.items()})
+        reply = web.get("/data/rows", headers={name: _as_wsgi(value) for name, value in sent.items()})
         assert (reply.status_code, reply.json["error"]) == (401, "INVALID_CREDENTIALS")
         del reply.json["timestamp"]
         bodies.add((reply.json["message"], frozenset(reply.json)))
     assert len(bodies) == 1
 
 
-def test_a_right_pair_of_a_disabled_key_or_client_is_told_so(room: Flask, services: Services, company: Company) -> None:
-    key, web = company.create_key(), room.test_client()
+def test_the_right_secret_of_a_disabled_key_or_client_is_refused_as_disabled(
+    data_app: Flask, services: Services, company: Company
+) -> None:
+    key, web = company.create_key(), data_app.test_client()
 
     def status(secret: str | None = None) -> tuple[int, str | None]:
-        reply = web.get("/data/room", headers=headers(key, secret))
+        reply = web.get("/data/rows", headers=headers(key, secret))
         return reply.status_code, reply.json.get("error")
 
     services.clients.api_keys.set_active(key.id, False, OPERATOR)
@@ -120,13 +122,13 @@ def test_a_right_pair_of_a_disabled_key_or_client_is_told_so(room: Flask, servic
     assert status() == (200, None)
 
 
-def test_scopes_open_what_they_name_and_nothing_else(room: Flask, company: Company) -> None:
-    web = room.test_client()
+def test_scopes_open_what_they_name_and_nothing_else(data_app: Flask, company: Company) -> None:
+    web = data_app.test_client()
     for scopes, status in [
         ((), 200), (("collection:read",), 200), (("collection:*",), 200), (("collection:write",), 403),
         (("ussd:*", "balance:read"), 403),
     ]:  # fmt: skip
-        reply = web.get("/data/room", headers=headers(company.create_key(*scopes)))
+        reply = web.get("/data/rows", headers=headers(company.create_key(*scopes)))
         assert reply.status_code == status
         assert status == 200 or reply.json["error"] == "INSUFFICIENT_SCOPE"
 

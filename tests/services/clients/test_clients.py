@@ -74,7 +74,7 @@ def test_a_password_is_kept_as_argon2id_only(services: Services) -> None:
 def test_only_the_operator_keeps_clients_and_people(services: Services) -> None:
     company = Company(services)
     call = company.call()
-    for deed in (
+    for change in (
         lambda: services.clients.clients.create(CreateClient("x"), call),
         lambda: services.clients.clients.list(call),
         lambda: services.clients.clients.find(company.id, call),
@@ -89,7 +89,7 @@ def test_only_the_operator_keeps_clients_and_people(services: Services) -> None:
         lambda: services.operations.master_keys.retire(call),
     ):
         with pytest.raises(ServiceError) as refusal:
-            deed()
+            change()
         assert refusal.value.code is Code.INSUFFICIENT_SCOPE
 
 

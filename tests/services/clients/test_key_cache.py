@@ -55,13 +55,13 @@ def start(settings: Settings) -> Iterator[Callable[[str], Services]]:
 
 
 @pytest.fixture
-def door(start: Callable[[str], Services], redis: Server) -> Services:
+def web(start: Callable[[str], Services], redis: Server) -> Services:
     """The process that remembers."""
     return start(redis.url)
 
 
 @pytest.fixture
-def office(start: Callable[[str], Services], redis: Server, door: Services) -> Services:
+def office(start: Callable[[str], Services], redis: Server, web: Services) -> Services:
     """The process in which keys are changed."""
     return start(redis.url)
 
@@ -75,10 +75,10 @@ def generations_of(services: Services) -> Generations:
     return Generations(services.limiter.pipeline, services.limiter.circuit)
 
 
-def outcome(door: Services, key: ApiKeyView, secret: str | None = None) -> Code | None:
-    """Why the door refuses a call with a key; None when it does not."""
+def outcome(web: Services, key: ApiKeyView, secret: str | None = None) -> Code | None:
+    """Why the web refuses a call with a key; None when it does not."""
     try:
-        decision = door.clients.auth.authenticate_key(key.apikey, secret or key.apisecret, ADDRESS).decision
+        decision = web.clients.auth.authenticate_key(key.apikey, secret or key.apisecret, ADDRESS).decision
     except ServiceError as refusal:
         return refusal.code
     finally:
@@ -86,10 +86,10 @@ def outcome(door: Services, key: ApiKeyView, secret: str | None = None) -> Code 
     return None if decision.accepted else Code.RATE_LIMIT_EXCEEDED
 
 
-def remember(door: Services, key: ApiKeyView) -> None:
+def remember(web: Services, key: ApiKeyView) -> None:
     """Let a process meet a key often enough to remember it."""
     for _ in range(2):
-        assert outcome(door, key) is None
+        assert outcome(web, key) is None
 
 
 @pytest.fixture
@@ -131,13 +131,13 @@ every_change = pytest.mark.parametrize("change", CHANGES)
     ("secret", "expected"), [(None, None), ("a wrong secret", Code.INVALID_CREDENTIALS)], ids=["right", "wrong"]
 )
 def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
-    door: Services, company: Company, redis: Server, asked: list[str], secret: str | None, expected: Code | None
+    web: Services, company: Company, redis: Server, asked: list[str], secret: str | None, expected: Code | None
 ) -> None:
     key = company.create_key()
-    remember(door, key)
+    remember(web, key)
     asked.clear()
     redis.client.config_resetstat()
-    assert [outcome(door, key, secret) for _ in range(20)] == [expected] * 20
+    assert [outcome(web, key, secret) for _ in range(20)] == [expected] * 20
     assert [sql for sql in asked if "unseen_changes" not in sql] == []
     commands: Any = redis.client.info("commandstats")
     assert commands["cmdstat_evalsha"]["calls"] == 20
@@ -147,59 +147,59 @@ def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
     }  # fmt: skip
 
 
-def test_calls_of_a_disabled_key_leave_its_quota_whole(door: Services, office: Services, company: Company) -> None:
+def test_calls_of_a_disabled_key_leave_its_quota_whole(web: Services, office: Services, company: Company) -> None:
     key = company.create_key()
-    remember(door, key)
+    remember(web, key)
     office.clients.api_keys.set_active(key.id, False, OPERATOR)
-    assert [outcome(door, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
+    assert [outcome(web, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
     office.clients.api_keys.set_active(key.id, True, OPERATOR)
-    decision = door.clients.auth.authenticate_key(key.apikey, key.apisecret, ADDRESS).decision
+    decision = web.clients.auth.authenticate_key(key.apikey, key.apisecret, ADDRESS).decision
     assert tightest(decision.windows).remaining == 97
 
 
 @every_change
 def test_a_process_that_remembers_a_key_refuses_it_right_after_the_answer(
-    door: Services, office: Services, company: Company, change: str
+    web: Services, office: Services, company: Company, change: str
 ) -> None:
     key, (code, make) = company.create_key(), CHANGES[change]
-    remember(door, key)
+    remember(web, key)
     make(office, company, key)
-    assert outcome(door, key) is code
+    assert outcome(web, key) is code
 
 
-def test_what_is_opened_again_is_open_at_once(door: Services, office: Services, company: Company) -> None:
+def test_what_is_opened_again_is_open_at_once(web: Services, office: Services, company: Company) -> None:
     key = company.create_key("balance:read")
-    remember(door, key)
+    remember(web, key)
     office.clients.api_keys.set_active(key.id, False, OPERATOR)
-    assert [outcome(door, key) for _ in range(3)] == [Code.API_KEY_DISABLED] * 3
+    assert [outcome(web, key) for _ in range(3)] == [Code.API_KEY_DISABLED] * 3
     office.clients.api_keys.set_active(key.id, True, OPERATOR)
-    assert outcome(door, key) is None
+    assert outcome(web, key) is None
     rotated = office.clients.api_keys.rotate(RotateApiKey(key.id, 0), company.call())
-    assert outcome(door, key, rotated.apisecret) is None
+    assert outcome(web, key, rotated.apisecret) is None
     office.clients.api_keys.import_key(ImportApiKey(company.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
-    assert door.clients.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset(
+    assert web.clients.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset(
         {"ussd:*"}
     )
 
 
 @every_change
-def test_an_emptied_redis_brings_nobody_back(
-    door: Services, office: Services, company: Company, redis: Server, change: str
+def test_an_emptied_redis_revives_no_key(
+    web: Services, office: Services, company: Company, redis: Server, change: str
 ) -> None:
     key, (code, make) = company.create_key(), CHANGES[change]
-    remember(door, key)
+    remember(web, key)
     redis.client.flushall()
     make(office, company, key)
     redis.client.flushall()
-    assert outcome(door, key) is code
+    assert outcome(web, key) is code
 
 
 @every_change
-def test_a_redis_restored_to_the_time_before_brings_nobody_back(
-    door: Services, office: Services, company: Company, redis: Server, change: str
+def test_a_redis_restored_to_the_time_before_revives_no_key(
+    web: Services, office: Services, company: Company, redis: Server, change: str
 ) -> None:
     key, (code, make) = company.create_key(), CHANGES[change]
-    remember(door, key)
+    remember(web, key)
     kept = redis.client.keys("version:*")
     redis.client.save()
     make(office, company, key)
@@ -207,15 +207,15 @@ def test_a_redis_restored_to_the_time_before_brings_nobody_back(
     redis.stop()
     redis.start()
     assert redis.client.keys("version:*") == kept, "the old version is there again"
-    assert outcome(door, key) is code
+    assert outcome(web, key) is code
 
 
 @every_change
-def test_a_master_that_was_replaced_and_promoted_again_brings_nobody_back(
-    door: Services, start: Callable[[str], Services], company: Company, redis: Server, change: str, tmp_path: Path
+def test_a_master_that_was_replaced_and_promoted_again_revives_no_key(
+    web: Services, start: Callable[[str], Services], company: Company, redis: Server, change: str, tmp_path: Path
 ) -> None:
     key, (code, make) = company.create_key(), CHANGES[change]
-    remember(door, key)
+    remember(web, key)
     company.log_in()
     folder = tmp_path / "other"
     folder.mkdir()
@@ -234,7 +234,7 @@ def test_a_master_that_was_replaced_and_promoted_again_brings_nobody_back(
     redis.thaw()
     put_in_place_of(redis, "NO ONE")
     assert redis.client.keys("version:*") != [], "the old version is there again"
-    assert outcome(door, key) is code
+    assert outcome(web, key) is code
 
 
 def put_in_place_of(server: Server, master: str) -> None:
@@ -249,15 +249,15 @@ def await_link(replica: Server) -> None:
 
 
 @every_change
-def test_a_change_that_cannot_tell_redis_is_seen_before_it_is_answered(
-    door: Services, start: Callable[[str], Services], company: Company, change: str, tmp_path: Path
+def test_a_change_that_cannot_reach_redis_is_seen_before_it_is_answered(
+    web: Services, start: Callable[[str], Services], company: Company, change: str, tmp_path: Path
 ) -> None:
     cut_off = start(f"unix://{tmp_path}/nobody.sock")
     key, (code, make) = company.create_key(), CHANGES[change]
-    remember(door, key)
+    remember(web, key)
     make(cut_off, company, key)
-    assert not door.limiter.away
-    assert outcome(door, key) is code
+    assert not web.limiter.away
+    assert outcome(web, key) is code
     assert UnseenChanges.select(UnseenChanges.number).scalar() == 1
 
 
@@ -272,11 +272,11 @@ def test_a_process_without_redis_sees_a_change_at_once(
     assert outcome(cut_off, key) is code
 
 
-def test_who_dies_after_the_change_leaves_nobody_trusting_what_was(
-    door: Services, office: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+def test_a_process_that_dies_after_the_change_leaves_no_process_trusting_its_cache(
+    web: Services, office: Services, company: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, call = company.create_key(), company.call()
-    remember(door, key)
+    remember(web, key)
 
     def die(*_: object) -> bool:
         raise SystemExit
@@ -284,39 +284,39 @@ def test_who_dies_after_the_change_leaves_nobody_trusting_what_was(
     monkeypatch.setattr(Generations, "release", die)
     with pytest.raises(SystemExit):
         office.clients.api_keys.delete(DeleteApiKey(key.id), call)
-    assert outcome(door, key) is Code.INVALID_CREDENTIALS
+    assert outcome(web, key) is Code.INVALID_CREDENTIALS
 
 
 def test_a_key_under_change_is_read_from_the_database_at_every_call(
-    door: Services, office: Services, company: Company, asked: list[str]
+    web: Services, office: Services, company: Company, asked: list[str]
 ) -> None:
     key = company.create_key()
-    remember(door, key)
+    remember(web, key)
     generations_of(office).hold(company.id)
     asked.clear()
-    assert [outcome(door, key) for _ in range(5)] == [None] * 5
+    assert [outcome(web, key) for _ in range(5)] == [None] * 5
     assert len([sql for sql in asked if "api_keys" in sql]) == 5
 
 
 @every_change
 def test_a_change_that_loses_redis_midway_is_seen_before_it_is_answered(
-    door: Services, office: Services, company: Company, redis: Server, change: str, monkeypatch: pytest.MonkeyPatch
+    web: Services, office: Services, company: Company, redis: Server, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, (code, make), hold = company.create_key(), CHANGES[change], Generations.hold
 
     def hold_and_lose(generations: Generations, subject: str) -> str | None:
         marker = hold(generations, subject)
         redis.client.delete(f"version:{subject}")
-        remember(door, key)
+        remember(web, key)
         return marker
 
     monkeypatch.setattr(Generations, "hold", hold_and_lose)
     monkeypatch.setattr(Generations, "release", lambda *_: False)
     make(office, company, key)
-    assert outcome(door, key) is code
+    assert outcome(web, key) is code
 
 
-def test_only_so_many_keys_are_remembered(
+def test_the_cache_has_a_maximum_size(
     company: Company, office: Services, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ussd_server.services.clients.key_cache.cache._MAX_ENTRIES", 2)
@@ -327,7 +327,7 @@ def test_only_so_many_keys_are_remembered(
     assert [is_cached(cache, key) for key in reversed(keys)] == [True, True, False]
 
 
-def test_a_look_for_unseen_changes_is_as_old_as_its_beginning(
+def test_a_count_of_unseen_changes_is_as_old_as_the_start_of_its_query(
     company: Company, office: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time, real = [0.0], database.obj.execute_sql
@@ -347,34 +347,34 @@ def test_a_look_for_unseen_changes_is_as_old_as_its_beginning(
 
 @pytest.mark.parametrize("is_first_done_first", [True, False])
 def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
-    door: Services, office: Services, company: Company, asked: list[str], is_first_done_first: bool
+    web: Services, office: Services, company: Company, asked: list[str], is_first_done_first: bool
 ) -> None:
     key, generations = company.create_key(), generations_of(office)
-    remember(door, key)
+    remember(web, key)
     first, second = generations.hold(company.id), generations.hold(company.id)
     if not is_first_done_first:
         first, second = second, first
     assert generations.release(company.id, first)
     asked.clear()
-    assert [outcome(door, key) for _ in range(3)] == [None] * 3
+    assert [outcome(web, key) for _ in range(3)] == [None] * 3
     assert len([sql for sql in asked if "api_keys" in sql]) == 3
     assert generations.release(company.id, second)
-    remember(door, key)
+    remember(web, key)
     asked.clear()
-    assert outcome(door, key) is None
+    assert outcome(web, key) is None
     assert [sql for sql in asked if "unseen_changes" not in sql] == []
 
 
 def test_a_hold_that_lapsed_ends_what_was_remembered_meanwhile_and_no_other_hold(
-    door: Services, office: Services, company: Company, asked: list[str], redis: Server
+    web: Services, office: Services, company: Company, asked: list[str], redis: Server
 ) -> None:
     key, generations = company.create_key(), generations_of(office)
     lapsed = generations.hold(company.id)
     redis.client.delete(f"version:{company.id}")
-    remember(door, key)
+    remember(web, key)
     generations.release(company.id, lapsed)
     asked.clear()
-    assert outcome(door, key) is None
+    assert outcome(web, key) is None
     assert [sql for sql in asked if "api_keys" in sql]
     held = generations.hold(company.id)
     generations.release(company.id, lapsed)
@@ -386,18 +386,18 @@ def test_a_hold_that_lapsed_ends_what_was_remembered_meanwhile_and_no_other_hold
 
 
 def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
-    door: Services, office: Services, company: Company, asked: list[str]
+    web: Services, office: Services, company: Company, asked: list[str]
 ) -> None:
     key = company.create_key()
     with pytest.raises(ServiceError):
         office.clients.api_keys.delete(DeleteApiKey(company.id), company.call())
-    remember(door, key)
+    remember(web, key)
     asked.clear()
-    assert outcome(door, key) is None
+    assert outcome(web, key) is None
     assert [sql for sql in asked if "unseen_changes" not in sql] == []
 
 
-def test_a_redis_that_does_not_tell_which_run_it_is_proves_nothing(
+def test_a_redis_that_does_not_say_which_run_it_is_proves_nothing(
     start: Callable[[str], Services], company: Company, tmp_path: Path
 ) -> None:
     silent = Server(tmp_path, "--rename-command", "INFO", "")
@@ -456,20 +456,20 @@ def test_a_key_read_before_an_unseen_change_is_not_used_after_it(company: Compan
 
 
 def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(
-    door: Services, office: Services, company: Company
+    web: Services, office: Services, company: Company
 ) -> None:
     keys = [company.create_key() for _ in range(20)]
     call = company.call()
     deleted = {key.id: threading.Event() for key in keys}
     for key in keys:
-        remember(door, key)
+        remember(web, key)
 
     def use(key: ApiKeyView) -> int:
         """Call on and on; gives how many of five hundred calls that began after the answer were accepted."""
         after = accepted = 0
         while after < 500:
             is_after = deleted[key.id].is_set()
-            is_accepted = outcome(door, key) is None
+            is_accepted = outcome(web, key) is None
             after += is_after
             accepted += is_after and is_accepted
         return accepted

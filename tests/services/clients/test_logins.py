@@ -35,9 +35,9 @@ def refresh(services: Services, token: str) -> LoginView:
     return services.clients.logins.refresh(RefreshLogin(token), RequestContext(Caller(CallerKind.NOBODY)))
 
 
-def code_of(deed: Callable[[], object]) -> Code:
+def code_of(change: Callable[[], object]) -> Code:
     with pytest.raises(ServiceError) as refusal:
-        deed()
+        change()
     return refusal.value.code
 
 
@@ -71,12 +71,12 @@ def test_the_case_of_an_email_address_does_not_matter(services: Services, compan
 def test_a_hundred_guesses_at_once_get_no_further_than_ten(services: Services, company: Company) -> None:
     email = company.email()
     guesses = at_once([lambda: log_in(services, email, "a wrong guess")] * 100)
-    told = [guess.code for guess in guesses]
-    assert told.count(Code.INVALID_CREDENTIALS) == 10
-    assert told.count(Code.RATE_LIMIT_EXCEEDED) == 90
+    outcomes = [guess.code for guess in guesses]
+    assert outcomes.count(Code.INVALID_CREDENTIALS) == 10
+    assert outcomes.count(Code.RATE_LIMIT_EXCEEDED) == 90
 
 
-def test_the_right_password_among_too_many_guesses_is_not_told(services: Services, company: Company) -> None:
+def test_the_right_password_among_too_many_guesses_is_not_revealed(services: Services, company: Company) -> None:
     email = company.email()
     for _ in range(10):
         assert code_of(lambda: log_in(services, email, "a wrong guess")) is Code.INVALID_CREDENTIALS
@@ -125,10 +125,10 @@ def test_passwords_are_checked_outside_every_transaction_and_for_everybody(
     assert checked == [(False, False), (False, True)]
 
 
-def test_nobodys_password_costs_what_a_persons_does() -> None:
+def test_an_unknown_users_password_costs_what_a_known_ones_does() -> None:
     kept = passwords.hash_password(PASSWORD)
     assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
-    assert passwords._hash_of_nobody().startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert passwords._unknown_user_hash().startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert passwords.matches(PASSWORD, kept)
     assert not passwords.matches(PASSWORD + " ", kept)
     assert not passwords.matches(PASSWORD, None)

@@ -17,7 +17,7 @@ from ussd_server.messages.webhooks import CreateWebhook, RotateWebhook
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook
-from ussd_server.security.credentials import SealBrokenError, Vault
+from ussd_server.security.credentials import DecryptionError, Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.status import ServiceError
 
@@ -118,7 +118,7 @@ def test_a_ciphertext_moved_to_another_row_cannot_be_decrypted(services: Service
     ApiKey.update(secret_sealed=stolen.secret_sealed, secret_digest=stolen.secret_digest).where(
         ApiKey.id == mine.id
     ).execute()
-    with pytest.raises(SealBrokenError):
+    with pytest.raises(DecryptionError):
         services.clients.api_keys.list(owner.call())
     with pytest.raises(ServiceError):
         authenticate(services, mine, theirs.apisecret)
@@ -134,8 +134,8 @@ def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(services: Se
     assert services.operations.master_keys.rekey(OPERATOR) == 1
     services.operations.master_keys.retire(OPERATOR)
     row, vault = Webhook.get_by_id(made.id), Vault(Keyring(services.settings.secrets_file))
-    assert vault.open(row.secret_sealed, owner.id, row.id) == rotated.secret
-    assert vault.open(row.previous_secret_sealed, owner.id, row.id) == made.secret
+    assert vault.decrypt(row.secret_sealed, owner.id, row.id) == rotated.secret
+    assert vault.decrypt(row.previous_secret_sealed, owner.id, row.id) == made.secret
 
 
 def test_every_table_that_seals_something_is_carried_over() -> None:

@@ -104,7 +104,7 @@ class ApiKeyService:
             if row is None:
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
             previous_secret = (
-                self._vault.open(row.secret_sealed, row.client_id, row.id) if request.grace_period_seconds else None
+                self._vault.decrypt(row.secret_sealed, row.client_id, row.id) if request.grace_period_seconds else None
             )
             ApiKey.update(
                 **self._vault.keep(new_apisecret(), previous_secret, row.client_id, row.id),
@@ -250,7 +250,7 @@ class ApiKeyService:
 
     def _views(self, rows: Sequence[Any], client_id: str) -> tuple[ApiKeyView, ...]:
         """Keys of a client from tuples as `_OF_CLIENT` finds them."""
-        secrets = self._vault.open_all([(row[0], row[2]) for row in rows], client_id)
+        secrets = self._vault.decrypt_all([(row[0], row[2]) for row in rows], client_id)
         return tuple(
             ApiKeyView(key_id, client_id, apikey, secret, scopes, int(is_active), created, updated, expires, used)
             for (key_id, apikey, _, scopes, is_active, created, updated, expires, used), secret in zip(

@@ -59,21 +59,21 @@ class MasterKeyService:
         self._keyring.drop_keys_before(newest)
 
     def _rekeyed(self, row: ApiKey) -> dict[str, Any]:
-        secret = self._vault.open(row.secret_sealed, row.client_id, row.id)
+        secret = self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
         previous = row.previous_secret_sealed
-        previous_secret = None if previous is None else self._vault.open(previous, row.client_id, row.id)
+        previous_secret = None if previous is None else self._vault.decrypt(previous, row.client_id, row.id)
         return self._vault.keep(secret, previous_secret, row.client_id, row.id)
 
     def _rekeyed_channel(self, row: Channel) -> dict[str, Any]:
-        secret = self._vault.open(row.secret_sealed, row.client_id or "", row.id)
+        secret = self._vault.decrypt(row.secret_sealed, row.client_id or "", row.id)
         return {
-            "secret_sealed": self._vault.seal(secret, row.client_id or "", row.id),
+            "secret_sealed": self._vault.encrypt(secret, row.client_id or "", row.id),
             "secret_digest": self._vault.path_digests(secret)[-1],
         }
 
     def _rekeyed_webhook(self, row: Webhook) -> dict[str, Any]:
         def encrypted_again(encrypted: bytes) -> bytes:
-            return self._vault.seal(self._vault.open(encrypted, row.client_id, row.id), row.client_id, row.id)
+            return self._vault.encrypt(self._vault.decrypt(encrypted, row.client_id, row.id), row.client_id, row.id)
 
         previous = row.previous_secret_sealed
         return {
@@ -85,7 +85,7 @@ class MasterKeyService:
         return self._vault.is_current(row.secret_sealed, row.digest_key_id)
 
     def _is_current_channel(self, row: Channel) -> bool:
-        secret = self._vault.open(row.secret_sealed, row.client_id or "", row.id)
+        secret = self._vault.decrypt(row.secret_sealed, row.client_id or "", row.id)
         digest = self._vault.path_digests(secret)[-1]
         return self._vault.is_current(row.secret_sealed) and hmac.compare_digest(digest, row.secret_digest)
 

@@ -55,7 +55,7 @@ class ChannelService:
             name=request.name or adapter.name,
             adapter=adapter.name,
             secret_digest=self._vault.path_digests(secret)[-1],
-            secret_sealed=self._vault.seal(secret, request.client_id or "", channel_id),
+            secret_sealed=self._vault.encrypt(secret, request.client_id or "", channel_id),
             codes=codes or None,
             settings={option: getattr(request, option) for option in _OPTIONS},
             is_active=True,
@@ -151,7 +151,7 @@ class ChannelService:
         return channel
 
     def _view(self, row: Channel) -> ChannelView:
-        secret = self._vault.open(row.secret_sealed, row.client_id or "", row.id)
+        secret = self._vault.decrypt(row.secret_sealed, row.client_id or "", row.id)
         return ChannelView(
             channel_id=row.id,
             client_id=row.client_id,

@@ -144,9 +144,9 @@ class DeliveryService:
     def _signature(self, webhook: Webhook, event_id: str) -> Signature:
         """What an event is signed with: every secret of the webhook that is good now."""
         now = self._clock.now()
-        secrets_now = [self._vault.open(webhook.secret_sealed, webhook.client_id, webhook.id)]
+        secrets_now = [self._vault.decrypt(webhook.secret_sealed, webhook.client_id, webhook.id)]
         if webhook.previous_secret_sealed is not None and webhook.previous_secret_expires_at > now:
-            secrets_now.append(self._vault.open(webhook.previous_secret_sealed, webhook.client_id, webhook.id))
+            secrets_now.append(self._vault.decrypt(webhook.previous_secret_sealed, webhook.client_id, webhook.id))
         return Signature(event_id, now, secrets_now)
 
     def _conclude(self, sent: Delivery, exchange: HttpExchange) -> None:

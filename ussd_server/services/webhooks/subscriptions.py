@@ -137,7 +137,7 @@ class WebhookService:
         if grace_period_seconds:
             row.previous_secret_sealed = row.secret_sealed
             row.previous_secret_expires_at = now + timedelta(seconds=grace_period_seconds)
-        row.secret_sealed = self._vault.seal(secret, row.client_id, row.id)
+        row.secret_sealed = self._vault.encrypt(secret, row.client_id, row.id)
         row.updated_at = now
         row.save()
         return RotatedSecretView(secret, row.previous_secret_expires_at)
@@ -162,7 +162,7 @@ def new_webhook(
     """A row that is not saved yet."""
     row_id = new_id(now)
     return Webhook(
-        id=row_id, client_id=client_id, url=url, types=types, secret_sealed=vault.seal(secret, client_id, row_id),
+        id=row_id, client_id=client_id, url=url, types=types, secret_sealed=vault.encrypt(secret, client_id, row_id),
         is_active=True, is_proven=False, created_at=now, updated_at=now,
     )  # fmt: skip
 
