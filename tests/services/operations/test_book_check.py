@@ -282,6 +282,10 @@ SABOTAGE = [
      {(_AHEAD, "collection_07")}),
     ("UPDATE transactions SET due_at = '2199-01-01T00:00:00.000Z' WHERE id = '{collection_07}'",
      {(_AHEAD, "collection_07")}),
+    ("UPDATE ussd_sessions SET working_until = '2199-01-01T00:00:00.000Z' WHERE id = '{session}'",
+     {(_AHEAD, "session")}),
+    ("UPDATE ussd_sessions SET due_at = '2199-01-01T00:00:00.000Z' WHERE id = '{session}'",
+     {(_AHEAD, "session")}),
     # Names.
     ("UPDATE transactions SET reference = (SELECT reference FROM transactions WHERE id = '{collection_04}') "
      "WHERE id = '{disbursement_04}'",

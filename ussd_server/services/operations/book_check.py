@@ -44,6 +44,11 @@ _DELIVERY_RULES = {
     "has a due time far ahead": """
         SELECT id FROM deliveries WHERE id > :low AND id <= :high AND due_at > :latest_due""",
 }
+_SESSION_RULES = {
+    "has a lease or a due time far ahead": """
+        SELECT id FROM ussd_sessions WHERE id > :low AND id <= :high
+            AND (working_until > :latest_lease OR expires_at > :latest_due OR due_at > :latest_due)""",
+}
 
 
 class MarkError(ValueError):
@@ -68,6 +73,7 @@ _PARTS = {
     "transactions": _Part("Transaction", "transactions", "id", TRANSACTION_RULES),
     "events": _Part("Object", "events", "object_id", _EVENT_RULES),
     "deliveries": _Part("Delivery", "deliveries", "id", _DELIVERY_RULES),
+    "sessions": _Part("Session", "ussd_sessions", "id", _SESSION_RULES),
 }
 
 
