@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from flask.testing import FlaskClient
 
-from tests.support.providers import Browser, Company
+from tests.support.example_client import Browser, ExampleClient
 from tests.support.shop import CODE, PHONE, Shop
 from ussd_server.bootstrap import Services
 
@@ -15,13 +15,13 @@ Dial = Callable[..., str]
 
 
 @pytest.fixture
-def company(services: Services) -> Company:
-    return Company(services)
+def example_client(services: Services) -> ExampleClient:
+    return ExampleClient(services)
 
 
 @pytest.fixture
-def owner(company: Company, web: FlaskClient) -> Browser:
-    return company.browser(web)
+def owner(example_client: ExampleClient, web: FlaskClient) -> Browser:
+    return example_client.browser(web)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from werkzeug.test import TestResponse
 from schemas.clients import ApiKeyRecord, RotatedApiKeyRecord
 from schemas.fields import timestamp
 from tests.conftest import MovableClock
-from tests.support.providers import PASSWORD, Browser, Company, answer
+from tests.support.example_client import PASSWORD, Browser, ExampleClient, answer
 from ussd_server.bootstrap import Services
 from ussd_server.messages.api_keys import ApiKeyView, RotatedApiKeyView
 from ussd_server.models.keys import ApiKey
@@ -28,14 +28,14 @@ RECORD = [
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
-def test_a_login_gives_tokens_that_open_the_list(web: FlaskClient, company: Company) -> None:
-    reply = web.post("/api/clients/login", json={"email": company.email().upper(), "password": PASSWORD})
+def test_a_login_gives_tokens_that_open_the_list(web: FlaskClient, example_client: ExampleClient) -> None:
+    reply = web.post("/api/clients/login", json={"email": example_client.email().upper(), "password": PASSWORD})
     assert answer(reply) == (200, "Login successful")
     data = reply.json["data"]
     assert list(data) == [
         "access_token", "token_type", "expires_in", "refresh_token", "refresh_expires_in", "client_id", "permissions",
     ]  # fmt: skip
-    assert (data["token_type"], data["expires_in"], data["client_id"]) == ("Bearer", 900, company.id)
+    assert (data["token_type"], data["expires_in"], data["client_id"]) == ("Bearer", 900, example_client.id)
     assert data["permissions"] == [
         "api_keys:create", "api_keys:delete", "api_keys:list", "api_keys:rotate", "audit_events:read",
         "service_identifier:read",
@@ -44,7 +44,7 @@ def test_a_login_gives_tokens_that_open_the_list(web: FlaskClient, company: Comp
     assert (answer(listed), listed.json["data"]) == ((200, "API keys list"), [])
 
 
-def test_a_key_is_created_and_listed_as_the_document_has_it(owner: Browser, company: Company) -> None:
+def test_a_key_is_created_and_listed_as_the_document_has_it(owner: Browser, example_client: ExampleClient) -> None:
     made = owner.ask(
         "POST", KEYS, {"scopes": ["ussd:*", "balance:read", "ussd:*"], "expires_at": "2099-01-01T00:00:00+03:00"}
     )
@@ -52,7 +52,7 @@ def test_a_key_is_created_and_listed_as_the_document_has_it(owner: Browser, comp
     record = made.json["data"]
     assert list(record) == RECORD
     assert made.headers["Location"] == f"/api/clients/api-keys/{record['id']}"
-    assert record["client_id"] == company.id
+    assert record["client_id"] == example_client.id
     assert record["apikey"].isalnum()
     assert re.fullmatch(r"ussdsk_[0-9A-Za-z]{49}", record["apisecret"])
     assert (record["scopes"], record["is_active"]) == ("ussd:* balance:read", 1)
@@ -81,7 +81,7 @@ def test_a_view_of_a_key_has_the_fields_of_its_record_in_their_order(
     assert [field.name for field in fields(view)] == list(record().dump_fields)
 
 
-def test_a_list_is_written_as_its_rows_stand_byte_for_byte(owner: Browser, company: Company) -> None:
+def test_a_list_is_written_as_its_rows_stand_byte_for_byte(owner: Browser, example_client: ExampleClient) -> None:
     secrets = [owner.ask("POST", KEYS).json["data"]["apisecret"] for _ in range(3)]
     rows = list(ApiKey.select().order_by(ApiKey.id))
     for number, row in enumerate(rows):
@@ -93,7 +93,8 @@ def test_a_list_is_written_as_its_rows_stand_byte_for_byte(owner: Browser, compa
         row.save()
     written = [
         {
-            "id": row.id, "client_id": company.id, "apikey": row.apikey, "apisecret": secret, "scopes": row.scopes,
+            "id": row.id, "client_id": example_client.id, "apikey": row.apikey, "apisecret": secret,
+            "scopes": row.scopes,
             "is_active": int(row.is_active),
             **{
                 name: moment and timestamp(moment)
@@ -167,10 +168,10 @@ def test_one_malformed_id_refuses_the_whole_bulk_deletion(owner: Browser) -> Non
     assert len(owner.ask("GET", KEYS).json["data"]) == 1
 
 
-def test_what_each_role_may_do(company: Company, web: FlaskClient) -> None:
+def test_what_each_role_may_do(example_client: ExampleClient, web: FlaskClient) -> None:
     def statuses(role: str) -> list[int]:
-        browser = company.browser(web, role)
-        key = company.create_key().id
+        browser = example_client.browser(web, role)
+        key = example_client.create_key().id
         return [
             browser.ask(method, path).status_code
             for method, path in [
@@ -185,11 +186,11 @@ def test_what_each_role_may_do(company: Company, web: FlaskClient) -> None:
     assert statuses("viewer") == [403, 403, 403, 403, 403, 200]
 
 
-def test_the_service_identifier_names_the_client(owner: Browser, company: Company) -> None:
+def test_the_service_identifier_names_the_client(owner: Browser, example_client: ExampleClient) -> None:
     reply = owner.ask("GET", "service-identifier")
     assert answer(reply) == (200, "Service identifier")
     assert list(reply.json["data"]) == ["service_identifier", "client_id", "issued_at"]
-    assert reply.json["data"]["client_id"] == company.id
+    assert reply.json["data"]["client_id"] == example_client.id
 
 
 def test_the_audit_trail_is_read_page_by_page_newest_first(owner: Browser, clock: MovableClock) -> None:
@@ -211,19 +212,21 @@ def test_the_audit_trail_is_read_page_by_page_newest_first(owner: Browser, clock
     assert read[0]["email"] == "owner@acme.example"
 
 
-def test_after_logging_out_the_token_is_no_longer_good(owner: Browser, company: Company, web: FlaskClient) -> None:
-    another = company.browser(web)
+def test_after_logging_out_the_token_is_no_longer_good(
+    owner: Browser, example_client: ExampleClient, web: FlaskClient
+) -> None:
+    another = example_client.browser(web)
     reply = owner.ask("POST", "logout")
     assert (answer(reply), reply.json["data"]) == ((200, "Logged out"), None)
     assert answer(owner.ask("GET", KEYS)) == (401, "Invalid JWT token")
     assert answer(another.ask("GET", KEYS))[0] == 200
-    third = company.browser(web)
+    third = example_client.browser(web)
     assert answer(third.ask("POST", "logout", {"all": True})) == (200, "Logged out")
     assert [browser.ask("GET", KEYS).status_code for browser in (another, third)] == [401, 401]
 
 
-def test_a_refresh_token_works_once(web: FlaskClient, company: Company) -> None:
-    first = web.post("/api/clients/login", json={"email": company.email(), "password": PASSWORD}).json["data"]
+def test_a_refresh_token_works_once(web: FlaskClient, example_client: ExampleClient) -> None:
+    first = web.post("/api/clients/login", json={"email": example_client.email(), "password": PASSWORD}).json["data"]
     reply = web.post("/api/clients/token/refresh", json={"refresh_token": first["refresh_token"]})
     assert answer(reply) == (200, "Token refreshed")
     assert list(reply.json["data"]) == list(first)
@@ -234,10 +237,10 @@ def test_a_refresh_token_works_once(web: FlaskClient, company: Company) -> None:
 
 
 def test_after_too_many_wrong_passwords_the_reply_says_when_to_retry(
-    web: FlaskClient, company: Company, services: Services
+    web: FlaskClient, example_client: ExampleClient, services: Services
 ) -> None:
     def log_in(password: str, address: str = "192.0.2.7") -> TestResponse:
-        body = {"email": company.email(), "password": password}
+        body = {"email": example_client.email(), "password": password}
         return web.post("/api/clients/login", json=body, environ_base={"REMOTE_ADDR": address})
 
     assert [log_in("wrong").status_code for _ in range(11)] == [401] * 10 + [429]

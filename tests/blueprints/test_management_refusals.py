@@ -9,7 +9,7 @@ from typing import Any
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from tests.support.providers import OPERATOR, PASSWORD, Browser, Company, answer
+from tests.support.example_client import OPERATOR, PASSWORD, Browser, ExampleClient, answer
 from ussd_server.bootstrap import Services
 
 KEYS = "api-keys"
@@ -93,9 +93,9 @@ def test_without_a_valid_token_every_path_answers_the_same(web: FlaskClient) -> 
         assert answer(web.open(f"/api/clients/{path}", method=method, headers=sent)) == (401, "Invalid JWT token")
 
 
-def test_a_viewer_cannot_find_out_which_keys_exist(company: Company, web: FlaskClient) -> None:
-    viewer = company.browser(web, "viewer")
-    ids = [company.create_key().id, str(uuid.uuid4()), *MALFORMED_IDS]
+def test_a_viewer_cannot_find_out_which_keys_exist(example_client: ExampleClient, web: FlaskClient) -> None:
+    viewer = example_client.browser(web, "viewer")
+    ids = [example_client.create_key().id, str(uuid.uuid4()), *MALFORMED_IDS]
     for method, path, message in [
         ("DELETE", "{}", "Insufficient permissions to delete this API key"),
         ("POST", "{}/rotate", "Insufficient permissions"),
@@ -111,9 +111,9 @@ def test_a_viewer_cannot_find_out_which_keys_exist(company: Company, web: FlaskC
 
 
 def test_another_clients_key_answers_like_one_that_does_not_exist(
-    services: Services, owner: Browser, company: Company
+    services: Services, owner: Browser, example_client: ExampleClient
 ) -> None:
-    other = Company(services, "other")
+    other = ExampleClient(services, "other")
     foreign, unknown = other.create_key().id, str(uuid.uuid4())
     for method, path, body in [
         ("DELETE", f"{KEYS}/{{}}", None),
@@ -171,13 +171,14 @@ def test_a_login_needs_an_email_and_a_password(web: FlaskClient) -> None:
 
 
 def test_every_cause_of_a_refused_login_gets_the_same_bytes(
-    services: Services, web: FlaskClient, company: Company
+    services: Services, web: FlaskClient, example_client: ExampleClient
 ) -> None:
-    services.clients.clients.set_user_active(company.email("admin"), False, OPERATOR)
+    services.clients.clients.set_user_active(example_client.email("admin"), False, OPERATOR)
     replies = [
         web.post("/api/clients/login", json={"email": email, "password": password})
         for email, password in [
-            (company.email(), "wrong"), ("nobody@acme.example", PASSWORD), (company.email("admin"), PASSWORD),
+            (example_client.email(), "wrong"),
+            ("nobody@acme.example", PASSWORD), (example_client.email("admin"), PASSWORD),
             ("' OR 1=1 --", "é"), ("\U0001f600", "\U0001f600"),
         ]
     ]  # fmt: skip

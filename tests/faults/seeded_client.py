@@ -9,8 +9,8 @@ from werkzeug.test import TestResponse
 
 from schemas.envelopes import is_management
 from tests.conftest import MovableClock
+from tests.support.example_client import PASSWORD
 from tests.support.money import deposit, work
-from tests.support.providers import PASSWORD
 from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext

@@ -12,7 +12,7 @@ from peewee import OperationalError
 
 from tests.conftest import MovableClock
 from tests.support.crowd import at_once, refusals
-from tests.support.providers import OPERATOR, Company
+from tests.support.example_client import OPERATOR, ExampleClient
 from tests.support.shop import Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
@@ -37,8 +37,8 @@ from ussd_server.status import Code, ServiceError
 
 
 @pytest.fixture
-def company(services: Services) -> Company:
-    return Company(services)
+def example_client(services: Services) -> ExampleClient:
+    return ExampleClient(services)
 
 
 _addresses = itertools.count()
@@ -58,8 +58,10 @@ def accepted(services: Services, key: ApiKeyView, secret: str | None = None) -> 
         return False
 
 
-def test_a_client_has_at_most_fifty_keys_however_many_ask_at_once(services: Services, company: Company) -> None:
-    context = company.call()
+def test_a_client_has_at_most_fifty_keys_however_many_ask_at_once(
+    services: Services, example_client: ExampleClient
+) -> None:
+    context = example_client.call()
     made = at_once([lambda: services.clients.api_keys.create(CreateApiKey(), context)] * 60)
     assert refusals(made) == ["API Key limit reached"] * 10
     assert len(services.clients.api_keys.list(context)) == 50
@@ -67,17 +69,17 @@ def test_a_client_has_at_most_fifty_keys_however_many_ask_at_once(services: Serv
     services.clients.api_keys.create(CreateApiKey(), context)
 
 
-def test_of_twenty_racing_deletions_one_wins(services: Services, company: Company) -> None:
-    key, context = company.create_key(), company.call()
+def test_of_twenty_racing_deletions_one_wins(services: Services, example_client: ExampleClient) -> None:
+    key, context = example_client.create_key(), example_client.call()
     outcomes = at_once([lambda: services.clients.api_keys.delete(DeleteApiKey(key.id), context)] * 20, threads=20)
     assert refusals(outcomes) == ["API Key not found"] * 19
     assert DeletedApiKey.select().count() == 1
     assert Event.select().where(Event.type == "api_key.deleted").count() == 1
 
 
-def test_crossing_bulk_deletions_delete_every_key_once(services: Services, company: Company) -> None:
-    context = company.call()
-    ids = [company.create_key().id for _ in range(12)]
+def test_crossing_bulk_deletions_delete_every_key_once(services: Services, example_client: ExampleClient) -> None:
+    context = example_client.call()
+    ids = [example_client.create_key().id for _ in range(12)]
     requests = [DeleteApiKeys(tuple(ids if turn % 2 else reversed(ids))) for turn in range(8)]
     outcomes = at_once(
         [lambda request=request: services.clients.api_keys.delete_many(request, context) for request in requests],
@@ -88,8 +90,10 @@ def test_crossing_bulk_deletions_delete_every_key_once(services: Services, compa
     assert all(outcome.requested == 12 for outcome in outcomes)
 
 
-def test_a_key_deleted_under_fire_is_never_accepted_after_the_answer(services: Services, company: Company) -> None:
-    key, context = company.create_key(), company.call()
+def test_a_key_deleted_under_fire_is_never_accepted_after_the_answer(
+    services: Services, example_client: ExampleClient
+) -> None:
+    key, context = example_client.create_key(), example_client.call()
     deleted = threading.Event()
 
     def use() -> tuple[bool, bool]:
@@ -108,14 +112,14 @@ def test_a_key_deleted_under_fire_is_never_accepted_after_the_answer(services: S
 
 
 def test_deleting_a_key_leaves_a_tombstone_an_event_and_a_line_in_the_trail(
-    services: Services, company: Company
+    services: Services, example_client: ExampleClient
 ) -> None:
-    key, context = company.create_key(), company.call()
+    key, context = example_client.create_key(), example_client.call()
     result = services.clients.api_keys.delete(DeleteApiKey(key.id), context)
     assert not ApiKey.select().where(ApiKey.id == key.id).exists()
     assert DeletedApiKey.get(DeletedApiKey.apikey == key.apikey).deleted_at == result.deleted_at
     event = Event.get(Event.object_id == key.id)
-    assert (event.type, event.sequence, event.client_id) == ("api_key.deleted", 1, company.id)
+    assert (event.type, event.sequence, event.client_id) == ("api_key.deleted", 1, example_client.id)
     assert event.payload["id"] == key.id
     line = AuditEvent.get(AuditEvent.action == "api_key.deleted")
     assert (line.object_id, line.user_id, line.address) == (key.id, context.caller.user_id, "192.0.2.1")
@@ -148,9 +152,9 @@ def test_deleting_a_key_ends_its_open_conversations_and_no_others(services: Serv
 
 
 def test_a_deletion_that_fails_half_way_leaves_everything(
-    services: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+    services: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, context = company.create_key(), company.call()
+    key, context = example_client.create_key(), example_client.call()
     monkeypatch.setattr("ussd_server.services.clients.api_keys.write_event", lambda *event: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         services.clients.api_keys.delete(DeleteApiKey(key.id), context)
@@ -159,9 +163,9 @@ def test_a_deletion_that_fails_half_way_leaves_everything(
 
 
 def test_after_a_rotation_both_secrets_work_until_the_grace_is_over(
-    services: Services, company: Company, clock: MovableClock
+    services: Services, example_client: ExampleClient, clock: MovableClock
 ) -> None:
-    key, context = company.create_key(), company.call()
+    key, context = example_client.create_key(), example_client.call()
     rotated = services.clients.api_keys.rotate(RotateApiKey(key.id, 60), context)
     assert accepted(services, key)
     assert accepted(services, key, rotated.apisecret)
@@ -171,8 +175,8 @@ def test_after_a_rotation_both_secrets_work_until_the_grace_is_over(
     assert accepted(services, key, rotated.apisecret)
 
 
-def test_without_grace_the_old_secret_ends_at_once(services: Services, company: Company) -> None:
-    key, context = company.create_key(), company.call()
+def test_without_grace_the_old_secret_ends_at_once(services: Services, example_client: ExampleClient) -> None:
+    key, context = example_client.create_key(), example_client.call()
     first = services.clients.api_keys.rotate(RotateApiKey(key.id, 600), context)
     second = services.clients.api_keys.rotate(RotateApiKey(key.id, 0), context)
     assert second.previous_secret_expires_at == second.updated_at
@@ -181,8 +185,10 @@ def test_without_grace_the_old_secret_ends_at_once(services: Services, company: 
     ]  # fmt: skip
 
 
-def test_a_second_rotation_during_the_grace_ends_the_first_secret(services: Services, company: Company) -> None:
-    key, context = company.create_key(), company.call()
+def test_a_second_rotation_during_the_grace_ends_the_first_secret(
+    services: Services, example_client: ExampleClient
+) -> None:
+    key, context = example_client.create_key(), example_client.call()
     first = services.clients.api_keys.rotate(RotateApiKey(key.id), context)
     second = services.clients.api_keys.rotate(RotateApiKey(key.id), context)
     assert [accepted(services, key, secret) for secret in (key.apisecret, first.apisecret, second.apisecret)] == [
@@ -190,8 +196,8 @@ def test_a_second_rotation_during_the_grace_ends_the_first_secret(services: Serv
     ]  # fmt: skip
 
 
-def test_rotations_at_once_leave_the_last_two_secrets(services: Services, company: Company) -> None:
-    key, context = company.create_key(), company.call()
+def test_rotations_at_once_leave_the_last_two_secrets(services: Services, example_client: ExampleClient) -> None:
+    key, context = example_client.create_key(), example_client.call()
     rotated = at_once([lambda: services.clients.api_keys.rotate(RotateApiKey(key.id), context)] * 8, threads=8)
     assert refusals(rotated) == []
     assert (
@@ -199,8 +205,10 @@ def test_rotations_at_once_leave_the_last_two_secrets(services: Services, compan
     )
 
 
-def test_a_key_works_until_it_expires(services: Services, company: Company, clock: MovableClock) -> None:
-    key = services.clients.api_keys.create(CreateApiKey(expires_at=clock.now() + timedelta(seconds=30)), company.call())
+def test_a_key_works_until_it_expires(services: Services, example_client: ExampleClient, clock: MovableClock) -> None:
+    key = services.clients.api_keys.create(
+        CreateApiKey(expires_at=clock.now() + timedelta(seconds=30)), example_client.call()
+    )
     assert accepted(services, key)
     clock.advance(31)
     with pytest.raises(ServiceError) as refusal:
@@ -208,8 +216,10 @@ def test_a_key_works_until_it_expires(services: Services, company: Company, cloc
     assert refusal.value.code is Code.API_KEY_DISABLED
 
 
-def test_the_operator_disables_and_enables_a_key_by_id_or_apikey(services: Services, company: Company) -> None:
-    key = company.create_key()
+def test_the_operator_disables_and_enables_a_key_by_id_or_apikey(
+    services: Services, example_client: ExampleClient
+) -> None:
+    key = example_client.create_key()
     assert services.clients.api_keys.set_active(key.id, False, OPERATOR).is_active == 0
     assert not accepted(services, key)
     assert services.clients.api_keys.set_active(key.apikey, True, OPERATOR).is_active == 1
@@ -221,55 +231,61 @@ def test_the_operator_disables_and_enables_a_key_by_id_or_apikey(services: Servi
     with pytest.raises(ServiceError):
         services.clients.api_keys.set_active("nothing", False, OPERATOR)
     with pytest.raises(ServiceError):
-        services.clients.api_keys.set_active(key.id, False, company.call())
+        services.clients.api_keys.set_active(key.id, False, example_client.call())
 
 
-def test_an_imported_key_works_and_a_second_import_changes_nothing(services: Services, company: Company) -> None:
-    request = ImportApiKey(company.id, "LegacyKey01", "a secret of theirs!".replace(" ", "-"), ("balance:read",))
+def test_an_imported_key_works_and_a_second_import_changes_nothing(
+    services: Services, example_client: ExampleClient
+) -> None:
+    request = ImportApiKey(example_client.id, "LegacyKey01", "a secret of theirs!".replace(" ", "-"), ("balance:read",))
     first = services.clients.api_keys.import_key(request, OPERATOR)
     assert (first.outcome, services.clients.api_keys.import_key(request, OPERATOR).outcome) == ("created", "unchanged")
     caller = services.clients.auth.authenticate_key(request.apikey, request.apisecret, "192.0.2.1").caller
     assert caller.grants == frozenset({"balance:read"})
-    wider = ImportApiKey(company.id, request.apikey, request.apisecret, ("ussd:*", "balance:read"))
+    wider = ImportApiKey(example_client.id, request.apikey, request.apisecret, ("ussd:*", "balance:read"))
     assert services.clients.api_keys.import_key(wider, OPERATOR).outcome == "updated"
-    (key,) = services.clients.api_keys.list(company.call())
+    (key,) = services.clients.api_keys.list(example_client.call())
     assert (key.id, key.scopes, key.apisecret) == (first.api_key_id, "ussd:* balance:read", request.apisecret)
 
 
-def test_what_cannot_be_imported_is_refused_and_nothing_changes(services: Services, company: Company) -> None:
-    key, other = company.create_key(), Company(services, "other")
+def test_what_cannot_be_imported_is_refused_and_nothing_changes(
+    services: Services, example_client: ExampleClient
+) -> None:
+    key, other = example_client.create_key(), ExampleClient(services, "other")
     mistyped = key.apikey[:-1] + ("a" if key.apikey[-1] != "a" else "b")
     for request, sentence in [
-        (ImportApiKey(company.id, mistyped, key.apisecret), "apikey: Must be"),
-        (ImportApiKey(company.id, "short", key.apisecret), "apikey: Must be"),
-        (ImportApiKey(company.id, "with space 12", key.apisecret), "apikey: Must be"),
-        (ImportApiKey(company.id, "Twelve123456\n", key.apisecret), "apikey: Must be"),
-        (ImportApiKey(company.id, "Twelve123456", "short"), "apisecret: Must be"),
-        (ImportApiKey(company.id, "Twelve123456", "é" * 20), "apisecret: Must be"),
-        (ImportApiKey(company.id, "Twelve123456", key.apisecret, ("all",)), "scopes: Must be"),
-        (ImportApiKey(company.id, key.apikey, new_apisecret()), "apisecret: Is not the one"),
+        (ImportApiKey(example_client.id, mistyped, key.apisecret), "apikey: Must be"),
+        (ImportApiKey(example_client.id, "short", key.apisecret), "apikey: Must be"),
+        (ImportApiKey(example_client.id, "with space 12", key.apisecret), "apikey: Must be"),
+        (ImportApiKey(example_client.id, "Twelve123456\n", key.apisecret), "apikey: Must be"),
+        (ImportApiKey(example_client.id, "Twelve123456", "short"), "apisecret: Must be"),
+        (ImportApiKey(example_client.id, "Twelve123456", "é" * 20), "apisecret: Must be"),
+        (ImportApiKey(example_client.id, "Twelve123456", key.apisecret, ("all",)), "scopes: Must be"),
+        (ImportApiKey(example_client.id, key.apikey, new_apisecret()), "apisecret: Is not the one"),
         (ImportApiKey(other.id, key.apikey, key.apisecret), "apikey: Belongs to another client"),
         (ImportApiKey("0192e4a0-0000-7000-8000-000000000000", "Twelve123456", key.apisecret), "Client not found"),
     ]:
         with pytest.raises(ServiceError, match=sentence):
             services.clients.api_keys.import_key(request, OPERATOR)
-    assert services.clients.api_keys.list(company.call()) == (key,)
+    assert services.clients.api_keys.list(example_client.call()) == (key,)
     assert services.clients.api_keys.list(other.call()) == ()
 
 
-def test_a_deleted_key_can_never_be_imported_again(services: Services, company: Company) -> None:
-    key = company.create_key()
-    services.clients.api_keys.delete(DeleteApiKey(key.id), company.call())
-    for client_id in (company.id, Company(services, "other").id):
+def test_a_deleted_key_can_never_be_imported_again(services: Services, example_client: ExampleClient) -> None:
+    key = example_client.create_key()
+    services.clients.api_keys.delete(DeleteApiKey(key.id), example_client.call())
+    for client_id in (example_client.id, ExampleClient(services, "other").id):
         with pytest.raises(ServiceError, match="never be used again"):
             services.clients.api_keys.import_key(ImportApiKey(client_id, key.apikey, key.apisecret), OPERATOR)
 
 
-def test_a_key_imported_while_it_is_deleted_does_not_come_back(services: Services, company: Company) -> None:
-    context = company.call()
+def test_a_key_imported_while_it_is_deleted_does_not_come_back(
+    services: Services, example_client: ExampleClient
+) -> None:
+    context = example_client.call()
     for _ in range(5):
-        key = company.create_key()
-        request = ImportApiKey(company.id, key.apikey, key.apisecret)
+        key = example_client.create_key()
+        request = ImportApiKey(example_client.id, key.apikey, key.apisecret)
         at_once(
             [lambda key=key: services.clients.api_keys.delete(DeleteApiKey(key.id), context)]
             + [lambda request=request: services.clients.api_keys.import_key(request, OPERATOR)] * 4
@@ -278,8 +294,14 @@ def test_a_key_imported_while_it_is_deleted_does_not_come_back(services: Service
     assert services.clients.api_keys.list(context) == ()
 
 
-def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(services: Services, company: Company) -> None:
-    key, viewer, developer = company.create_key(), company.call("viewer"), company.call("developer")
+def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(
+    services: Services, example_client: ExampleClient
+) -> None:
+    key, viewer, developer = (
+        example_client.create_key(),
+        example_client.call("viewer"),
+        example_client.call("developer"),
+    )
     for change in (
         lambda: services.clients.api_keys.list(viewer),
         lambda: services.clients.api_keys.create(CreateApiKey(), viewer),
@@ -287,7 +309,7 @@ def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(services:
         lambda: services.clients.api_keys.delete(DeleteApiKey(key.id), developer),
         lambda: services.clients.api_keys.delete_many(DeleteApiKeys((key.id,)), developer),
         lambda: services.clients.api_keys.import_key(
-            ImportApiKey(company.id, new_apikey(), new_apisecret()), company.call()
+            ImportApiKey(example_client.id, new_apikey(), new_apisecret()), example_client.call()
         ),
     ):
         with pytest.raises(ServiceError) as refusal:
@@ -296,8 +318,10 @@ def test_only_the_operator_imports_and_only_roles_that_may_do_the_rest(services:
     assert accepted(services, key)
 
 
-def test_the_list_shows_the_last_use_exactly_before_it_is_written(services: Services, company: Company) -> None:
-    key, context = company.create_key(), company.call()
+def test_the_list_shows_the_last_use_exactly_before_it_is_written(
+    services: Services, example_client: ExampleClient
+) -> None:
+    key, context = example_client.create_key(), example_client.call()
 
     def last_used() -> str | None:
         return services.clients.api_keys.list(context)[0].last_used_at
@@ -315,9 +339,9 @@ def test_the_list_shows_the_last_use_exactly_before_it_is_written(services: Serv
 
 
 def test_the_last_use_is_written_once_a_minute_at_the_most(
-    services: Services, company: Company, clock: MovableClock
+    services: Services, example_client: ExampleClient, clock: MovableClock
 ) -> None:
-    key = company.create_key()
+    key = example_client.create_key()
 
     def written_after(seconds: float) -> datetime:
         clock.advance(seconds)
@@ -332,9 +356,9 @@ def test_the_last_use_is_written_once_a_minute_at_the_most(
 
 
 def test_a_last_use_that_cannot_be_written_is_kept_for_the_next_time(
-    services: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+    services: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key = company.create_key()
+    key = example_client.create_key()
     assert accepted(services, key)
     with monkeypatch.context() as trouble:
         trouble.setattr(last_uses, "unit_of_work", locked)
@@ -355,8 +379,8 @@ def test_scopes_are_kept_in_their_order_and_said_once() -> None:
             joined_scopes(bad)
 
 
-def test_a_secret_never_shows_in_a_repr(services: Services, company: Company) -> None:
-    key, context = company.create_key(), company.call()
+def test_a_secret_never_shows_in_a_repr(services: Services, example_client: ExampleClient) -> None:
+    key, context = example_client.create_key(), example_client.call()
     rotated = services.clients.api_keys.rotate(RotateApiKey(key.id), context)
-    request = ImportApiKey(company.id, new_apikey(), key.apisecret)
+    request = ImportApiKey(example_client.id, new_apikey(), key.apisecret)
     assert not [secret for secret in (key.apisecret, rotated.apisecret) if secret in f"{key!r}{rotated!r}{request!r}"]

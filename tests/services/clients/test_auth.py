@@ -8,7 +8,7 @@ import pytest
 from flask import Flask
 
 from tests.support.crowd import at_once
-from tests.support.providers import OPERATOR, Company
+from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
@@ -20,8 +20,8 @@ from ussd_server.status import ServiceError
 
 
 @pytest.fixture
-def company(services: Services) -> Company:
-    return Company(services)
+def example_client(services: Services) -> ExampleClient:
+    return ExampleClient(services)
 
 
 @pytest.fixture
@@ -42,8 +42,10 @@ def headers(key: ApiKeyView, secret: str | None = None) -> dict[str, str]:
     return {"x-api-key": key.apikey, "x-api-secret": secret or key.apisecret}
 
 
-def test_of_640_calls_at_once_with_one_key_exactly_a_hundred_are_accepted(data_app: Flask, company: Company) -> None:
-    key = company.create_key()
+def test_of_640_calls_at_once_with_one_key_exactly_a_hundred_are_accepted(
+    data_app: Flask, example_client: ExampleClient
+) -> None:
+    key = example_client.create_key()
     replies = at_once([lambda: data_app.test_client().get("/data/rows", headers=headers(key)).status_code] * 640)
     assert (replies.count(200), replies.count(429)) == (100, 540)
 
@@ -57,8 +59,10 @@ def test_while_redis_is_away_the_web_processes_of_all_machines_together_allow_th
     assert accepted.count(True) == 100
 
 
-def test_a_wrong_secret_a_thousand_times_leaves_the_keys_quota_whole(data_app: Flask, company: Company) -> None:
-    key = company.create_key()
+def test_a_wrong_secret_a_thousand_times_leaves_the_keys_quota_whole(
+    data_app: Flask, example_client: ExampleClient
+) -> None:
+    key = example_client.create_key()
     wrong = headers(key, new_apisecret())
     replies = at_once([lambda: data_app.test_client().get("/data/rows", headers=wrong).status_code] * 1000)
     assert (replies.count(401), replies.count(429)) == (100, 900)
@@ -83,8 +87,8 @@ def test_guessing_is_refused_with_a_retry_after_and_other_addresses_are_not_affe
     assert guess("192.0.2.9", "mistyped!") == (401, "0"), "what cannot be a key is no guess"
 
 
-def test_every_wrong_pair_is_refused_in_the_same_bytes(data_app: Flask, company: Company) -> None:
-    key, web = company.create_key(), data_app.test_client()
+def test_every_wrong_pair_is_refused_in_the_same_bytes(data_app: Flask, example_client: ExampleClient) -> None:
+    key, web = example_client.create_key(), data_app.test_client()
     pairs = [
         (None, None), (key.apikey, None), (None, key.apisecret), ("", ""), (key.apikey, ""),
         (key.apikey, new_apisecret()),
@@ -104,9 +108,9 @@ def test_every_wrong_pair_is_refused_in_the_same_bytes(data_app: Flask, company:
 
 
 def test_the_right_secret_of_a_disabled_key_or_client_is_refused_as_disabled(
-    data_app: Flask, services: Services, company: Company
+    data_app: Flask, services: Services, example_client: ExampleClient
 ) -> None:
-    key, web = company.create_key(), data_app.test_client()
+    key, web = example_client.create_key(), data_app.test_client()
 
     def status(secret: str | None = None) -> tuple[int, str | None]:
         reply = web.get("/data/rows", headers=headers(key, secret))
@@ -116,27 +120,27 @@ def test_the_right_secret_of_a_disabled_key_or_client_is_refused_as_disabled(
     assert status() == (403, "API_KEY_DISABLED")
     assert status(new_apisecret()) == (401, "INVALID_CREDENTIALS")
     services.clients.api_keys.set_active(key.id, True, OPERATOR)
-    services.clients.clients.set_active(company.id, False, OPERATOR)
+    services.clients.clients.set_active(example_client.id, False, OPERATOR)
     assert status() == (403, "API_KEY_DISABLED")
-    services.clients.clients.set_active(company.id, True, OPERATOR)
+    services.clients.clients.set_active(example_client.id, True, OPERATOR)
     assert status() == (200, None)
 
 
-def test_scopes_open_what_they_name_and_nothing_else(data_app: Flask, company: Company) -> None:
+def test_scopes_open_what_they_name_and_nothing_else(data_app: Flask, example_client: ExampleClient) -> None:
     web = data_app.test_client()
     for scopes, status in [
         ((), 200), (("collection:read",), 200), (("collection:*",), 200), (("collection:write",), 403),
         (("ussd:*", "balance:read"), 403),
     ]:  # fmt: skip
-        reply = web.get("/data/rows", headers=headers(company.create_key(*scopes)))
+        reply = web.get("/data/rows", headers=headers(example_client.create_key(*scopes)))
         assert reply.status_code == status
         assert status == 200 or reply.json["error"] == "INSUFFICIENT_SCOPE"
 
 
 def test_an_unknown_key_costs_a_digest_like_a_known_one(
-    services: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+    services: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, digested = company.create_key(), []
+    key, digested = example_client.create_key(), []
     real = Vault.matches
 
     def watch(vault: Vault, secret: str, *rest: object) -> bool:

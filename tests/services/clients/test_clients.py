@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.crowd import at_once, refusals
-from tests.support.providers import OPERATOR, PASSWORD, Company
+from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.messages.clients import CreateClient, CreateUser, ListAuditEvents
 from ussd_server.models.clients import User
@@ -67,23 +67,23 @@ def test_a_person_needs_an_address_a_role_and_a_password(services: Services) -> 
 
 
 def test_a_password_is_kept_as_argon2id_only(services: Services) -> None:
-    email = Company(services).email()
+    email = ExampleClient(services).email()
     assert User.get(User.email == email).password_hash.startswith("$argon2id$")
 
 
 def test_only_the_operator_keeps_clients_and_people(services: Services) -> None:
-    company = Company(services)
-    call = company.call()
+    example_client = ExampleClient(services)
+    call = example_client.call()
     for change in (
         lambda: services.clients.clients.create(CreateClient("x"), call),
         lambda: services.clients.clients.list(call),
-        lambda: services.clients.clients.find(company.id, call),
-        lambda: services.clients.clients.set_active(company.id, False, call),
-        lambda: services.clients.clients.create_user(CreateUser(company.id, "x@y.z", "owner", PASSWORD), call),
+        lambda: services.clients.clients.find(example_client.id, call),
+        lambda: services.clients.clients.set_active(example_client.id, False, call),
+        lambda: services.clients.clients.create_user(CreateUser(example_client.id, "x@y.z", "owner", PASSWORD), call),
         lambda: services.clients.clients.list_users(None, call),
-        lambda: services.clients.clients.find_user(company.email(), call),
-        lambda: services.clients.clients.set_user_active(company.email(), False, call),
-        lambda: services.clients.clients.change_password(company.email(), PASSWORD, call),
+        lambda: services.clients.clients.find_user(example_client.email(), call),
+        lambda: services.clients.clients.set_user_active(example_client.email(), False, call),
+        lambda: services.clients.clients.change_password(example_client.email(), PASSWORD, call),
         lambda: services.operations.master_keys.add(call),
         lambda: services.operations.master_keys.rekey(call),
         lambda: services.operations.master_keys.retire(call),
@@ -94,14 +94,14 @@ def test_only_the_operator_keeps_clients_and_people(services: Services) -> None:
 
 
 def test_what_the_operator_does_stands_in_the_clients_trail(services: Services) -> None:
-    company = Company(services)
-    email = company.email("viewer")
+    example_client = ExampleClient(services)
+    email = example_client.email("viewer")
     services.clients.clients.set_user_active(email, False, OPERATOR)
     services.clients.clients.set_user_active(email, True, OPERATOR)
     services.clients.clients.change_password(email, "another good password", OPERATOR)
-    services.clients.clients.set_active(company.id, False, OPERATOR)
-    services.clients.clients.set_active(company.id, True, OPERATOR)
-    trail = services.audit.list(ListAuditEvents(), company.call()).items
+    services.clients.clients.set_active(example_client.id, False, OPERATOR)
+    services.clients.clients.set_active(example_client.id, True, OPERATOR)
+    trail = services.audit.list(ListAuditEvents(), example_client.call()).items
     by_operator = [event.action for event in trail if event.actor == "operator"]
     assert set(by_operator) == {
         "client.created", "user.created", "user.disabled", "user.enabled", "user.password_changed", "client.disabled",
@@ -110,7 +110,7 @@ def test_what_the_operator_does_stands_in_the_clients_trail(services: Services) 
 
 
 def test_a_client_sees_its_own_trail_only(services: Services) -> None:
-    mine, other = Company(services), Company(services, "other")
+    mine, other = ExampleClient(services), ExampleClient(services, "other")
     other.create_key()
     cursor = services.audit.list(ListAuditEvents(limit=1), other.call()).next_cursor
     for request in (ListAuditEvents(), ListAuditEvents(cursor=cursor)):

@@ -14,7 +14,7 @@ import pytest
 from testbed.valkey import Server, free_port
 from tests.support.crowd import at_once
 from tests.support.eventually import eventually
-from tests.support.providers import OPERATOR, Company
+from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import database, release_connection
@@ -67,8 +67,8 @@ def office(start: Callable[[str], Services], redis: Server, web: Services) -> Se
 
 
 @pytest.fixture
-def company(office: Services) -> Company:
-    return Company(office)
+def example_client(office: Services) -> ExampleClient:
+    return ExampleClient(office)
 
 
 def generations_of(services: Services) -> Generations:
@@ -106,22 +106,24 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return statements
 
 
-CHANGES: dict[str, tuple[Code, Callable[[Services, Company, ApiKeyView], object]]] = {
+CHANGES: dict[str, tuple[Code, Callable[[Services, ExampleClient, ApiKeyView], object]]] = {
     "deleted": (
         Code.INVALID_CREDENTIALS,
-        lambda office, company, key: office.clients.api_keys.delete(DeleteApiKey(key.id), company.call()),
+        lambda office, example_client, key: office.clients.api_keys.delete(DeleteApiKey(key.id), example_client.call()),
     ),
     "disabled": (
         Code.API_KEY_DISABLED,
-        lambda office, company, key: office.clients.api_keys.set_active(key.apikey, False, OPERATOR),
+        lambda office, example_client, key: office.clients.api_keys.set_active(key.apikey, False, OPERATOR),
     ),
     "rotated": (
         Code.INVALID_CREDENTIALS,
-        lambda office, company, key: office.clients.api_keys.rotate(RotateApiKey(key.id, 0), company.call()),
+        lambda office, example_client, key: office.clients.api_keys.rotate(
+            RotateApiKey(key.id, 0), example_client.call()
+        ),
     ),
     "stopped with its client": (
         Code.API_KEY_DISABLED,
-        lambda office, company, key: office.clients.clients.set_active(company.id, False, OPERATOR),
+        lambda office, example_client, key: office.clients.clients.set_active(example_client.id, False, OPERATOR),
     ),
 }
 every_change = pytest.mark.parametrize("change", CHANGES)
@@ -131,9 +133,14 @@ every_change = pytest.mark.parametrize("change", CHANGES)
     ("secret", "expected"), [(None, None), ("a wrong secret", Code.INVALID_CREDENTIALS)], ids=["right", "wrong"]
 )
 def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
-    web: Services, company: Company, redis: Server, asked: list[str], secret: str | None, expected: Code | None
+    web: Services,
+    example_client: ExampleClient,
+    redis: Server,
+    asked: list[str],
+    secret: str | None,
+    expected: Code | None,
 ) -> None:
-    key = company.create_key()
+    key = example_client.create_key()
     remember(web, key)
     asked.clear()
     redis.client.config_resetstat()
@@ -147,8 +154,10 @@ def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
     }  # fmt: skip
 
 
-def test_calls_of_a_disabled_key_leave_its_quota_whole(web: Services, office: Services, company: Company) -> None:
-    key = company.create_key()
+def test_calls_of_a_disabled_key_leave_its_quota_whole(
+    web: Services, office: Services, example_client: ExampleClient
+) -> None:
+    key = example_client.create_key()
     remember(web, key)
     office.clients.api_keys.set_active(key.id, False, OPERATOR)
     assert [outcome(web, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
@@ -159,24 +168,26 @@ def test_calls_of_a_disabled_key_leave_its_quota_whole(web: Services, office: Se
 
 @every_change
 def test_a_process_that_remembers_a_key_refuses_it_right_after_the_answer(
-    web: Services, office: Services, company: Company, change: str
+    web: Services, office: Services, example_client: ExampleClient, change: str
 ) -> None:
-    key, (code, make) = company.create_key(), CHANGES[change]
+    key, (code, make) = example_client.create_key(), CHANGES[change]
     remember(web, key)
-    make(office, company, key)
+    make(office, example_client, key)
     assert outcome(web, key) is code
 
 
-def test_what_is_opened_again_is_open_at_once(web: Services, office: Services, company: Company) -> None:
-    key = company.create_key("balance:read")
+def test_what_is_opened_again_is_open_at_once(web: Services, office: Services, example_client: ExampleClient) -> None:
+    key = example_client.create_key("balance:read")
     remember(web, key)
     office.clients.api_keys.set_active(key.id, False, OPERATOR)
     assert [outcome(web, key) for _ in range(3)] == [Code.API_KEY_DISABLED] * 3
     office.clients.api_keys.set_active(key.id, True, OPERATOR)
     assert outcome(web, key) is None
-    rotated = office.clients.api_keys.rotate(RotateApiKey(key.id, 0), company.call())
+    rotated = office.clients.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call())
     assert outcome(web, key, rotated.apisecret) is None
-    office.clients.api_keys.import_key(ImportApiKey(company.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
+    office.clients.api_keys.import_key(
+        ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR
+    )
     assert web.clients.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset(
         {"ussd:*"}
     )
@@ -184,25 +195,25 @@ def test_what_is_opened_again_is_open_at_once(web: Services, office: Services, c
 
 @every_change
 def test_an_emptied_redis_revives_no_key(
-    web: Services, office: Services, company: Company, redis: Server, change: str
+    web: Services, office: Services, example_client: ExampleClient, redis: Server, change: str
 ) -> None:
-    key, (code, make) = company.create_key(), CHANGES[change]
+    key, (code, make) = example_client.create_key(), CHANGES[change]
     remember(web, key)
     redis.client.flushall()
-    make(office, company, key)
+    make(office, example_client, key)
     redis.client.flushall()
     assert outcome(web, key) is code
 
 
 @every_change
 def test_a_redis_restored_to_the_time_before_revives_no_key(
-    web: Services, office: Services, company: Company, redis: Server, change: str
+    web: Services, office: Services, example_client: ExampleClient, redis: Server, change: str
 ) -> None:
-    key, (code, make) = company.create_key(), CHANGES[change]
+    key, (code, make) = example_client.create_key(), CHANGES[change]
     remember(web, key)
     kept = redis.client.keys("version:*")
     redis.client.save()
-    make(office, company, key)
+    make(office, example_client, key)
     assert redis.client.keys("version:*") == []
     redis.stop()
     redis.start()
@@ -212,11 +223,16 @@ def test_a_redis_restored_to_the_time_before_revives_no_key(
 
 @every_change
 def test_a_master_that_was_replaced_and_promoted_again_revives_no_key(
-    web: Services, start: Callable[[str], Services], company: Company, redis: Server, change: str, tmp_path: Path
+    web: Services,
+    start: Callable[[str], Services],
+    example_client: ExampleClient,
+    redis: Server,
+    change: str,
+    tmp_path: Path,
 ) -> None:
-    key, (code, make) = company.create_key(), CHANGES[change]
+    key, (code, make) = example_client.create_key(), CHANGES[change]
     remember(web, key)
-    company.log_in()
+    example_client.log_in()
     folder = tmp_path / "other"
     folder.mkdir()
     other = Server(folder, "--replicaof", f"127.0.0.1 {redis.port}", port=free_port())
@@ -228,7 +244,7 @@ def test_a_master_that_was_replaced_and_promoted_again_revives_no_key(
         # The new master dies with what its replica never heard of.
         redis.freeze()
         other.client.execute_command("CLIENT", "KILL", "TYPE", "replica")
-        make(start(other.url), company, key)
+        make(start(other.url), example_client, key)
     finally:
         other.stop()
     redis.thaw()
@@ -250,12 +266,12 @@ def await_link(replica: Server) -> None:
 
 @every_change
 def test_a_change_that_cannot_reach_redis_is_seen_before_it_is_answered(
-    web: Services, start: Callable[[str], Services], company: Company, change: str, tmp_path: Path
+    web: Services, start: Callable[[str], Services], example_client: ExampleClient, change: str, tmp_path: Path
 ) -> None:
     cut_off = start(f"unix://{tmp_path}/nobody.sock")
-    key, (code, make) = company.create_key(), CHANGES[change]
+    key, (code, make) = example_client.create_key(), CHANGES[change]
     remember(web, key)
-    make(cut_off, company, key)
+    make(cut_off, example_client, key)
     assert not web.limiter.away
     assert outcome(web, key) is code
     assert UnseenChanges.select(UnseenChanges.number).scalar() == 1
@@ -263,19 +279,19 @@ def test_a_change_that_cannot_reach_redis_is_seen_before_it_is_answered(
 
 @every_change
 def test_a_process_without_redis_sees_a_change_at_once(
-    start: Callable[[str], Services], office: Services, company: Company, change: str, tmp_path: Path
+    start: Callable[[str], Services], office: Services, example_client: ExampleClient, change: str, tmp_path: Path
 ) -> None:
     cut_off = start(f"unix://{tmp_path}/nobody.sock")
-    key, (code, make) = company.create_key(), CHANGES[change]
+    key, (code, make) = example_client.create_key(), CHANGES[change]
     remember(cut_off, key)
-    make(office, company, key)
+    make(office, example_client, key)
     assert outcome(cut_off, key) is code
 
 
 def test_a_process_that_dies_after_the_change_leaves_no_process_trusting_its_cache(
-    web: Services, office: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+    web: Services, office: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, call = company.create_key(), company.call()
+    key, call = example_client.create_key(), example_client.call()
     remember(web, key)
 
     def die(*_: object) -> bool:
@@ -288,11 +304,11 @@ def test_a_process_that_dies_after_the_change_leaves_no_process_trusting_its_cac
 
 
 def test_a_key_under_change_is_read_from_the_database_at_every_call(
-    web: Services, office: Services, company: Company, asked: list[str]
+    web: Services, office: Services, example_client: ExampleClient, asked: list[str]
 ) -> None:
-    key = company.create_key()
+    key = example_client.create_key()
     remember(web, key)
-    generations_of(office).hold(company.id)
+    generations_of(office).hold(example_client.id)
     asked.clear()
     assert [outcome(web, key) for _ in range(5)] == [None] * 5
     assert len([sql for sql in asked if "api_keys" in sql]) == 5
@@ -300,9 +316,14 @@ def test_a_key_under_change_is_read_from_the_database_at_every_call(
 
 @every_change
 def test_a_change_that_loses_redis_midway_is_seen_before_it_is_answered(
-    web: Services, office: Services, company: Company, redis: Server, change: str, monkeypatch: pytest.MonkeyPatch
+    web: Services,
+    office: Services,
+    example_client: ExampleClient,
+    redis: Server,
+    change: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    key, (code, make), hold = company.create_key(), CHANGES[change], Generations.hold
+    key, (code, make), hold = example_client.create_key(), CHANGES[change], Generations.hold
 
     def hold_and_lose(generations: Generations, subject: str) -> str | None:
         marker = hold(generations, subject)
@@ -312,27 +333,27 @@ def test_a_change_that_loses_redis_midway_is_seen_before_it_is_answered(
 
     monkeypatch.setattr(Generations, "hold", hold_and_lose)
     monkeypatch.setattr(Generations, "release", lambda *_: False)
-    make(office, company, key)
+    make(office, example_client, key)
     assert outcome(web, key) is code
 
 
 def test_the_cache_has_a_maximum_size(
-    company: Company, office: Services, asked: list[str], monkeypatch: pytest.MonkeyPatch
+    example_client: ExampleClient, office: Services, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ussd_server.services.clients.key_cache.cache._MAX_ENTRIES", 2)
     cache = KeyCache(office.limiter.pipeline, office.limiter.circuit, monotonic=lambda: 0.0)
-    keys = [company.create_key() for _ in range(3)]
+    keys = [example_client.create_key() for _ in range(3)]
     for key in keys:
         cache_key(cache, key)
     assert [is_cached(cache, key) for key in reversed(keys)] == [True, True, False]
 
 
 def test_a_count_of_unseen_changes_is_as_old_as_the_start_of_its_query(
-    company: Company, office: Services, monkeypatch: pytest.MonkeyPatch
+    example_client: ExampleClient, office: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time, real = [0.0], database.obj.execute_sql
     cache = KeyCache(office.limiter.pipeline, office.limiter.circuit, monotonic=lambda: time[0])
-    key = company.create_key()
+    key = example_client.create_key()
     cache_key(cache, key)
 
     def slowly(sql: str, *rest: Any, **more: Any) -> Any:
@@ -347,18 +368,18 @@ def test_a_count_of_unseen_changes_is_as_old_as_the_start_of_its_query(
 
 @pytest.mark.parametrize("is_first_done_first", [True, False])
 def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
-    web: Services, office: Services, company: Company, asked: list[str], is_first_done_first: bool
+    web: Services, office: Services, example_client: ExampleClient, asked: list[str], is_first_done_first: bool
 ) -> None:
-    key, generations = company.create_key(), generations_of(office)
+    key, generations = example_client.create_key(), generations_of(office)
     remember(web, key)
-    first, second = generations.hold(company.id), generations.hold(company.id)
+    first, second = generations.hold(example_client.id), generations.hold(example_client.id)
     if not is_first_done_first:
         first, second = second, first
-    assert generations.release(company.id, first)
+    assert generations.release(example_client.id, first)
     asked.clear()
     assert [outcome(web, key) for _ in range(3)] == [None] * 3
     assert len([sql for sql in asked if "api_keys" in sql]) == 3
-    assert generations.release(company.id, second)
+    assert generations.release(example_client.id, second)
     remember(web, key)
     asked.clear()
     assert outcome(web, key) is None
@@ -366,31 +387,31 @@ def test_a_change_that_ends_leaves_the_hold_of_another_change_alone(
 
 
 def test_a_hold_that_lapsed_ends_what_was_remembered_meanwhile_and_no_other_hold(
-    web: Services, office: Services, company: Company, asked: list[str], redis: Server
+    web: Services, office: Services, example_client: ExampleClient, asked: list[str], redis: Server
 ) -> None:
-    key, generations = company.create_key(), generations_of(office)
-    lapsed = generations.hold(company.id)
-    redis.client.delete(f"version:{company.id}")
+    key, generations = example_client.create_key(), generations_of(office)
+    lapsed = generations.hold(example_client.id)
+    redis.client.delete(f"version:{example_client.id}")
     remember(web, key)
-    generations.release(company.id, lapsed)
+    generations.release(example_client.id, lapsed)
     asked.clear()
     assert outcome(web, key) is None
     assert [sql for sql in asked if "api_keys" in sql]
-    held = generations.hold(company.id)
-    generations.release(company.id, lapsed)
-    generations.release(company.id, None)
-    assert generations.read(company.id) is None
-    assert 0 < redis.client.ttl(f"version:{company.id}") <= 60
-    generations.release(company.id, held)
-    assert generations.read(company.id) is not None
+    held = generations.hold(example_client.id)
+    generations.release(example_client.id, lapsed)
+    generations.release(example_client.id, None)
+    assert generations.read(example_client.id) is None
+    assert 0 < redis.client.ttl(f"version:{example_client.id}") <= 60
+    generations.release(example_client.id, held)
+    assert generations.read(example_client.id) is not None
 
 
 def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
-    web: Services, office: Services, company: Company, asked: list[str]
+    web: Services, office: Services, example_client: ExampleClient, asked: list[str]
 ) -> None:
-    key = company.create_key()
+    key = example_client.create_key()
     with pytest.raises(ServiceError):
-        office.clients.api_keys.delete(DeleteApiKey(company.id), company.call())
+        office.clients.api_keys.delete(DeleteApiKey(example_client.id), example_client.call())
     remember(web, key)
     asked.clear()
     assert outcome(web, key) is None
@@ -398,13 +419,13 @@ def test_a_change_that_is_refused_lets_the_key_be_remembered_again(
 
 
 def test_a_redis_that_does_not_say_which_run_it_is_proves_nothing(
-    start: Callable[[str], Services], company: Company, tmp_path: Path
+    start: Callable[[str], Services], example_client: ExampleClient, tmp_path: Path
 ) -> None:
     silent = Server(tmp_path, "--rename-command", "INFO", "")
     try:
         services = start(silent.url)
-        assert generations_of(services).read(company.id) is None
-        key = company.create_key()
+        assert generations_of(services).read(example_client.id) is None
+        key = example_client.create_key()
         remember(services, key)
         assert not services.limiter.away
     finally:
@@ -424,11 +445,11 @@ def cache_key(cache: KeyCache, key: ApiKeyView) -> None:
 
 
 def test_a_slow_count_of_unseen_changes_makes_other_calls_read_the_database(
-    company: Company, office: Services, monkeypatch: pytest.MonkeyPatch
+    example_client: ExampleClient, office: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time, real = [0.0], database.obj.execute_sql
     cache = KeyCache(office.limiter.pipeline, office.limiter.circuit, monotonic=lambda: time[0])
-    key, meanwhile = company.create_key(), list[bool]()
+    key, meanwhile = example_client.create_key(), list[bool]()
     cache_key(cache, key)
 
     def slowly(sql: str, *rest: Any, **more: Any) -> Any:
@@ -445,10 +466,12 @@ def test_a_slow_count_of_unseen_changes_makes_other_calls_read_the_database(
     assert [is_cached(cache, key) for _ in range(2)] == [False, True]
 
 
-def test_a_key_read_before_an_unseen_change_is_not_used_after_it(company: Company, office: Services) -> None:
+def test_a_key_read_before_an_unseen_change_is_not_used_after_it(
+    example_client: ExampleClient, office: Services
+) -> None:
     time = [0.0]
     cache = KeyCache(office.limiter.pipeline, office.limiter.circuit, monotonic=lambda: time[0])
-    key = company.create_key()
+    key = example_client.create_key()
     cache_key(cache, key)
     UnseenChanges.update(number=UnseenChanges.number + 1).execute()
     time[0] = 0.6
@@ -456,10 +479,10 @@ def test_a_key_read_before_an_unseen_change_is_not_used_after_it(company: Compan
 
 
 def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(
-    web: Services, office: Services, company: Company
+    web: Services, office: Services, example_client: ExampleClient
 ) -> None:
-    keys = [company.create_key() for _ in range(20)]
-    call = company.call()
+    keys = [example_client.create_key() for _ in range(20)]
+    call = example_client.call()
     deleted = {key.id: threading.Event() for key in keys}
     for key in keys:
         remember(web, key)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.support.crowd import at_once, refusals
-from tests.support.providers import OPERATOR, PASSWORD, Company
+from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import database
@@ -21,8 +21,8 @@ from ussd_server.status import Code, ServiceError
 
 
 @pytest.fixture
-def company(services: Services) -> Company:
-    return Company(services)
+def example_client(services: Services) -> ExampleClient:
+    return ExampleClient(services)
 
 
 def log_in(services: Services, email: str, password: str = PASSWORD, address: str = "192.0.2.1") -> LoginView:
@@ -56,36 +56,42 @@ def actions(client_id: str | None) -> list[str]:
     return [row.action for row in rows.order_by(AuditEvent.created_at, AuditEvent.id)]
 
 
-def test_an_access_token_is_good_for_fifteen_minutes(services: Services, company: Company, clock: MovableClock) -> None:
-    view = log_in(services, company.email())
+def test_an_access_token_is_good_for_fifteen_minutes(
+    services: Services, example_client: ExampleClient, clock: MovableClock
+) -> None:
+    view = log_in(services, example_client.email())
     clock.advance(899)
     assert is_open(services, view)
     clock.advance(2)
     assert not is_open(services, view)
 
 
-def test_the_case_of_an_email_address_does_not_matter(services: Services, company: Company) -> None:
-    assert log_in(services, company.email().upper()).client_id == company.id
+def test_the_case_of_an_email_address_does_not_matter(services: Services, example_client: ExampleClient) -> None:
+    assert log_in(services, example_client.email().upper()).client_id == example_client.id
 
 
-def test_a_hundred_guesses_at_once_get_no_further_than_ten(services: Services, company: Company) -> None:
-    email = company.email()
+def test_a_hundred_guesses_at_once_get_no_further_than_ten(services: Services, example_client: ExampleClient) -> None:
+    email = example_client.email()
     guesses = at_once([lambda: log_in(services, email, "a wrong guess")] * 100)
     outcomes = [guess.code for guess in guesses]
     assert outcomes.count(Code.INVALID_CREDENTIALS) == 10
     assert outcomes.count(Code.RATE_LIMIT_EXCEEDED) == 90
 
 
-def test_the_right_password_among_too_many_guesses_is_not_revealed(services: Services, company: Company) -> None:
-    email = company.email()
+def test_the_right_password_among_too_many_guesses_is_not_revealed(
+    services: Services, example_client: ExampleClient
+) -> None:
+    email = example_client.email()
     for _ in range(10):
         assert code_of(lambda: log_in(services, email, "a wrong guess")) is Code.INVALID_CREDENTIALS
     assert code_of(lambda: log_in(services, email)) is Code.RATE_LIMIT_EXCEEDED
     assert is_open(services, log_in(services, email, address="192.0.2.2"))
 
 
-def test_right_passwords_use_up_nothing_and_forgive_earlier_mistakes(services: Services, company: Company) -> None:
-    email = company.email()
+def test_right_passwords_use_up_nothing_and_forgive_earlier_mistakes(
+    services: Services, example_client: ExampleClient
+) -> None:
+    email = example_client.email()
     assert refusals(at_once([lambda: log_in(services, email)] * 70)) == []
     for _ in range(3):
         for _ in range(9):
@@ -93,16 +99,16 @@ def test_right_passwords_use_up_nothing_and_forgive_earlier_mistakes(services: S
         log_in(services, email)
 
 
-def test_one_address_cannot_guess_under_many_names(services: Services, company: Company) -> None:
+def test_one_address_cannot_guess_under_many_names(services: Services, example_client: ExampleClient) -> None:
     for number in range(60):
         name = f"guess-{number}@acme.example"
         assert code_of(lambda name=name: log_in(services, name)) is Code.INVALID_CREDENTIALS
-    assert code_of(lambda: log_in(services, company.email())) is Code.RATE_LIMIT_EXCEEDED
-    assert is_open(services, log_in(services, company.email(), address="192.0.2.2"))
+    assert code_of(lambda: log_in(services, example_client.email())) is Code.RATE_LIMIT_EXCEEDED
+    assert is_open(services, log_in(services, example_client.email(), address="192.0.2.2"))
 
 
-def test_the_addresses_of_one_ipv6_network_guess_together(services: Services, company: Company) -> None:
-    email = company.email()
+def test_the_addresses_of_one_ipv6_network_guess_together(services: Services, example_client: ExampleClient) -> None:
+    email = example_client.email()
     for number in range(10):
         address = f"2001:db8:0:1::{number:x}"
         assert code_of(lambda a=address: log_in(services, email, "wrong", a)) is Code.INVALID_CREDENTIALS
@@ -111,7 +117,7 @@ def test_the_addresses_of_one_ipv6_network_guess_together(services: Services, co
 
 
 def test_passwords_are_checked_outside_every_transaction_and_for_everybody(
-    services: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+    services: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, checked = passwords.matches, []
 
@@ -120,7 +126,7 @@ def test_passwords_are_checked_outside_every_transaction_and_for_everybody(
         return real(password, password_hash)
 
     monkeypatch.setattr(passwords, "matches", watch)
-    log_in(services, company.email())
+    log_in(services, example_client.email())
     assert code_of(lambda: log_in(services, "nobody@acme.example")) is Code.INVALID_CREDENTIALS
     assert checked == [(False, False), (False, True)]
 
@@ -156,21 +162,21 @@ print(most_memory() - before)
     assert int(ran.stdout) < 120
 
 
-def test_every_login_stands_in_the_trail(services: Services, company: Company) -> None:
-    view = log_in(services, company.email())
-    assert code_of(lambda: log_in(services, company.email(), "wrong")) is Code.INVALID_CREDENTIALS
+def test_every_login_stands_in_the_trail(services: Services, example_client: ExampleClient) -> None:
+    view = log_in(services, example_client.email())
+    assert code_of(lambda: log_in(services, example_client.email(), "wrong")) is Code.INVALID_CREDENTIALS
     assert code_of(lambda: log_in(services, "nobody@acme.example")) is Code.INVALID_CREDENTIALS
     refreshed = refresh(services, view.refresh_token)
     assert code_of(lambda: refresh(services, view.refresh_token)) is Code.INVALID_CREDENTIALS
     assert not is_open(services, refreshed)
-    assert actions(company.id)[-3:] == ["login.succeeded", "login.failed", "login.refresh_token_reused"]
+    assert actions(example_client.id)[-3:] == ["login.succeeded", "login.failed", "login.refresh_token_reused"]
     assert actions(None) == ["login.failed"]
 
 
 def test_of_many_who_use_one_refresh_token_at_once_one_wins_and_the_login_ends(
-    services: Services, company: Company
+    services: Services, example_client: ExampleClient
 ) -> None:
-    view = log_in(services, company.email())
+    view = log_in(services, example_client.email())
     outcomes = at_once([lambda: refresh(services, view.refresh_token)] * 12, threads=12)
     (won,) = [outcome for outcome in outcomes if isinstance(outcome, LoginView)]
     assert set(refusals(outcomes)) == {"Invalid refresh token"}
@@ -180,9 +186,9 @@ def test_of_many_who_use_one_refresh_token_at_once_one_wins_and_the_login_ends(
 
 
 def test_a_login_goes_on_as_long_as_it_is_refreshed_within_thirty_days(
-    services: Services, company: Company, clock: MovableClock
+    services: Services, example_client: ExampleClient, clock: MovableClock
 ) -> None:
-    view = log_in(services, company.email())
+    view = log_in(services, example_client.email())
     for _ in range(3):
         clock.advance(29 * 86_400)
         view = refresh(services, view.refresh_token)
@@ -191,8 +197,8 @@ def test_a_login_goes_on_as_long_as_it_is_refreshed_within_thirty_days(
     assert code_of(lambda: refresh(services, view.refresh_token)) is Code.INVALID_CREDENTIALS
 
 
-def test_logging_out_ends_this_login_or_all_of_this_person(services: Services, company: Company) -> None:
-    first, second, admin = (log_in(services, company.email(role)) for role in ("owner", "owner", "admin"))
+def test_logging_out_ends_this_login_or_all_of_this_person(services: Services, example_client: ExampleClient) -> None:
+    first, second, admin = (log_in(services, example_client.email(role)) for role in ("owner", "owner", "admin"))
 
     def log_out(view: LoginView, everywhere: bool) -> None:
         services.clients.logins.end(
@@ -201,25 +207,27 @@ def test_logging_out_ends_this_login_or_all_of_this_person(services: Services, c
 
     log_out(first, everywhere=False)
     assert [is_open(services, view) for view in (first, second, admin)] == [False, True, True]
-    third = log_in(services, company.email())
+    third = log_in(services, example_client.email())
     log_out(third, everywhere=True)
     assert [is_open(services, view) for view in (second, third, admin)] == [False, False, True]
     assert code_of(lambda: refresh(services, second.refresh_token)) is Code.INVALID_CREDENTIALS
 
 
-def test_another_password_ends_every_login_and_only_the_new_one_opens(services: Services, company: Company) -> None:
-    view = log_in(services, company.email())
-    services.clients.clients.change_password(company.email(), "another good password", OPERATOR)
+def test_another_password_ends_every_login_and_only_the_new_one_opens(
+    services: Services, example_client: ExampleClient
+) -> None:
+    view = log_in(services, example_client.email())
+    services.clients.clients.change_password(example_client.email(), "another good password", OPERATOR)
     assert not is_open(services, view)
     assert code_of(lambda: refresh(services, view.refresh_token)) is Code.INVALID_CREDENTIALS
-    assert code_of(lambda: log_in(services, company.email())) is Code.INVALID_CREDENTIALS
-    assert is_open(services, log_in(services, company.email(), "another good password"))
+    assert code_of(lambda: log_in(services, example_client.email())) is Code.INVALID_CREDENTIALS
+    assert is_open(services, log_in(services, example_client.email(), "another good password"))
 
 
 def test_a_login_that_crosses_a_change_of_password_does_not_outlive_it(
-    services: Services, company: Company, monkeypatch: pytest.MonkeyPatch
+    services: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    email, real = company.email(), passwords.matches
+    email, real = example_client.email(), passwords.matches
 
     def change_meanwhile(password: str, password_hash: str | None) -> bool:
         is_right = real(password, password_hash)
@@ -231,21 +239,21 @@ def test_a_login_that_crosses_a_change_of_password_does_not_outlive_it(
     assert Login.select().where(Login.ended_at.is_null()).count() == 0
 
 
-def test_disabling_a_person_or_a_client_ends_their_logins(services: Services, company: Company) -> None:
-    owner, admin = log_in(services, company.email()), log_in(services, company.email("admin"))
-    services.clients.clients.set_user_active(company.email(), False, OPERATOR)
+def test_disabling_a_person_or_a_client_ends_their_logins(services: Services, example_client: ExampleClient) -> None:
+    owner, admin = log_in(services, example_client.email()), log_in(services, example_client.email("admin"))
+    services.clients.clients.set_user_active(example_client.email(), False, OPERATOR)
     assert [is_open(services, view) for view in (owner, admin)] == [False, True]
-    assert code_of(lambda: log_in(services, company.email())) is Code.INVALID_CREDENTIALS
-    services.clients.clients.set_active(company.id, False, OPERATOR)
+    assert code_of(lambda: log_in(services, example_client.email())) is Code.INVALID_CREDENTIALS
+    services.clients.clients.set_active(example_client.id, False, OPERATOR)
     assert not is_open(services, admin)
-    assert code_of(lambda: log_in(services, company.email("admin"))) is Code.INVALID_CREDENTIALS
-    services.clients.clients.set_active(company.id, True, OPERATOR)
-    services.clients.clients.set_user_active(company.email(), True, OPERATOR)
+    assert code_of(lambda: log_in(services, example_client.email("admin"))) is Code.INVALID_CREDENTIALS
+    services.clients.clients.set_active(example_client.id, True, OPERATOR)
+    services.clients.clients.set_user_active(example_client.email(), True, OPERATOR)
     assert [is_open(services, view) for view in (owner, admin)] == [False, False]
-    assert is_open(services, log_in(services, company.email()))
+    assert is_open(services, log_in(services, example_client.email()))
 
 
-def test_tokens_and_passwords_never_show_in_a_repr(services: Services, company: Company) -> None:
-    view = log_in(services, company.email())
-    shown = f"{view!r}{LogIn(company.email(), PASSWORD)!r}{RefreshLogin(view.refresh_token)!r}"
+def test_tokens_and_passwords_never_show_in_a_repr(services: Services, example_client: ExampleClient) -> None:
+    view = log_in(services, example_client.email())
+    shown = f"{view!r}{LogIn(example_client.email(), PASSWORD)!r}{RefreshLogin(view.refresh_token)!r}"
     assert not [secret for secret in (view.access_token, view.refresh_token, PASSWORD) if secret in shown]

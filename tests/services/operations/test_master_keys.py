@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tests.support.crowd import at_once, refusals
-from tests.support.providers import OPERATOR, Company
+from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.columns import Table
@@ -23,15 +23,15 @@ from ussd_server.status import ServiceError
 
 
 @pytest.fixture
-def owner(services: Services) -> Company:
-    return Company(services)
+def owner(services: Services) -> ExampleClient:
+    return ExampleClient(services)
 
 
 def authenticate(services: Services, key: ApiKeyView, secret: str) -> bool:
     return services.clients.auth.authenticate_key(key.apikey, secret, "192.0.2.1").caller.key_id == key.id
 
 
-def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, owner: Company) -> None:
+def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, owner: ExampleClient) -> None:
     keys = [owner.create_key() for _ in range(5)]
     rotated = services.clients.api_keys.rotate(RotateApiKey(keys[0].id), owner.call())
     shared = services.ussd.channels.create(CreateChannel("africastalking"), OPERATOR)
@@ -53,7 +53,7 @@ def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, ow
     assert services.ussd.channels.list(OPERATOR) == (shared, own)
 
 
-def test_the_old_keys_stay_while_a_secret_needs_them(services: Services, owner: Company) -> None:
+def test_the_old_keys_stay_while_a_secret_needs_them(services: Services, owner: ExampleClient) -> None:
     key = owner.create_key()
     services.operations.master_keys.add(OPERATOR)
     with pytest.raises(ServiceError, match="still need an older key"):
@@ -69,7 +69,7 @@ def test_the_old_keys_stay_while_a_secret_needs_them(services: Services, owner: 
         services.operations.master_keys.retire(OPERATOR)
 
 
-def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, owner: Company) -> None:
+def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, owner: ExampleClient) -> None:
     keys = [owner.create_key() for _ in range(8)]
     done = threading.Event()
 
@@ -96,7 +96,7 @@ def test_no_call_is_refused_while_secrets_are_carried_over(services: Services, o
     assert all(authenticate(services, key, key.apisecret) for key in keys)
 
 
-def test_rotations_that_cross_a_renewal_keep_their_secrets(services: Services, owner: Company) -> None:
+def test_rotations_that_cross_a_renewal_keep_their_secrets(services: Services, owner: ExampleClient) -> None:
     keys, call = [owner.create_key() for _ in range(6)], owner.call()
     services.operations.master_keys.add(OPERATOR)
     _, *rotated = at_once(
@@ -112,8 +112,8 @@ def test_rotations_that_cross_a_renewal_keep_their_secrets(services: Services, o
         assert authenticate(services, key, fresh.apisecret)
 
 
-def test_a_ciphertext_moved_to_another_row_cannot_be_decrypted(services: Services, owner: Company) -> None:
-    mine, theirs = owner.create_key(), Company(services, "other").create_key()
+def test_a_ciphertext_moved_to_another_row_cannot_be_decrypted(services: Services, owner: ExampleClient) -> None:
+    mine, theirs = owner.create_key(), ExampleClient(services, "other").create_key()
     stolen = ApiKey.get_by_id(theirs.id)
     ApiKey.update(secret_sealed=stolen.secret_sealed, secret_digest=stolen.secret_digest).where(
         ApiKey.id == mine.id
@@ -124,7 +124,7 @@ def test_a_ciphertext_moved_to_another_row_cannot_be_decrypted(services: Service
         authenticate(services, mine, theirs.apisecret)
 
 
-def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(services: Services, owner: Company) -> None:
+def test_the_secrets_of_webhooks_live_on_when_the_old_keys_are_gone(services: Services, owner: ExampleClient) -> None:
     caller = RequestContext(Caller(CallerKind.KEY, client_id=owner.id, grants=None))
     made = services.webhooks.subscriptions.create(CreateWebhook("https://client.example/hook"), caller)
     rotated = services.webhooks.subscriptions.rotate(RotateWebhook(made.id), caller)

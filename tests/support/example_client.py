@@ -17,7 +17,7 @@ PASSWORD = "correct horse battery"
 OPERATOR = RequestContext(Caller(CallerKind.OPERATOR, grants=None))
 
 
-class Company:
+class ExampleClient:
     """A client with a person for each role that is asked for: `owner@NAME.example` and so on, with one password."""
 
     def __init__(self, services: Services, name: str = "acme") -> None:
