@@ -24,14 +24,15 @@ from ussd_server.models.service_clock import (
 log = logger(__name__)
 
 SYNC_SECONDS = 1.0
-# More than this, in seconds, no clock drifts between two looks: one was set.
+# Clocks do not drift apart by more than this between two looks. A larger gap means that one of them was stepped.
 _JUMP_SECONDS = 0.05
 _LARGEST_SLEW_SECONDS = 0.5
-# Written seldom, because it costs a commit, and only by a process that has been in agreement for some looks.
+# `last_seen_at` is written at most every 5 s, because each write is a commit, and only by a process whose clock agreed
+# with the database in its last 5 looks.
 _SEEN_EVERY = timedelta(seconds=5)
 _LOOKS_IN_AGREEMENT = 5
-# Others confirm the database's time when one of them has seen a moment so close to it. A smaller difference than the
-# second one would look confirmed by what was seen before it came.
+# The database's time counts as confirmed by other processes when `last_seen_at` is within 10 s of it. Gaps up to 20 s
+# are never taken as confirmed: a moment written before the step would still be within 10 s of the new time.
 _CONFIRMED_WITHIN = timedelta(seconds=10)
 _CONFIRMED_FROM_SECONDS = 20
 _SET_BACK = timedelta(seconds=1)
@@ -39,11 +40,12 @@ _OTHERS_NOTICE_SECONDS = 1.5 * SYNC_SECONDS
 
 
 class Timekeeper:
-    """Keeps a process's clock at the service's time: the database's time, plus what all processes share in a row.
+    """Keeps a process's clock at the service's time: the database's time plus an offset in one row that all share.
 
-    When the database's clock is set, the first process that notices writes the difference to that row, so the
-    service's time goes on as if nothing had happened, in every process and in those that start later. The difference
-    is then made up at 1 %.
+    When the database's clock is stepped, the first process that notices writes the opposite offset to that row, so the
+    service's time goes on as if nothing had happened, in every process and in those that start later. The offset then
+    shrinks by 10 ms a second. A process whose own clock is wrong follows the others instead: it sees that they wrote a
+    new offset, or that one of them has just seen the database's time.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Timekeeper:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """From now on the `clock` is set by the database when its time is asked for the first time."""
+        """From now on the first use of `clock` reads the database's time (`look`)."""
         self._clock = clock
         self._monotonic = monotonic
         self._sleep = sleep
@@ -77,7 +79,7 @@ class Timekeeper:
         began_at = self._monotonic()
         reading = read_service_clock()
         ended_at = self._monotonic()
-        # The database took its time at some moment between the two: nothing more is known.
+        # The database read its clock at some moment between the two.
         uncertain = (ended_at - began_at) / 2
         there = reading.service_at + timedelta(seconds=uncertain)
         is_new_decision, self._decision = reading.decision != self._decision, reading.decision
@@ -109,7 +111,10 @@ class Timekeeper:
             self._decision = decision
 
     def _first_time(self, reading: ClockReading, uncertain: timedelta) -> datetime:
-        """The time at which this process starts; not before what others have seen, should the clock be set back."""
+        """Return the time at which this process starts, never earlier than what other processes have seen.
+
+        If the database's clock was set back, waits 1.5 s for the running processes to write the offset.
+        """
         there = reading.service_at + uncertain
         if reading.last_seen_at is None or reading.last_seen_at - there <= _SET_BACK:
             return there

@@ -1,10 +1,13 @@
 """Settlement: claim a transaction that is due, ask its provider, conclude from the answer. Every step may be repeated.
 
-A worker claims with a lease, calls the provider outside every database transaction, and concludes in one. After a crash
-the lease is freed, because the worker's heartbeat stops, or it expires; the next worker continues from the row.
-`asked_at` null means that certainly nothing was sent; otherwise the provider may have the payment: enquire first.
-`asked_at` is set under the row's lock, and only by the worker that then asks: a worker that slept longer than its lease
-enquires.
+To ask is to send the payment; to enquire is to query its state. A worker claims rows with a lease, calls the provider
+while no database transaction is open, and writes the result in one unit of work. After a crash the lease ends early,
+when other workers notice that the heartbeat stopped, or when it expires; the next worker continues from the row.
+
+`asked_at` null means that certainly nothing was sent. Otherwise the provider may have the payment, and is enquired; a
+payment that it never received becomes null again (`provider_answers.py`). Only one worker sets `asked_at`, under the
+row's lock, and that worker asks; any other enquires. Each payment has one `provider_reference`, by which the provider
+refuses a second request.
 """
 
 from __future__ import annotations
@@ -43,10 +46,10 @@ from ussd_server.services.transactions.providers import Providers
 log = logger(__name__)
 
 LEASE_SECONDS = 60
-# How long a provider whose rate is used up is not called; its transactions keep their order.
+# How long this process does not call a provider whose rate is used up. `due_at` stays, and with it the order.
 _RATE_PAUSE_SECONDS = 0.25
 _NO_PROVIDER_FOR_SECONDS = 7200
-# What another worker, or a callback, may have set for the next step of a payment.
+# The columns that `conclude` leaves as they are when another worker or a callback has set them during the call.
 _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 _DIRECTIONS = {
     TransactionType.COLLECTION: Direction.COLLECTION,
@@ -68,11 +71,12 @@ class Settlement:
         at_kill_point: Callable[[str], None] = lambda _: None,
         new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
-        """`within_pace` returns whether one more call fits the rate of a provider, and counts it if it does.
+        """`within_pace` counts one more call of a provider and returns True, or returns False when its rate is used up.
 
-        A provider has `timeout_seconds` to answer, less than half of LEASE_SECONDS. `count_call` receives every call to
-        a provider: its name, `ask` or `enquire`, and the outcome. `at_kill_point` receives every point at which fault
-        tests may end the process. `new_lease_token` makes tokens that name the worker (`operations/heartbeat.py`).
+        A provider has `timeout_seconds` to answer; more than half of LEASE_SECONDS would let the lease end during a
+        call. `count_call` receives every call to a provider: its name, `ask` or `enquire`, and the outcome.
+        `at_kill_point` is called with the name of every point at which fault tests may end the process.
+        `new_lease_token` makes tokens that name the worker (`operations/heartbeat.py`).
         """
         self._providers = providers
         self._clock = clock
@@ -131,9 +135,10 @@ class Settlement:
         self._at_kill_point("concluded")
 
     def _mark_asked(self, row: Transaction) -> PaymentOrder | None:
-        """Commit that a request is about to leave, before it leaves.
+        """Record, and commit, that the payment will now be sent; return the order to send.
 
-        Returns None when one may have left already, and during a review: then the provider is enquired.
+        Returns None when an earlier request may have been sent, when the payment is final, and during a review: the
+        caller then enquires.
         """
         with unit_of_work():
             now = self._clock.now()
@@ -179,10 +184,10 @@ class Settlement:
     ) -> None:
         """Apply an answer: state, money and event in one unit of work. The same answer twice has one effect.
 
-        `called_at` is when the call to the provider began: a slow worker may conclude long after it, and an answer
-        proves nothing about requests that were sent later.
-        `lease_token` is the one under which the provider was called. When the row has another, a callback arrived or
-        another worker took over: unless the answer is final, the schedule that they set stays.
+        `called_at` is when the call to the provider began. A slow worker may conclude long after it, and "not found"
+        proves nothing about a request that was sent after `called_at`.
+        `lease_token` is the one under which the provider was called. If the row's token is now different or null,
+        another worker took over or a callback arrived; their schedule stays unless this answer makes the payment final.
         """
         with unit_of_work():
             row = lock_row(Transaction, transaction_id)
@@ -198,7 +203,7 @@ class Settlement:
                 row.provider_transaction_id = answer.provider_transaction_id
             if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
-                    # This request did not leave, but an earlier one, or that of another worker, may have.
+                    # Only the call that was to send the payment proves this; an enquiry proves nothing.
                     answer = ProviderAnswer(Outcome.UNKNOWN)
                 apply_answer(row, pace, answer, source, called_at, now)
             else:
@@ -211,9 +216,10 @@ class Settlement:
             row.save()
 
     def bring_forward(self, provider_reference: str) -> bool:
-        """Make the next enquiry about a payment due now, because its provider sent a callback; return whether it is.
+        """Make a payment's next enquiry due at once, because its provider sent a callback; return whether it changed.
 
-        Writes nothing for a payment that is unknown, succeeded, or due already.
+        Changes nothing for a reference that no payment has, and for a payment that succeeded, was never sent, or is due
+        and not claimed.
         """
         now = self._clock.now()
         waits = (
@@ -224,13 +230,13 @@ class Settlement:
         )
         if not Transaction.select(Transaction.id).where(waits).exists():
             return False
-        # The answer of an enquiry under way may be older than the callback: its lease ends, and another one is made.
+        # The answer of an enquiry under way may be older than the callback: its lease ends here, and a second is made.
         forward = Transaction.update(due_at=now, due_source=Source.CALLBACK, leased_until=None, lease_token=None)
         count: int = forward.where(waits).execute()
         return count > 0
 
     def _advance_without_provider(self, transaction_id: str) -> None:
-        """Fail a payment whose provider was switched off if nothing was sent; otherwise wait for the provider."""
+        """Fail a payment that was not sent, some time after its provider was switched off; wait with any other."""
         with unit_of_work():
             row = lock_row(Transaction, transaction_id)
             now = self._clock.now()

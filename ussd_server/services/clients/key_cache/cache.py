@@ -1,4 +1,4 @@
-"""The cache itself: looks keys up, and invalidates those of a client."""
+"""Looks keys up in memory, and invalidates the keys of a client in all processes; the package has the protocol."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CachedKey:
 
 
 class FoundKey(NamedTuple):
-    """A key, and the proof that the limiter must check before its use; None when it was read from the database now."""
+    """A key and its proof. The limiter checks the proof before the key is used; None if the key was just read."""
 
     key: CachedKey
     proof: Proof | None
@@ -68,7 +68,7 @@ class _Entry(NamedTuple):
 
 
 class KeyCache:
-    """Keeps keys in memory, so that a call with an unchanged key sends no query for it."""
+    """Keeps keys in memory. From its third call in a process on, an unchanged key costs no query."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class KeyCache:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`pipeline` and `circuit` are those of the limiter, whose calls check the proofs."""
+        """`pipeline` and `circuit` are the limiter's own: its calls to Redis check the proofs."""
         self.generations = Generations(pipeline, circuit)
         self._unseen_changes = UnseenChangeCount(monotonic)
         self._sleep = sleep
@@ -85,7 +85,7 @@ class KeyCache:
         self._storing = threading.Lock()
 
     def look_up(self, apikey: str, *, fresh: bool = False) -> FoundKey | None:
-        """Return the key, or None when there is none. With `fresh`, because a proof did not hold, not from the cache.
+        """Return the key, or None when there is none. `fresh`, after a proof did not hold, reads the database.
 
         Raises one of `DATABASE_TROUBLE`.
         """
@@ -96,8 +96,9 @@ class KeyCache:
         is_trusted = unseen_changes is not None and entry and entry.unseen_changes == unseen_changes
         if entry and entry.generation and is_trusted and not fresh:
             return FoundKey(entry.key, entry.generation)
-        # The generation must be read before the row, but the client of a new key is unknown: it is cached without one,
-        # so the next call reads it again. A key never changes its client.
+        # The generation is read before the row: a change in between then makes the entry outdated, not wrongly current.
+        # At the first call the client of a key is unknown, so the key is stored without a generation, and read once
+        # more at the second call. A key never changes its client.
         generation = self.generations.read(entry.key.client_id) if entry else None
         row: Any = _FIND.first(ApiKey, apikey=apikey)
         key = None if row is None else _key_of(row)
@@ -112,13 +113,18 @@ class KeyCache:
 
     @contextmanager
     def invalidate(self, client_id: str) -> Iterator[None]:
-        """Run a unit of work that changes keys of a client. Afterwards no process uses what it had cached of them."""
+        """Run a unit of work that changes keys of a client; on return no process uses a cached copy of them.
+
+        The hold ends the client's generation for all processes until it is released or lapses, so a process that dies
+        within leaves nothing trusted. Blocks for TRUST_SECONDS when Redis could not be told, until every process has
+        read the count of unseen changes.
+        """
         marker = self.generations.hold(client_id)
         try:
             with unit_of_work():
                 yield
                 if marker is None:
-                    # Last, because this row is locked by all changes of all clients.
+                    # Last in the unit of work: the count is one row, locked by every such change of every client.
                     add_unseen_change()
         finally:
             is_released = self.generations.release(client_id, marker)
