@@ -173,8 +173,10 @@ def services(settings: Settings, clock: MovableClock) -> Iterator[Services]:
 
 @pytest.fixture
 def app(services: Services) -> Flask:
-    """The real application."""
-    return create_app(services)
+    """The real application; requests of its test client keep the order of their fields."""
+    application = create_app(services)
+    application.json.sort_keys = False  # type: ignore[attr-defined]
+    return application
 
 
 @pytest.fixture

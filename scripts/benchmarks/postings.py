@@ -73,7 +73,7 @@ def measure_postings(size: Size) -> dict[str, Any]:
         services = stack.enter_context(opened_services(folder / "home", {"USSD_DATABASE_URL": url}))
         pool = stack.enter_context(ThreadPoolExecutor(max(_THREADS)))
         hand = stack.enter_context(psycopg.connect(url, autocommit=True))
-        creator = TransactionCreator(services.providers, AddressGuard(), services.clock, lambda: None)
+        creator = TransactionCreator(services.transactions.providers, AddressGuard(), services.clock, lambda: None)
         recorded = sum(pool.map(partial(_fund, creator), range(_ACCOUNTS)))
         _prepare_pgbench(hand, folder, creator)
         for number in range(1 + rounds):

@@ -7,7 +7,7 @@ import re
 import threading
 import uuid
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,8 @@ def write_as_before() -> str:
     insert(
         "ussd_sessions", id=fresh_id(), key_id=key["id"], phone_number="+256770000000", service_code="*1#", network="",
         status="active", menu_id=menu["id"], menu_version=1, node="n", language="en", turn=0, state="{}", turns="[]",
-        action="continue", message="", last_seen_at=NOW, expires_at="2126-01-01T00:00:00.000Z", **owner,
+        action="continue", message="", last_seen_at=NOW,
+        expires_at=f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%S.000Z}", **owner,
     )  # fmt: skip
     insert("worker_pulses", id=f"old:{number}", started_at=NOW, seen_at=NOW, measures='{"calls": [], "available": {}}')
     return str(collection["id"])

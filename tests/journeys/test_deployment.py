@@ -231,7 +231,7 @@ def test_while_the_service_is_down_a_phone_gets_a_last_screen_in_the_format_of_i
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     for method, path, body in (("GET", "?input=1", None), ("POST", "", b"text=1"), ("POST", "", b"x" * 64 * 1025)):
         status, headers, screen = installed.call(method, f"/ussd/{adapter}/{secret}{path}", body, form)
-        expected = ADAPTERS[adapter].trouble(SCREEN_OF_NGINX)
+        expected = ADAPTERS[adapter].write_error(SCREEN_OF_NGINX)
         assert (status, headers["content-type"]) == (200, expected.content_type)
         is_json = expected.content_type == "application/json"
         assert screen == (json.loads(expected.body) if is_json else expected.body)
