@@ -13,7 +13,7 @@ from ussd_server.providers.settings import SettingsReader
 
 _REASONS = Reasons(__package__)
 _SCHEDULE = PollingSchedule(
-    delays=(1.0,), not_found_means_lost_after=10.0, late_check_after=60.0, give_up_after=600.0, per_second=10.0
+    delays=(1.0,), not_found_means_lost_after=10.0, late_check_after=60.0, give_up_after=600.0, per_second=1000.0
 )
 
 
