@@ -25,6 +25,7 @@ from ussd_server.redis.wake_up import WakeUpSignal
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
+from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.audit import AuditService
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
@@ -32,17 +33,18 @@ from ussd_server.services.clients.clients import ClientService
 from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.clients.logins import LoginService
+from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.health import HealthService
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.timekeeper import Timekeeper
-from ussd_server.services.transactions.balances import BalanceService
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.deposits import DepositService
 from ussd_server.services.transactions.provider_callbacks import CallbackService, callback_path
-from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.review import ReviewService
 from ussd_server.services.transactions.settlement import Settlement
@@ -52,9 +54,7 @@ from ussd_server.services.ussd.api_sessions import UssdService
 from ussd_server.services.ussd.bulkhead import Bulkhead
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations
-from ussd_server.services.ussd.drop_offs import DropOffs
 from ussd_server.services.ussd.gateways import GatewayService
-from ussd_server.services.ussd.menus import MenuService
 from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.services.webhooks.deliveries import DeliveryService
 from ussd_server.services.webhooks.events import EventService
@@ -88,26 +88,44 @@ class ClientServices:
 
 
 @dataclass(frozen=True, slots=True)
+class ProviderServices:
+    """The providers that are switched on."""
+
+    providers: Providers
+    outages: ProviderOutages
+
+
+@dataclass(frozen=True, slots=True)
+class AccountServices:
+    """The clients' accounts in the ledger."""
+
+    balances: BalanceService
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionServices:
     """Money: payments, their settlement and review."""
 
-    providers: Providers
-    provider_outages: ProviderOutages
     transactions: TransactionService
     deposits: DepositService
     refunds: RefundService
-    balances: BalanceService
     settlement: Settlement
     callbacks: CallbackService
     review: ReviewService
 
 
 @dataclass(frozen=True, slots=True)
+class MenuServices:
+    """Menus: drafts, versions and service codes."""
+
+    menus: MenuService
+
+
+@dataclass(frozen=True, slots=True)
 class UssdServices:
-    """What phones dial: channels, menus and sessions."""
+    """What phones dial: channels and sessions."""
 
     channels: ChannelService
-    menus: MenuService
     api_sessions: UssdService
     gateways: GatewayService
 
@@ -144,7 +162,10 @@ class Services:
     wake_up: WakeUpSignal
     audit: AuditService
     clients: ClientServices
+    providers: ProviderServices
+    accounts: AccountServices
     transactions: TransactionServices
+    menus: MenuServices
     ussd: UssdServices
     webhooks: WebhookServices
     operations: OperationsServices
@@ -183,13 +204,11 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         heartbeat.new_lease_token,
     )
     creator = TransactionCreator(providers, guard, clock, wake_up.send)
+    accounts = AccountServices(balances=BalanceService(clock))
     transactions = TransactionServices(
-        providers=providers,
-        provider_outages=outages,
         transactions=TransactionService(creator, tokens, waiting_calls=settings.threads // 2),
         deposits=DepositService(creator),
         refunds=RefundService(creator, providers),
-        balances=BalanceService(clock),
         settlement=settlement,
         callbacks=CallbackService(providers, settlement, tokens, wake_up.send),
         review=ReviewService(providers, clock),
@@ -199,9 +218,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     places_of_client = max(1, (settings.waiting_places if settings.is_cooperative else settings.threads) // 4)
     bulkhead = Bulkhead(settings.waiting_places, places_of_client)
     client_server = ClientServer(Transport(guard, max_connections=settings.waiting_places))
-    actions = Actions(
-        transactions.transactions, transactions.balances, providers, client_server, bulkhead, keyring, clock
-    )
+    actions = Actions(transactions.transactions, accounts.balances, providers, client_server, bulkhead, keyring, clock)
     # A step that waits looks at its session ten times a second.
     waiting_steps = (
         Bulkhead(100, 25) if settings.is_cooperative else Bulkhead(settings.waiting_places, places_of_client)
@@ -228,10 +245,12 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             clients=ClientService(tokens, key_cache, clock),
             api_keys=ApiKeyService(vault, key_cache, limiter, clock),
         ),
+        providers=ProviderServices(providers, outages),
+        accounts=accounts,
         transactions=transactions,
+        menus=MenuServices(MenuService(guard, keyring, clock, settings.session_life_seconds)),
         ussd=UssdServices(
             channels=channels,
-            menus=MenuService(guard, keyring, clock, settings.session_life_seconds),
             api_sessions=UssdService(sessions, conversations, tokens),
             gateways=GatewayService(channels, sessions, conversations, quota),
         ),

@@ -105,7 +105,7 @@ def _key(services: Services, known: Mapping[str, str], context: RequestContext) 
 
 def _service_code(services: Services, known: Mapping[str, str], context: RequestContext) -> str:
     """The code that the demonstration has, or the first that nobody else has."""
-    mine = [code.service_code for code in services.ussd.menus.codes(context)]
+    mine = [code.service_code for code in services.menus.menus.codes(context)]
     if mine:
         return known["service_code"] if known.get("service_code") in mine else mine[0]
     for code in _CODES[:-1]:
@@ -119,13 +119,13 @@ def _service_code(services: Services, known: Mapping[str, str], context: Request
 
 def _menu(services: Services, service_code: str, context: RequestContext) -> None:
     """Publish the savings group's menu and let it answer the code, unless a menu does already."""
-    if any(code.service_code == service_code and code.menu_id for code in services.ussd.menus.codes(context)):
+    if any(code.service_code == service_code and code.menu_id for code in services.menus.menus.codes(context)):
         return
     document = read_menu_file(_MENU)
     menu_id = document["id"]
-    services.ussd.menus.save_draft(SaveDraft(menu_id, document), context)
-    services.ussd.menus.publish(NameMenu(menu_id), context)
-    services.ussd.menus.bind_code(BindCode(service_code, menu_id), context)
+    services.menus.menus.save_draft(SaveDraft(menu_id, document), context)
+    services.menus.menus.publish(NameMenu(menu_id), context)
+    services.menus.menus.bind_code(BindCode(service_code, menu_id), context)
 
 
 def _gateway_path(services: Services, context: RequestContext) -> str:

@@ -140,9 +140,9 @@ class Worker:
         """Post provider outages, remove old rows and end old sessions, each at its interval."""
         if time.monotonic() >= self._next_notices:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS
-            for provider in self._services.transactions.providers:
+            for provider in self._services.providers.providers:
                 if not provider.available:
-                    self._services.transactions.provider_outages.report_away(provider.name)
+                    self._services.providers.outages.report_away(provider.name)
         if time.monotonic() < self._next_housekeeping:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS

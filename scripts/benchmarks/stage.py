@@ -118,10 +118,10 @@ def _add_menu(services: Services) -> list[str]:
     """Publish the menu for the first client; give the gateway paths of its channels."""
     client_id = str(Client.select(Client.id).first().id)
     context = operator_context(client_id)
-    services.ussd.menus.save_draft(SaveDraft("places", places_menu()), context)
-    services.ussd.menus.publish(NameMenu("places"), context)
+    services.menus.menus.save_draft(SaveDraft("places", places_menu()), context)
+    services.menus.menus.publish(NameMenu("places"), context)
     services.ussd.channels.assign_code(AssignCode(CODE, client_id), context)
-    services.ussd.menus.bind_code(BindCode(CODE, "places"), context)
+    services.menus.menus.bind_code(BindCode(CODE, "places"), context)
     # One channel would reach the limit of a gateway.
     channel = CreateChannel("africastalking", client_id)
     return [services.ussd.channels.create(channel, context).gateway_path for _ in range(CHANNELS)]

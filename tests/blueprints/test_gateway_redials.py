@@ -194,7 +194,7 @@ def test_a_call_too_short_to_be_continued_is_not_because_it_was_waited_for(
         raise ValueError
 
     with monkeypatch.context() as broken:
-        broken.setattr(type(services.transactions.balances), "get", break_off)
+        broken.setattr(type(services.accounts.balances), "get", break_off)
         broken.setattr(Sessions, "release", lambda *_: None)
         phone.type("1")
     # The first pause of the redial ends the claim, as the process that made it would have.
@@ -214,7 +214,7 @@ def test_another_code_of_the_same_client_continues_nothing(services: Services, s
     for text in ("", "1", "1*5000"):
         at(text)
     services.ussd.channels.assign_code(AssignCode("*200#", shop.client_id), OPERATOR)
-    services.ussd.menus.bind_code(BindCode("*200#", shop.menu_id), shop.call)
+    services.menus.menus.bind_code(BindCode("*200#", shop.menu_id), shop.call)
     assert at("", session="ATUid_2", serviceCode="*200#").startswith("CON Welcome to ACME")
 
 
@@ -222,8 +222,8 @@ def test_a_continued_call_keeps_the_version_it_began_with(services: Services, sh
     for text in ("", "1", "1*5000"):
         at(text)
     changed = shop_document(nodes={"amount": shop_document()["nodes"]["amount"] | {"text": {"en": "How much?"}}})
-    services.ussd.menus.save_draft(SaveDraft("shop", changed), shop.call)
-    services.ussd.menus.publish(NameMenu("shop"), shop.call)
+    services.menus.menus.save_draft(SaveDraft("shop", changed), shop.call)
+    services.menus.menus.publish(NameMenu("shop"), shop.call)
     assert at("", session="ATUid_2").startswith("CON Continue where you stopped?")
     assert at("1", session="ATUid_2").startswith("CON Enter amount")
 
@@ -265,7 +265,7 @@ def test_a_claim_is_released_when_the_step_fails(
 ) -> None:
     phone = at_accounts(services, web, "2", "7")
     with monkeypatch.context() as broken:
-        broken.setattr(type(services.transactions.balances), "get", _fail)
+        broken.setattr(type(services.accounts.balances), "get", _fail)
         assert phone.type("1").screen.startswith("Sorry")
     monkeypatch.setattr(polling, "sleep", _fail)
     assert replace(phone, session="call-2").dial().screen.startswith("Continue where you stopped?")

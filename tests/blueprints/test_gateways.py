@@ -106,8 +106,8 @@ def test_a_session_whose_time_is_up_begins_anew(at: Dial, clock: MovableClock) -
 def test_a_session_keeps_the_version_it_began_with(at: Dial, shop: Shop, services: Services) -> None:
     at("")
     changed = shop_document(nodes={"amount": shop_document()["nodes"]["amount"] | {"text": {"en": "How much?"}}})
-    services.ussd.menus.save_draft(SaveDraft("shop", changed), shop.call)
-    services.ussd.menus.publish(NameMenu("shop"), shop.call)
+    services.menus.menus.save_draft(SaveDraft("shop", changed), shop.call)
+    services.menus.menus.publish(NameMenu("shop"), shop.call)
     assert at("1").startswith("CON Enter amount")
     assert at("", session="ATUid_2").startswith("CON Welcome")
     assert at("1", session="ATUid_2").startswith("CON How much?")

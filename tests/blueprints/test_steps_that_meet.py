@@ -23,7 +23,7 @@ from ussd_server.messages.api_keys import DeleteApiKey
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.transactions.balances import BalanceService
+from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.ussd.sessions import LEASE_SECONDS, Sessions
 
 

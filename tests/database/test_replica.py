@@ -119,7 +119,7 @@ def test_lists_may_lag_and_money_may_not(desk: Desk, pair: Pair) -> None:
         # What somebody would decide by.
         assert desk.listed(reference="fresh") == ["fresh"]
         assert services.transactions.transactions.get(GetTransaction(made.transaction_id), call).reference == "fresh"
-        assert services.transactions.balances.get(GetBalance(), call).reserved_cents == 70_000
+        assert services.accounts.balances.get(GetBalance(), call).reserved_cents == 70_000
         assert desk.pay("fresh", "disbursement").replayed
         assert not in_use().is_away
     finally:

@@ -95,10 +95,10 @@ class Shop:
         services.ussd.channels.assign_code(AssignCode(code, self.client_id), OPERATOR)
         document = document or shop_document()
         self.menu_id = document["id"]
-        report = services.ussd.menus.save_draft(SaveDraft(self.menu_id, document), self.call)
+        report = services.menus.menus.save_draft(SaveDraft(self.menu_id, document), self.call)
         assert report.passes, report.errors
-        services.ussd.menus.publish(NameMenu(self.menu_id), self.call)
-        services.ussd.menus.bind_code(BindCode(code, self.menu_id), self.call)
+        services.menus.menus.publish(NameMenu(self.menu_id), self.call)
+        services.menus.menus.bind_code(BindCode(code, self.menu_id), self.call)
         self.channel = services.ussd.channels.create(CreateChannel("africastalking", self.client_id), OPERATOR)
 
     def channel_of(self, adapter: str, **options: Any) -> str:

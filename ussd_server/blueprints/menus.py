@@ -42,7 +42,7 @@ menus = ApiBlueprint("menus", authenticate_api_key)
 @menus.call("GET", "/api/ussd/menus", needs="menus:read", gives=MenuListRecord(), message="Menus")
 def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
     """Return the client's menus, by name."""
-    return {"items": services().ussd.menus.list(context)}
+    return {"items": services().menus.menus.list(context)}
 
 
 @menus.call(
@@ -51,7 +51,7 @@ def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
 )  # fmt: skip
 def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
     """Save the draft of a menu; returns the report of its check."""
-    return services().ussd.menus.save_draft(request, context)
+    return services().menus.menus.save_draft(request, context)
 
 
 @menus.call(
@@ -59,7 +59,7 @@ def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
 )  # fmt: skip
 def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
     """Return a menu with its draft and its published document."""
-    return services().ussd.menus.get(request, context)
+    return services().menus.menus.get(request, context)
 
 
 @menus.call(
@@ -68,7 +68,7 @@ def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
 )  # fmt: skip
 def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     """Check a menu's draft, or the document in the body, which is not saved."""
-    return services().ussd.menus.check(request, context)
+    return services().menus.menus.check(request, context)
 
 
 @menus.call(
@@ -77,7 +77,7 @@ def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
 )  # fmt: skip
 def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
     """Publish the draft as a new version."""
-    return services().ussd.menus.publish(request, context)
+    return services().menus.menus.publish(request, context)
 
 
 @menus.call(
@@ -86,7 +86,7 @@ def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
 )  # fmt: skip
 def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple[VersionView, ...]]:
     """Return every published version of a menu, newest first."""
-    return {"items": services().ussd.menus.versions(request, context)}
+    return {"items": services().menus.menus.versions(request, context)}
 
 
 @menus.call(
@@ -95,7 +95,7 @@ def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple
 )  # fmt: skip
 def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     """Publish an earlier version again."""
-    return services().ussd.menus.roll_back(request, context)
+    return services().menus.menus.roll_back(request, context)
 
 
 @menus.call(
@@ -104,13 +104,13 @@ def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
 )  # fmt: skip
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
     """Return the nodes and edges of a menu, and its diagram."""
-    return services().ussd.menus.graph(request, context)
+    return services().menus.menus.graph(request, context)
 
 
 @menus.call("GET", "/api/ussd/codes", needs="menus:read", gives=CodeListRecord(), message="Service codes")
 def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
     """Return the client's service codes and their menus."""
-    return {"items": services().ussd.menus.codes(context)}
+    return {"items": services().menus.menus.codes(context)}
 
 
 @menus.call(
@@ -119,4 +119,4 @@ def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
 )  # fmt: skip
 def bind_code(request: BindCode, context: RequestContext) -> CodeView:
     """Bind a code to a menu. The path may leave out the closing hash of the code."""
-    return services().ussd.menus.bind_code(request, context)
+    return services().menus.menus.bind_code(request, context)

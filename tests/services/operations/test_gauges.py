@@ -16,7 +16,7 @@ from ussd_server.messages.providers import Outcome
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.workers import WorkerHeartbeat
-from ussd_server.services.ussd.drop_offs import MOST_PLACES, DropOffs
+from ussd_server.services.menus.drop_offs import MOST_PLACES, DropOffs
 from ussd_server.worker import Worker
 
 

@@ -23,8 +23,8 @@ from ussd_server.messages.transactions import CreatedTransaction, TransactionTyp
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 from ussd_server.redis.wake_up import WakeUpSignal
+from ussd_server.services.accounts.fees import set_fee
 from ussd_server.services.transactions.batch import Batch, write_batch
-from ussd_server.services.transactions.fees import set_fee
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

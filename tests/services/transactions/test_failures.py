@@ -18,8 +18,8 @@ from tests.support.books import check_everything
 from tests.support.money import balances
 from ussd_server.messages.providers import ProviderAnswer
 from ussd_server.messages.transactions import TransactionStatus
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
-from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.settlement import Settlement
 
 

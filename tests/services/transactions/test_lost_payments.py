@@ -19,8 +19,8 @@ from tests.services.transactions.desk import (
 from tests.support.money import balances, operator
 from ussd_server.messages.review import EndReview
 from ussd_server.messages.transactions import CreateRefund
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.outcomes import REVIEW_AMOUNT, REVIEW_SILENT
-from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.settlement import Settlement
 
 

@@ -25,7 +25,7 @@ from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import CreatedTransaction, CreateRefund, CreateTransaction, TransactionType
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.transactions.fees import agreed_fee, fee_cents, set_fee
+from ussd_server.services.accounts.fees import agreed_fee, fee_cents, set_fee
 from ussd_server.services.transactions.settlement import Settlement
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
@@ -136,7 +136,7 @@ class MoneyMachine(RuleBasedStateMachine):
             if reached == point:
                 raise Crash
 
-        mortal = Settlement(self.services.transactions.providers, self.clock, lambda _: True, at_kill_point=crash)
+        mortal = Settlement(self.services.providers.providers, self.clock, lambda _: True, at_kill_point=crash)
         try:
             self.go_on(mortal, seconds=1, limit=3)
         except Crash:

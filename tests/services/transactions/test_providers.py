@@ -15,7 +15,7 @@ from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.providers import Direction
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.redis.provider_outages import ProviderOutages
-from ussd_server.services.transactions.providers import Providers
+from ussd_server.services.providers.providers import Providers
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 from ussd_server.worker import Worker
@@ -67,18 +67,18 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
     services, other_process = build_services(settings), build_services(settings)
     try:
         program = Program(services, create_app(services).test_client())
-        provider = other_process.transactions.providers.get("mtn")
+        provider = other_process.providers.providers.get("mtn")
         assert provider is not None
         while provider.available:
             provider.balance_cents(Direction.COLLECTION, 5.0)
         Worker(other_process)._clean_up()
-        eventually(lambda: services.transactions.provider_outages.is_away("mtn"))
+        eventually(lambda: services.providers.outages.is_away("mtn"))
         reply = program.collect("r1", MTN)
         assert (reply.status_code, reply.json["error"]) == (502, "TRANSACTION_FAILED")
         assert int(reply.headers["Retry-After"]) > 0
         assert program.get("/api/transactions").json["data"]["items"] == []
         # The worker died: its notice fades.
-        eventually(lambda: not services.transactions.provider_outages.is_away("mtn"))
+        eventually(lambda: not services.providers.outages.is_away("mtn"))
         assert program.collect("r1", MTN).status_code == 201, "the same reference may be sent again"
     finally:
         for each in (services, other_process):

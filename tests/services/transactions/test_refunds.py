@@ -41,7 +41,7 @@ class Till:
             request(reference="o"), self.call
         ).transaction.transaction_id
         work(services, clock)
-        self.pace = services.transactions.providers.get("sandbox").pace  # type: ignore[union-attr]
+        self.pace = services.providers.providers.get("sandbox").pace  # type: ignore[union-attr]
 
     def refund(self, reference: str, amount_cents: int | None = None) -> str:
         return self.record(reference, amount_cents).transaction.transaction_id
@@ -236,7 +236,7 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
     late = services.transactions.transactions.create(
         request("disbursement", "+256770000009"), context
     ).transaction.transaction_id
-    pace = services.transactions.providers.get("sandbox").pace  # type: ignore[union-attr]
+    pace = services.providers.providers.get("sandbox").pace  # type: ignore[union-attr]
     services.transactions.settlement.conclude(late, pace, FAILURE, Source.POLL, clock.now())
     ids = {account.name: account.id for account in Account.select().where(Account.client_id == context.client_id)}
     release_connection()

@@ -15,8 +15,8 @@ from tests.services.transactions.desk import (
     FakeProvider,
 )
 from ussd_server.messages.providers import ProviderAnswer
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION
-from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.settlement import Settlement
 
 

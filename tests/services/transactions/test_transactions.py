@@ -15,8 +15,8 @@ from ussd_server.messages.transactions import CreateRefund, GetTransaction, List
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import IdempotencyKey
 from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import TransactionCreator
-from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.status import Code, ServiceError
 

@@ -91,7 +91,7 @@ def test_the_clients_server_is_asked_once_signed_and_named(services: Services, c
     (request,) = asked
     assert request.json == {"voucher": VOUCHER}
     assert request.headers["Idempotency-Key"] == request.headers["webhook-id"] == f"{session.session_id}-ask-2"
-    secret = services.ussd.menus.call_secrets(operator_context(shop.client_id))[0]
+    secret = services.menus.menus.call_secrets(operator_context(shop.client_id))[0]
     signed = f"{request.headers['webhook-id']}.{request.headers['webhook-timestamp']}.".encode() + request.data
     signature = base64.b64encode(hmac.digest(secret, signed, "sha256")).decode()
     assert request.headers["webhook-signature"] == f"v1,{signature}"

@@ -25,7 +25,7 @@ def assign(code: str, client: str, menu: str | None, as_json: bool) -> None:
         owner = services.clients.clients.find(client, operator_context())
         given = services.ussd.channels.assign_code(AssignCode(code, owner.client_id), operator_context())
         if menu:
-            given = services.ussd.menus.bind_code(BindCode(code, menu), operator_context(owner.client_id))
+            given = services.menus.menus.bind_code(BindCode(code, menu), operator_context(owner.client_id))
     show(given, _line(given), as_json=as_json)
 
 
@@ -36,7 +36,7 @@ def list_(client: str, as_json: bool) -> None:
     """Show a client's codes and the menus that answer them."""
     with open_services() as services:
         owner = services.clients.clients.find(client, operator_context())
-        found = services.ussd.menus.codes(operator_context(owner.client_id))
+        found = services.menus.menus.codes(operator_context(owner.client_id))
     show(found, "\n".join(map(_line, found)) or "The client has no codes.", as_json=as_json)
 
 

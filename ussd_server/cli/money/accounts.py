@@ -42,7 +42,7 @@ def list_(client: str, as_json: bool) -> None:
     """Show every account that is kept for a client; they add up to zero."""
     with open_services() as services:
         client_id = services.clients.clients.find(client, operator_context()).client_id
-        kept = services.transactions.balances.list(operator_context(client_id))
+        kept = services.accounts.balances.list(operator_context(client_id))
     lines = [
         f"{each.account:<20}  {written_shillings(each.current_cents):>20}"
         + (f"  of which reserved {written_shillings(each.reserved_cents)}" if each.reserved_cents else "")

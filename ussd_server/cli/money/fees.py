@@ -9,7 +9,7 @@ from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.context import operator_context
 from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import TransactionType
-from ussd_server.services.transactions.fees import list_fees, set_fee
+from ussd_server.services.accounts.fees import list_fees, set_fee
 
 _TYPES = [kind.value for kind in TransactionType if kind is not TransactionType.DEPOSIT]
 

@@ -73,11 +73,11 @@ def publish(file: Path, client: str, code: str | None, as_json: bool) -> None:
     menu_id = str(raw.get("id") or file.stem)
     with open_services() as services:
         context = operator_context(services.clients.clients.find(client, operator_context()).client_id)
-        services.ussd.menus.save_draft(SaveDraft(menu_id, raw), context)
-        version = services.ussd.menus.publish(NameMenu(menu_id), context)
+        services.menus.menus.save_draft(SaveDraft(menu_id, raw), context)
+        version = services.menus.menus.publish(NameMenu(menu_id), context)
         if code:
             services.ussd.channels.assign_code(AssignCode(code, context.client_id), context)
-            services.ussd.menus.bind_code(BindCode(code, menu_id), context)
+            services.menus.menus.bind_code(BindCode(code, menu_id), context)
     show(version, f"Version {version.version} of {version.menu_id} is in force.", as_json=as_json)
 
 
@@ -88,7 +88,7 @@ def secret(client: str, as_json: bool) -> None:
     """Show the secret that signs the calls of `http` and `handover` nodes (Standard Webhooks)."""
     with open_services() as services:
         owner = services.clients.clients.find(client, operator_context())
-        key = services.ussd.menus.call_secrets(operator_context(owner.client_id))[0]
+        key = services.menus.menus.call_secrets(operator_context(owner.client_id))[0]
     written = f"whsec_{base64.b64encode(key).decode()}"
     show({"client_id": owner.client_id, "secret": written}, written, as_json=as_json)
 

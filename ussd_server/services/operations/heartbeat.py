@@ -23,8 +23,8 @@ from ussd_server.messages.providers import Outcome
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery
 from ussd_server.models.workers import WorkerHeartbeat
-from ussd_server.services.transactions.providers import Providers
-from ussd_server.services.ussd.drop_offs import DropOffs
+from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.providers.providers import Providers
 
 log = logger(__name__)
 

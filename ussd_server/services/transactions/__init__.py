@@ -1,1 +1,1 @@
-"""Payments: creation, settlement, refunds, review, the ledger and fees."""
+"""Payments: creation, settlement, refunds and review."""

@@ -30,11 +30,12 @@ from ussd_server.messages.transactions import (
 )
 from ussd_server.models.transactions import IdempotencyKey, Transaction
 from ussd_server.outbound.addresses import AddressGuard
-from ussd_server.services.transactions.batch import AnotherFeeError, Batch, OverdraftError, merged, write_batch
-from ussd_server.services.transactions.fees import FeeBook, fee_cents
+from ussd_server.services.accounts.fees import FeeBook, fee_cents
+from ussd_server.services.accounts.ledger import Leg, hold_legs, legs_of, postings_of
+from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError
+from ussd_server.services.providers.providers import Providers
+from ussd_server.services.transactions.batch import Batch, merged, write_batch
 from ussd_server.services.transactions.history import first_rows, view_of
-from ussd_server.services.transactions.ledger import Leg, hold_legs, legs_of, postings_of
-from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 

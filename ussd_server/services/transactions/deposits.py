@@ -5,8 +5,8 @@ from __future__ import annotations
 from ussd_server.context import RequestContext
 from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateDeposit, CreatedTransaction, Source, TransactionType
 from ussd_server.models.clients import Client
+from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
 from ussd_server.services.transactions.create import REFUSALS, RequestIdentity, TransactionCreator, digest_of
-from ussd_server.services.transactions.ledger import DEPOSITS_ACCOUNT, legs_of
 from ussd_server.status import Code, ServiceError
 
 

@@ -8,8 +8,7 @@ from ussd_server.database.compiled_queries import lock_row
 from ussd_server.messages.providers import FailureCode
 from ussd_server.messages.transactions import Source, TransactionStatus, TransactionType
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.transactions.history import append_change, write_transaction_event
-from ussd_server.services.transactions.ledger import (
+from ussd_server.services.accounts.ledger import (
     PROVIDER_ACCOUNT,
     SHORTFALL_ACCOUNT,
     Leg,
@@ -19,6 +18,7 @@ from ussd_server.services.transactions.ledger import (
     lock_accounts,
     write_entry,
 )
+from ussd_server.services.transactions.history import append_change, write_transaction_event
 
 # These sentences are stored with transactions and compared with: they do not change.
 REVIEW_LATE = "the company reported success after it had reported failure"

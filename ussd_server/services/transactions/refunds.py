@@ -14,7 +14,10 @@ from ussd_server.messages.transactions import (
     TransactionType,
 )
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.transactions.batch import AnotherFeeError, write_batch
+from ussd_server.services.accounts.ledger import hold_legs
+from ussd_server.services.accounts.postings import AnotherFeeError
+from ussd_server.services.providers.providers import Providers
+from ussd_server.services.transactions.batch import write_batch
 from ussd_server.services.transactions.create import (
     REFUSALS,
     RequestIdentity,
@@ -22,8 +25,6 @@ from ussd_server.services.transactions.create import (
     batch_of,
     digest_of,
 )
-from ussd_server.services.transactions.ledger import hold_legs
-from ussd_server.services.transactions.providers import Providers
 from ussd_server.services.transactions.transactions import find_transaction
 from ussd_server.status import Code, ServiceError
 

@@ -13,9 +13,9 @@ from ussd_server.messages.review import EndReview, ReviewItem
 from ussd_server.messages.transactions import Source, TransactionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit import write_audit_event
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.history import view_of
 from ussd_server.services.transactions.outcomes import fail, succeed
-from ussd_server.services.transactions.providers import Providers
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_TEXT = 200

@@ -33,6 +33,7 @@ from ussd_server.messages.providers import (
 )
 from ussd_server.messages.transactions import UNFINISHED, Source, TransactionStatus, TransactionType
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.transactions.provider_answers import (
@@ -41,7 +42,6 @@ from ussd_server.services.transactions.provider_answers import (
     UNREACHABLE_SECONDS,
     apply_answer,
 )
-from ussd_server.services.transactions.providers import Providers
 
 log = logger(__name__)
 

@@ -1,1 +1,1 @@
-"""USSD: gateways, channels, sessions, conversations, menus and transcripts."""
+"""USSD: gateways, channels, sessions, conversations and transcripts."""

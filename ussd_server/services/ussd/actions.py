@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ussd_server.clock import Clock
@@ -31,9 +29,10 @@ from ussd_server.messages.accounts import GetBalance
 from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateTransaction, TransactionType
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
-from ussd_server.security.key_ring import Keyring, Ring
-from ussd_server.services.transactions.balances import BalanceService
-from ussd_server.services.transactions.providers import Providers
+from ussd_server.security.call_secrets import call_secrets
+from ussd_server.security.key_ring import Keyring
+from ussd_server.services.accounts.balances import BalanceService
+from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.services.ussd.bulkhead import Bulkhead
 from ussd_server.status import Code, ServiceError
@@ -185,9 +184,3 @@ def payment_reference(session_id: str, confirmation: str) -> str:
     if len(reference) <= _LONGEST_REFERENCE:
         return reference
     return f"ussd-{session_id}-{hashlib.sha256(confirmation.encode()).hexdigest()[:22]}"
-
-
-def call_secrets(keyring: Keyring, client_id: str) -> Sequence[bytes]:
-    """Return the secrets that sign requests to a client's server, newest first: one for each master key."""
-    materials = reversed(keyring.all_materials(Ring.SIGNING))
-    return [hmac.digest(material, f"client-server\0{client_id}".encode(), "sha256") for material in materials]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 
 from ussd_server.clock import Clock
@@ -14,14 +13,14 @@ from ussd_server.limits.networks import network_of
 from ussd_server.logs import logger
 from ussd_server.messages.channels import AssignCode, CachedChannel, ChannelView, CodeView, CreateChannel
 from ussd_server.models.clients import Client
-from ussd_server.models.ussd import Channel, Menu, ServiceCode
+from ussd_server.models.ussd import Channel, ServiceCode
 from ussd_server.security.credentials import Vault
+from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)
 
 # The width proof counts twenty characters for a service code.
-_SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")
 _LONGEST_SECRET = 128
 _OPTIONS = ("cumulative", "transliterates", "septets", "ucs2")
 
@@ -162,20 +161,6 @@ class ChannelService:
             gateway_path=f"/ussd/{row.adapter}/{secret}",
             created_at=row.created_at,
         )
-
-
-def service_code(text: str) -> str:
-    """Return a service code as it is stored, `*384*123#`; adds a missing hash. Raises INVALID_REQUEST if malformed."""
-    code = text if text.endswith("#") else f"{text}#"
-    if not _SERVICE_CODE.fullmatch(code):
-        raise ServiceError(Code.INVALID_REQUEST, "service_code: Must be a code such as *384*123#.")
-    return code
-
-
-def view_of_code(row: ServiceCode) -> CodeView:
-    """Return a service code with the name of its menu."""
-    menu = Menu.get_or_none(Menu.id == row.menu_id) if row.menu_id else None
-    return CodeView(row.code, row.client_id, menu.name if menu else None, row.created_at)
 
 
 def _require_client(client_id: str) -> None:

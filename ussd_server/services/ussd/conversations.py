@@ -13,8 +13,8 @@ from ussd_server.menus.engine.state import Turn
 from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.menus.menus import published_document
 from ussd_server.services.ussd.actions import ActionContext, Actions
-from ussd_server.services.ussd.menus import published_document
 from ussd_server.services.ussd.redials import Redial, Redials, facts_of
 from ussd_server.services.ussd.session_lookup import CodeTarget
 from ussd_server.services.ussd.sessions import Sessions, StepInput, state_of

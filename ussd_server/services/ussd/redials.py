@@ -15,7 +15,7 @@ from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.ussd.menus import published_document
+from ussd_server.services.menus.menus import published_document
 from ussd_server.services.ussd.session_lookup import FEWEST_TURNS_TO_RESUME
 from ussd_server.services.ussd.sessions import Sessions, StepInput, may_be_paying, state_of
 

@@ -24,8 +24,8 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.polling import attempts
 from ussd_server.security.key_ring import Keyring, MasterKey, Ring
+from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.ussd.bulkhead import Bulkhead
-from ussd_server.services.ussd.drop_offs import DropOffs
 from ussd_server.services.ussd.step_writes import StepWrite, WriteCondition, write_steps
 from ussd_server.services.ussd.transcripts import end_event, write_end_event
 from ussd_server.services.webhooks.events import new_event

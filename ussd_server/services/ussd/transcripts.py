@@ -10,7 +10,7 @@ from ussd_server.database.columns import iso_milliseconds
 from ussd_server.messages.gateways import Action, GatewayScreen
 from ussd_server.messages.ussd import SessionStatus, SessionView, TurnView
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.ussd.menus import published_document
+from ussd_server.services.menus.menus import published_document
 from ussd_server.services.webhooks.events import write_event
 
 

@@ -16,7 +16,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections, database, release_connection
 from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import CreateRefund, TransactionType
-from ussd_server.services.transactions.fees import set_fee
+from ussd_server.services.accounts.fees import set_fee
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

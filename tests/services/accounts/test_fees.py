@@ -13,7 +13,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli import main
 from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionType
-from ussd_server.services.transactions.fees import agreed_fee, fee_cents, list_fees, set_fee
+from ussd_server.services.accounts.fees import agreed_fee, fee_cents, list_fees, set_fee
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

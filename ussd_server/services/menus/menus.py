@@ -36,9 +36,9 @@ from ussd_server.messages.menus import (
 )
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
+from ussd_server.security.call_secrets import call_secrets
 from ussd_server.security.key_ring import Keyring
-from ussd_server.services.ussd.actions import call_secrets
-from ussd_server.services.ussd.channels import service_code, view_of_code
+from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.status import Code, ServiceError
 
 MAX_MENUS = 200

@@ -14,7 +14,7 @@ from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.transactions.batch import Postings, write_postings
+from ussd_server.services.accounts.postings import Postings, write_postings
 
 PROVIDER_ACCOUNT = "provider:{}"
 FEES_ACCOUNT = "fees"

@@ -1,0 +1,1 @@
+"""The money that clients keep here: the ledger, balances and fees."""

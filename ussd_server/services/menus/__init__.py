@@ -1,0 +1,1 @@
+"""Menus: drafts, published versions, service codes and drop-offs."""

@@ -1,0 +1,1 @@
+"""The providers that are switched on, and what is known of them."""
