@@ -1,4 +1,4 @@
-"""Batches: what several threads ask at the same moment is done together, and each gets its own result."""
+"""Batches: simultaneous items of several threads run together, and each thread gets its own result."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Batches(Generic[Item]):
         self._is_running = False
 
     def do(self, item: Item) -> Sequence[Item]:
-        """Return when `item` is done. Gives the items that this caller ran, for all, itself; empty for most callers.
+        """Return when `item` is done. Returns the items that this thread ran; empty for most callers.
 
         When a batch is refused, each caller runs its own item again, alone, and gets its own exception.
         When the outcome of a batch is unknown, its runner gets the exception of `run`, and every other

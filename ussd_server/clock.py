@@ -7,14 +7,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 SLEW_SECONDS = 1.0
-"""A correction of the clock is spread over so long; it must be smaller than this, so that time never goes back."""
+"""Seconds over which a correction is spread. A correction is smaller, so that time never goes back."""
 
 
 class Clock:
-    """Tells the time in UTC.
+    """The time in UTC.
 
     The machine's wall clock may be set back or forward while the service runs. The clock is set once, to a moment of
-    the database; from then on the monotonic clock moves it, and `slew` corrects it little by little.
+    the database; from then on the monotonic clock moves it, and `slew` corrects it gradually.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -22,7 +22,7 @@ class Clock:
         # The moment of the last setting or correction, the monotonic clock then, and the seconds still to be gained.
         self._anchor: tuple[datetime, float, float] | None = None
         self.set_first: Callable[[], None] = lambda: self.anchor(datetime.now(UTC))
-        """Sets the clock when its time is asked for the first time; may raise whatever `now` may raise."""
+        """`set_first(clock)` sets the clock when it is first read; its errors are raised by `now`."""
 
     @property
     def is_set(self) -> bool:

@@ -1,4 +1,4 @@
-"""The demonstration client of a sandbox: everything a newcomer needs to try the service, made once and kept."""
+"""The demonstration client of a sandbox: a user, an API key, a channel and a menu, made once and kept."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Demonstration:
 
 
 def prepare_demonstration(services: Services, base_url: str) -> Demonstration:
-    """Make what is missing of the demonstration and write `demo.json`; what is there stays as it is.
+    """Create missing parts of the demonstration and write `demo.json`. Existing parts stay as they are.
 
-    Without `demo.json` there are a fresh key and fresh passwords, because nobody knows the old ones any more.
+    Without `demo.json` the key and the passwords are new, because the old ones are not stored in clear text.
     """
     path = services.settings.data_dir / "demo.json"
     known = _read(path)
@@ -84,7 +84,7 @@ def _client(services: Services) -> str:
 
 
 def _password(services: Services, email: str, role: str, known: str | None, context: RequestContext) -> str:
-    """The password of a person of the demonstration, who is made if need be."""
+    """Return the password of a user of the demonstration; creates the user if missing."""
     exists = email in {user.email for user in services.clients.clients.list_users(context.client_id, context)}
     if exists and known is not None:
         return known
@@ -104,7 +104,7 @@ def _key(services: Services, known: Mapping[str, str], context: RequestContext) 
 
 
 def _service_code(services: Services, known: Mapping[str, str], context: RequestContext) -> str:
-    """The code that the demonstration has, or the first that nobody else has."""
+    """Return the demonstration's service code, or the first free one."""
     mine = [code.service_code for code in services.menus.menus.codes(context)]
     if mine:
         return known["service_code"] if known.get("service_code") in mine else mine[0]
@@ -118,7 +118,7 @@ def _service_code(services: Services, known: Mapping[str, str], context: Request
 
 
 def _menu(services: Services, service_code: str, context: RequestContext) -> None:
-    """Publish the savings group's menu and let it answer the code, unless a menu does already."""
+    """Publish the savings group's menu and bind the code to it, unless the code has a menu."""
     if any(code.service_code == service_code and code.menu_id for code in services.menus.menus.codes(context)):
         return
     document = read_menu_file(_MENU)
@@ -136,7 +136,7 @@ def _gateway_path(services: Services, context: RequestContext) -> str:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """What an earlier start wrote; nothing when the file is missing or is not what was written."""
+    """Return what an earlier start wrote; empty when the file is missing or unreadable."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def kill_point(name: str | None) -> Callable[[str], None]:
-    """What ends this process at once when it is told the point `name`; None is a point that there is not."""
+    """Return a function that kills this process when it is called with `name`. None: a function that does nothing."""
 
     def at(point: str) -> None:
         if point == name:

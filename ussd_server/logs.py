@@ -53,7 +53,7 @@ structlog.configure(
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
-    """What a module of ours logs with: sentences that never vary, and fields, of which the allowed ones are kept."""
+    """The logger of a module: constant sentences, and fields, of which the allowed ones are kept."""
     log: structlog.stdlib.BoundLogger = structlog.get_logger(name)
     return log
 
@@ -63,26 +63,26 @@ _calls = logging.getLogger("ussd_server.calls")
 
 
 def log_call(**fields: str | int | float | None) -> None:
-    """Log how a call ended, as our other lines are; it has no field but these, and half the calls wait for it."""
+    """Log how a request ended. Written by hand for speed: every request waits for this line."""
     if _calls.isEnabledFor(logging.INFO):
         line = {"event": "call", "level": "info", "logger": _calls.name, "at": datetime.now(UTC), **fields}
         text = orjson.dumps(line, option=orjson.OPT_UTC_Z).decode()
-        # Put together here, because `info` looks through the stack for who called it.
+        # Built here, because `info` walks the stack to find its caller.
         _calls.handle(logging.LogRecord(_calls.name, logging.INFO, "", 0, text, None, None))
 
 
 class JsonLines(logging.Formatter):
-    """Lines of ours are JSON already. Of a library's line only what cannot be a stranger's word is kept.
+    """Our lines are JSON already. Of a library's line only parts that cannot hold a caller's text are kept.
 
-    That is its template, the numbers that belong into it, the place in its code, and where an error came from.
+    These are its template, its numeric arguments, its place in the code, and where an error was raised.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, without its end."""
+        """Return one line without its newline."""
         if record.name.partition(".")[0] == "ussd_server":
             return record.getMessage()
         line = {
-            # Without arguments it may have been put together from anything.
+            # Without arguments the message itself may hold anything.
             "event": record.msg if record.args and isinstance(record.msg, str) else "a line of a library",
             "numbers": [given for given in record.args or () if isinstance(given, int | float)],
             "level": record.levelname.lower(),
@@ -96,10 +96,10 @@ class JsonLines(logging.Formatter):
 
 
 class GatheredLines(logging.StreamHandler[TextIO]):
-    """Writes lines a few at a time, within a moment, so that no request waits for the disk; from warnings on at once.
+    """Writes lines in small batches, so that no request waits for the disk; warnings and errors at once.
 
-    In a cooperative process a native thread writes: a pipe that nobody reads stops no request. Lines that are more than
-    it can take are lost.
+    In a cooperative process a native thread writes, so that a full pipe stops no request. Lines beyond its buffer are
+    lost.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -126,7 +126,7 @@ class GatheredLines(logging.StreamHandler[TextIO]):
             self._is_due.set()
 
     def flush(self) -> None:
-        """Write what was kept."""
+        """Write the buffered lines."""
         self._write(self._take())
 
     def _take(self) -> str:
@@ -138,7 +138,7 @@ class GatheredLines(logging.StreamHandler[TextIO]):
         return "".join(f"{line}\n" for line in lines)
 
     def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # nobody reads them any more
+        with suppress(OSError, ValueError):  # the reader is gone
             self.stream.write(text)
             self.stream.flush()
 
@@ -152,10 +152,10 @@ class GatheredLines(logging.StreamHandler[TextIO]):
 
 def configure_logs(level: str) -> None:
     """Send our lines from `level` on, and warnings of libraries, to standard error."""
-    # No line of ours says which thread or process it came from.
+    # Our lines name no thread and no process.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = GatheredLines()
-    # A child would write once more what its parent has not written yet.
+    # A child would write the parent's buffered lines again.
     os.register_at_fork(before=handler.flush)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level="WARNING", handlers=[handler], force=True)
@@ -163,7 +163,7 @@ def configure_logs(level: str) -> None:
 
 
 def log_fatal_errors() -> None:
-    """Log what ends this process or a thread of it in the same way, in place of Python's trace with its texts."""
+    """Log unhandled exceptions in the same way, instead of Python's traceback, which quotes values."""
     sys.excepthook = lambda _kind, error, _trace: _log_fatal(error)
     threading.excepthook = lambda ended: _log_fatal(ended.exc_value)
     logging.captureWarnings(True)
@@ -175,7 +175,7 @@ def now_about(**ids: str | None) -> None:
 
 
 def trace_of(error: BaseException) -> str:
-    """Where an error came from, without its text, which may quote what a caller sent or a statement."""
+    """Return where an error was raised, without its text, which may quote a caller's values or a statement."""
     places = traceback.extract_tb(error.__traceback__)[-6:]
     where = " < ".join(f"{place.name}:{place.lineno}" for place in reversed(places))
     return f"{type(error).__name__} at {where}"

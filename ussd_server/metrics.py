@@ -1,4 +1,4 @@
-"""One log line and one count for each call, however it ends."""
+"""One log line and one count for each request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ussd_server.logs import log_call, logger
 _log = logger(__name__)
 _calls = Counter("ussd_calls", "Calls that were answered.", ["endpoint", "status", "code"])
 _seconds = Histogram("ussd_call_seconds", "How long the answers took.", ["endpoint"])
-# The library looks its children up under a lock, after turning every label into text.
+# The library finds a labelled counter under a lock, after converting every label to text.
 _counter, _histogram = cache(_calls.labels), cache(_seconds.labels)
 _unshared_limits = Counter("ussd_limits_unshared", "Decisions on limits that a process took without Redis.")
 _drop_offs = Counter(
@@ -24,7 +24,7 @@ _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", mu
 def end_request(
     *, endpoint: str, status: int, code: str, client_id: str | None, request_id: str, took_ms: float
 ) -> None:
-    """Log and count how a call ended: `endpoint` is the route's name, never the path, which may carry a credential."""
+    """Log and count a request. `endpoint` is the route's name, never the path, which may hold a credential."""
     _counter(endpoint, status, code).inc()
     _histogram(endpoint).observe(took_ms / 1000)
     log_call(
@@ -34,12 +34,12 @@ def end_request(
 
 
 def count_unshared_limit() -> None:
-    """Count a decision on a limit that this process took by its own share."""
+    """Count a rate limit decision that this process made by its own share."""
     _unshared_limits.inc()
 
 
 def count_drop_off(code: str, menu: str, node: str, end_reason: str) -> None:
-    """Count a conversation that broke off at a node."""
+    """Count a drop-off at a node."""
     _drop_offs.labels(code, menu, node, end_reason).inc()
 
 
@@ -49,7 +49,7 @@ def note_redis(away: bool) -> None:
 
 
 def note_replica(away: bool) -> None:
-    """Log and remember whether this process is without the replica that it is meant to read lists from."""
+    """Log and remember whether this process is without its read replica."""
     _replica_away.set(away)
     if away:
         _log.warning("the replica is away or too far behind: lists are read from the primary")

@@ -1,4 +1,4 @@
-"""Native threads: where a process whose threads are gevent's runs what would block all of its requests."""
+"""Native threads, in which a process on gevent runs work that would block all of its requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_THREADS = 4
 
 
 def in_native_thread(work: Callable[..., Result], *given: Any) -> Result:
-    """Run `work`, which blocks or computes for long, without blocking other requests; returns or raises what it does.
+    """Run `work`, which blocks or computes for long, without blocking other requests. Returns or raises what it does.
 
     At most four run at the same time in a process that gevent patched. Everywhere else it simply runs.
     Within `work` nothing may be used that gevent patches: no locks, sleeps, sockets, queues or logs.
@@ -28,7 +28,7 @@ def in_native_thread(work: Callable[..., Result], *given: Any) -> Result:
             raise error
         return result  # type: ignore[no-any-return]
     finally:
-        # The frames of what failed, and all that they hold, would live until the garbage collector runs.
+        # The frames of the failure would live until the garbage collector runs.
         del error
 
 

@@ -1,4 +1,4 @@
-"""Polling: look at something again and again until it has changed or the time is up."""
+"""Polling: repeat a check until it succeeds or the time is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: read from the environment once, refused loudly when incomplete or unsafe."""
+"""Settings: read from the environment once, refused with a message when incomplete or unsafe."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 # The kernel keeps 107 bytes for the address of a unix socket (unix(7)).
 _LONGEST_SOCKET_PATH = 107
 LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
-"""How an address names the machine it is used on."""
+"""The names of this machine in an address."""
 
 
 class SettingsError(Exception):
-    """The settings cannot be used; the message names everything that is wrong with them, one a line."""
+    """The settings cannot be used. The message names everything that is wrong, one problem a line."""
 
 
 # Beside some thousand connections of callers.
@@ -36,7 +36,7 @@ _WAITING_PLACES = 400
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything an operator may choose; `deploy/environment.example` explains each."""
+    """All settings; `deploy/environment.example` explains each."""
 
     data_dir: Path
     bind: str
@@ -66,50 +66,50 @@ class Settings:
 
     @property
     def is_sandbox(self) -> bool:
-        """Whether this is a place to try things: the sandbox provider answers and the house makes its own keys."""
+        """Return whether this is the sandbox: the sandbox provider answers, and master keys are made when missing."""
         return self.environment == "sandbox"
 
     @property
     def web_processes(self) -> int:
-        """The web processes of all machines, which share every limit while Redis is away."""
+        """Return the number of web processes of all machines. They share every limit while Redis is away."""
         return self.machines * self.workers
 
     @property
     def delivery_slots(self) -> int:
-        """How many webhooks a worker calls at the same time: receivers are slower than providers."""
+        """Return how many webhooks a worker calls at the same time. Receivers are slower than providers."""
         return 4 * self.worker_threads
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether web processes answer requests without a thread for each; SQLite would hold up all of them."""
+        """Return whether web processes serve requests in greenlets. SQLite would block all of them."""
         return not self.database_url.startswith("sqlite")
 
     @property
     def waiting_places(self) -> int:
-        """How many requests of a web process may wait for the servers of clients at the same time.
+        """Return how many requests of a web process may wait for clients' servers at the same time.
 
-        Where each takes a thread, some threads are left for everything else.
+        Where each takes a thread, some threads stay free for other requests.
         """
         return _WAITING_PLACES if self.is_cooperative else max(1, self.threads * 3 // 8)
 
     @property
     def embeds_redis(self) -> bool:
-        """Whether `run` starts a Valkey of its own."""
+        """Return whether `run` starts its own Valkey."""
         return self.redis_url == _embedded_redis_url(self.data_dir)
 
     @property
     def valkey_socket(self) -> Path:
-        """Where the Valkey that `run` starts listens."""
+        """Return the socket of the Valkey that `run` starts."""
         return _valkey_socket(self.data_dir)
 
     @property
     def metrics_dir(self) -> Path:
-        """Where the web processes keep their counts while they run."""
+        """Return the folder in which the processes share their metrics."""
         return self.data_dir / "metrics"
 
 
 def read_settings() -> Settings:
-    """Settings out of the environment. Raises SettingsError that names everything wrong at once."""
+    """Read the settings from the environment. Raises SettingsError, which names every problem at once."""
     # An empty setting means the same as an absent one: environment files often carry empty lines.
     for name in [name for name, value in os.environ.items() if name.startswith("USSD_") and not value.strip()]:
         del os.environ[name]

@@ -1,4 +1,4 @@
-"""Every way a call can end, and the one table that says what each means to HTTP."""
+"""The closed set of error codes, with the HTTP status of each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Code(Enum):
-    """The closed set of refusals: each value is the HTTP status and, so that codes of one status stay apart, the name.
+    """The closed set of error codes. A value is the HTTP status and the name, which keeps codes of one status apart.
 
     The name is the public `error` code. The first eight are fixed by the API document, the others by section 7 of the
     wire contract.
@@ -39,7 +39,7 @@ class Code(Enum):
 
 
 class ServiceError(Exception):
-    """A refusal: one code, one sentence that may be shown to the caller, and perhaps when to come again."""
+    """A refusal: one code, one sentence for the caller, and, where known, the seconds until a retry."""
 
     def __init__(self, code: Code, message: str, *, retry_after_seconds: int | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The background worker. It decides when work is done; services decide what is done."""
+"""The background worker. It decides when work is done; services do the work."""
 
 from __future__ import annotations
 

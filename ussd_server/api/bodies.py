@@ -1,4 +1,4 @@
-"""Reading what strangers send: bounded in size, strict in form, and refused by the name of its first fault."""
+"""Reads request bodies: bounded in size, strict in form. An error names the first field that is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ussd_server.status import Code, ServiceError
 
 MAX_BODY_BYTES = 64 * 1024
 _MAX_DEPTH = 32
-# A string that never ends is taken to the end: were it skipped, every quote in it would begin another search.
+# An unterminated string matches to the end: otherwise every quote in it would start another search.
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 # Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
@@ -35,12 +35,12 @@ def read_body(request: Request) -> bytes:
     try:
         body = request.stream.read(MAX_BODY_BYTES + 1)
     except Exception:
-        # Each web server has errors of its own for a body that ends early or is cut into chunks wrongly.
+        # Web servers raise different errors for a body that ends early or has wrong chunks.
         raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read") from None
     if len(body) > MAX_BODY_BYTES:
         raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
     if len(body) < (request.content_length or 0):
-        # gunicorn takes what came of a body for the whole when its sender goes away.
+        # gunicorn returns a partial body as complete when the sender disconnects.
         raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read")
     return body
 
@@ -48,7 +48,7 @@ def read_body(request: Request) -> bytes:
 def parse_object(request: Request, body: bytes) -> dict[str, Any]:
     """The JSON object in a body; an empty body is an empty object.
 
-    UNSUPPORTED_MEDIA_TYPE (415) for anything that does not call itself JSON in UTF-8; INVALID_REQUEST for malformed
+    UNSUPPORTED_MEDIA_TYPE (415) for a content type other than JSON in UTF-8; INVALID_REQUEST for malformed
     JSON, duplicate names, more than 32 levels, lone surrogates, NUL, and anything but an object.
     Numbers with a point or an exponent come as Decimal; NaN, Infinity and endless integers as one that no field takes,
     so that each is refused in the name of its field.
@@ -82,13 +82,13 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
 
 
 def load_query(schema: Schema, api_request: ApiRequest) -> dict[str, Any]:
-    """The checked query; INVALID_REQUEST for a parameter that stands twice."""
+    """The checked query; INVALID_REQUEST for a repeated parameter."""
     if not api_request.environ.get("QUERY_STRING"):
         return dict(_loaded_from_nothing(schema))
     request = api_request.request
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:
-        raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Stands twice.")
+        raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Is given twice.")
     return load(schema, request.args.to_dict())
 
 
@@ -98,7 +98,7 @@ def _loaded_from_nothing(schema: Schema) -> dict[str, Any]:
 
 
 def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
-    """What `schema` makes of a document; refused with the code of the first field that has a fault."""
+    """Load a document with `schema`. Raises ServiceError with the code of the first field that is wrong."""
     try:
         loaded: dict[str, Any] = schema.load(document)
     except ValidationError as error:
@@ -115,7 +115,7 @@ def read_idempotency_key(api_request: ApiRequest) -> str | None:
 
 
 def _depth(body: bytes) -> int:
-    """How deep brackets nest outside strings, counted without building anything."""
+    """Return how deep brackets nest outside strings, without parsing."""
     deepest = depth = 0
     for byte in _STRINGS.sub(b"", body):
         if byte in b"[{":
@@ -129,7 +129,7 @@ def _depth(body: bytes) -> int:
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a name stands twice")
+        raise ValueError("a name is given twice")
     return document
 
 
@@ -153,7 +153,7 @@ def _refusal(schema: Schema, problems: Mapping[str, Any], document: Mapping[str,
     """The refusal for the first field, in the order of the schema, that has a problem."""
     declared = {field.data_key or name: field for name, field in schema.fields.items()}
     name = next((name for name in declared if name in problems), next(iter(problems)))
-    # A missing field is an incomplete request, whatever it would have held.
+    # A missing field is an incomplete request, also where its own code is another one.
     code = getattr(declared.get(name), "refusal", "INVALID_REQUEST") if name in document else "INVALID_REQUEST"
     return ServiceError(Code[code], f"{_shown(name)}: {_first_sentence(problems[name])}")
 
@@ -165,5 +165,5 @@ def _first_sentence(problem: Any) -> str:
 
 
 def _shown(name: str) -> str:
-    """A stranger's field name, safe to repeat: printable and short."""
+    """Return a caller's field name, safe to repeat: printable and short."""
     return "".join(letter for letter in name if letter.isprintable())[:64]

@@ -77,7 +77,7 @@ def values_of(row: Table) -> dict[str, Any]:
 
 @cache
 def _converters(table: type[Table]) -> dict[str, Callable[[Any], Any]]:
-    """The converters of those columns that need one."""
+    """Return the converter of each column that needs one."""
     fields = table._meta.fields.items()
     return {name: field.db_value for name, field in fields if isinstance(field, MomentField | CentsField | JsonField)}
 

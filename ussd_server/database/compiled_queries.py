@@ -1,4 +1,4 @@
-"""Prepared queries: put into words once, because for a wide table that takes longer than running them."""
+"""Compiled queries: SQL that Peewee writes once. For a wide table, writing it takes longer than running it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Row = TypeVar("Row", bound=Table)
 
 
 class _Parameter(NamedTuple):
-    """A place in a query that is filled in at every call."""
+    """A parameter of a query; each call gives its value."""
 
     name: str
     convert: Callable[[Any], Any]
 
 
 class _Column(NamedTuple):
-    """A column of what a query finds; `read` makes the field's value of the database's, None for a bare value."""
+    """A column of the result. `read` converts the database's value; None keeps it as it is."""
 
     name: str
     read: Callable[[Any], Any] | None
 
 
 class _Written:
-    """A query as one kind of database takes it."""
+    """The SQL of a query for one kind of database."""
 
     def __init__(self, sql: str, parameters: Sequence[Any]) -> None:
         self.sql = sql
-        # A name with the way to convert its value, or no name and the value itself.
+        # A parameter's name with its converter, or no name and a constant.
         self.parameters: list[tuple[str | None, Any]] = [
             (each.name, each.convert) if isinstance(each, _Parameter) else (None, each) for each in parameters
         ]
@@ -41,19 +41,19 @@ class _Written:
 
 
 def param(field: Field, name: str = "") -> Any:
-    """A place for a value of `field`, filled in under `name`, or the field's own name."""
+    """Return a parameter with the type of `field`, named `name` or as the field."""
     return AsIs(_Parameter(name or field.name, field.db_value), converter=False)
 
 
 class CompiledQuery:
-    """A query with blanks. `make` builds it when it is first needed, once for each kind of database."""
+    """A query with parameters. `make` builds it at its first use, once for each kind of database."""
 
     def __init__(self, make: Callable[[], Query]) -> None:
         self._make = make
         self._written: dict[type, _Written] = {}
 
     def rows(self, model: Any, **values: Any) -> list[Any]:
-        """Run a SELECT; give rows of `model`, with whatever else was selected as attributes of its name."""
+        """Run a SELECT; return rows of `model`. Further selected columns are attributes with their names."""
         written, found = self._ask(values)
         if not written.columns:
             fields = model._meta.fields
@@ -62,16 +62,16 @@ class CompiledQuery:
         return [_row(model, written.columns, values) for values in found.fetchall()]
 
     def first(self, model: Any, **values: Any) -> Any:
-        """Run a SELECT; give its first row as `rows` does, or None."""
+        """Run a SELECT; return its first row as `rows` does, or None."""
         return next(iter(self.rows(model, **values)), None)
 
     def tuples(self, **values: Any) -> list[Any]:
-        """Run a SELECT; give plain tuples of what the database says, which no field has converted."""
+        """Run a SELECT; return tuples of the database's own values, without conversion."""
         _, found = self._ask(values)
         return list(found.fetchall())
 
     def run(self, **values: Any) -> int:
-        """Run an INSERT or UPDATE; give the number of rows that it touched."""
+        """Run an INSERT or UPDATE; return the number of rows it changed."""
         _, done = self._ask(values)
         touched: int = database.rows_affected(done)
         return touched
@@ -89,12 +89,12 @@ class CompiledQuery:
 
 
 def find_row(table: type[Row], row_id: str) -> Row:
-    """The row of that id, which there must be."""
+    """Return the row with this id. Raises DoesNotExist."""
     return _the_one(table, _by_id(table, is_locked=False), row_id)
 
 
 def lock_row(table: type[Row], row_id: str) -> Row:
-    """The row of that id, which there must be, locked until the unit of work ends."""
+    """Return the row with this id, locked until the unit of work ends. Raises DoesNotExist."""
     return _the_one(table, _by_id(table, is_locked=True), row_id)
 
 

@@ -1,4 +1,4 @@
-"""Connections: how a database is reached, and how the threads of a process share its connections."""
+"""Connections to the database, and the pool that the threads of a process share."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from playhouse.pool import (
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
-# A statement of ours takes milliseconds; one that waits longer than this waits for something that is stuck.
+# Our statements take milliseconds. A longer wait means that something is stuck.
 _STATEMENT_TIMEOUT_MS = 5000
 _LOCK_TIMEOUT_MS = 3000
 _CONNECT_TIMEOUT_SECONDS = 2
-# A server that froze keeps none of these promises, and the machine it stands on still takes what is sent to it.
+# A frozen server does not keep its own timeouts, while its machine still accepts what we send.
 _ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
 _REST_SECONDS = 1
 
 
 class UnsupportedDatabaseError(Exception):
-    """The database cannot be used by this service; the message is a sentence that says why."""
+    """The service cannot use this database; the message says why."""
 
 
 class Connection(psycopg.Connection[Any]):
-    """A connection to PostgreSQL on which a wait for an answer ends after `answer_seconds`; None waits for ever."""
+    """A connection to PostgreSQL that waits at most `answer_seconds` for a reply; None waits without limit."""
 
     answer_seconds: float | None = _ANSWER_SECONDS
 
@@ -55,17 +55,17 @@ class Connection(psycopg.Connection[Any]):
         try:
             return super().wait(gen, interval, seconds)
         except psycopg.OperationalError as error:
-            # What the server says carries a state. Without one nobody knows how far the statement came.
+            # An error of the server carries a SQLSTATE. Without one the statement may or may not have run.
             if error.sqlstate is None:
                 self.close()
             raise
 
 
 class _Adapter(Psycopg3Adapter):
-    """Peewee's way to psycopg 3, with connections of ours.
+    """Peewee's adapter for psycopg 3, with our connection class.
 
-    One thread at a time connects. After a server did not answer, those behind are refused at once instead
-    of waiting for it one after another.
+    One thread at a time connects. When the server did not reply, the threads that queued meanwhile are refused at
+    once instead of waiting one after another.
     """
 
     _rests_until = 0.0  # by the monotonic clock
@@ -84,24 +84,23 @@ class _Adapter(Psycopg3Adapter):
                 f"This PostgreSQL database has the encoding {encoding}; UTF8 is needed "
                 "(CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0)."
             )
-        # Ids are text on the inside: a UUID object would only be made to be written out again.
+        # Ids are text in this code, so making UUID objects would be wasted work.
         connection.adapters.register_loader("uuid", TextLoader)
         return connection
 
 
 class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
-    """PostgreSQL through psycopg 3, whose connections are in use only while something is asked.
+    """PostgreSQL through psycopg 3. A connection is taken from the pool for each statement or transaction.
 
-    A statement, or a transaction, takes a connection from the pool and returns it: no request holds one while it
-    waits for somebody else's server. Peewee's private pool methods are overridden because its own pool asks
-    `SELECT 1` at every check-out and lets all threads wait while one connects.
+    No request holds a connection while it waits for a provider's or a client's server. Peewee's private pool methods
+    are overridden because its own pool asks `SELECT 1` at every check-out and lets all threads wait while one connects.
     """
 
     psycopg3_adapter = _Adapter
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self._making = Lock()
-        # What Peewee would lock is the state, and each thread has its own.
+        # Peewee locks the connection state here, but each thread has its own.
         super().__init__(*given, thread_safe=False, **named)
         self._state = _ConnectionLocal()
 
@@ -151,7 +150,7 @@ class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
         return None
 
     def _can_reuse(self, conn: Any) -> bool:
-        # To end what is still under way in a connection would take a trip, and everybody behind would wait for it.
+        # A rollback would take a round trip, and every thread in the queue would wait for it.
         return bool(conn.info.transaction_status == TransactionStatus.IDLE)
 
 
@@ -178,7 +177,7 @@ class _Sqlite(PooledSqliteDatabase):  # type: ignore[misc]
 
 
 def database_at(url: str, max_connections: int) -> Any:
-    """A pool of connections to the database at `url` (`sqlite:///...` or `postgresql://...`); nothing is connected yet.
+    """Return a connection pool for `url` (`sqlite:///...` or `postgresql://...`). Connects to nothing yet.
 
     Raises ValueError for any other kind of address.
     """
@@ -198,13 +197,13 @@ def database_at(url: str, max_connections: int) -> Any:
 
 
 def postgres_at(url: str, max_connections: int) -> Any:
-    """A pool of connections to a PostgreSQL; nothing is connected yet."""
+    """Return a connection pool for PostgreSQL. Connects to nothing yet."""
     return _Postgres(
         url,
         max_connections=max_connections,
         timeout=_CONNECT_TIMEOUT_SECONDS,
         connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-        # Whatever PGCLIENTENCODING says.
+        # Overrides PGCLIENTENCODING.
         client_encoding="UTF8",
         options=f"-c statement_timeout={_STATEMENT_TIMEOUT_MS} -c lock_timeout={_LOCK_TIMEOUT_MS} "
         f"-c idle_in_transaction_session_timeout={2 * _STATEMENT_TIMEOUT_MS} -c timezone=UTC",

@@ -1,4 +1,4 @@
-"""Group commit: what requests write or read at the same moment goes to the database in one statement."""
+"""Group commit: simultaneous requests share one database transaction."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class GroupCommit(Batches[Item]):
     """Batches of items for the database."""
 
     def __init__(self, ask: Callable[[Sequence[Item]], None], most: int = 64) -> None:
-        """`ask` does all of the items in one transaction, or none, and leaves its results in them."""
+        """`ask` processes all items in one transaction, or none, and stores the results in the items."""
         super().__init__(ask, most, _was_undone)
 
     def do(self, item: Item) -> Sequence[Item]:
-        """As `Batches.do`; OperationalError when the database failed and the item may or may not be committed."""
+        """As `Batches.do`. Raises OperationalError when it is unknown whether the item was committed."""
         try:
             return super().do(item)
         except BatchLostError:

@@ -39,7 +39,7 @@ def is_id(text: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _time_part(moment: datetime) -> str:
-    """The first 48 bits of an id: milliseconds since 1970."""
+    """Return the first 48 bits of an id: milliseconds since 1970."""
     return _time_digits(max(0, int(moment.timestamp() * 1000)))
 
 

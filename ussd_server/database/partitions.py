@@ -1,4 +1,4 @@
-"""Tables that an operator divided by months, with `deploy/partitions.sql`: how far they reach, and months to come."""
+"""Partitions of tables that the operator split by month with `deploy/partitions.sql`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
 
-# Whoever comes meanwhile waits behind us; a deadlock is looked for after a second, and we are gone by then.
+# Later transactions queue behind this lock. It times out before PostgreSQL looks for deadlocks, after a second.
 _LOCK_TIMEOUT_MS = 500
 
 _REFERRED_TO = {"events": "clients", "transaction_events": "transactions"}
@@ -22,17 +22,17 @@ GROUP BY big.relname
 
 
 def ends_of_partitions() -> dict[str, datetime]:
-    """By divided table, the moment (UTC) from which its rows have no partition; empty where nothing is divided."""
+    """Return, for each partitioned table, the time (UTC) from which rows have no partition."""
     if not is_postgres():
         return {}
     return {table: _moment_of(bound) for table, bound in database.execute_sql(_ENDS).fetchall()}
 
 
 def add_partitions(table: str, until: datetime) -> None:
-    """Give a divided table room until `until` at least. OperationalError when somebody holds it for long."""
+    """Create partitions up to `until` (UTC). Raises OperationalError when the table stays locked."""
     with unit_of_work():
         database.execute_sql(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}")
-        # A new partition locks what it refers to; that comes first, as it does for those who pay.
+        # A new partition locks the tables it refers to. Lock them first, in the order in which payments do.
         database.execute_sql(f"LOCK TABLE {_REFERRED_TO[table]} IN SHARE ROW EXCLUSIVE MODE")
         database.execute_sql("CALL add_partitions(%s, %s)", (table, until.date() + timedelta(days=1)))
 

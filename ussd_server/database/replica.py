@@ -1,4 +1,4 @@
-"""A replica of the database: lists that may lag are read from it, while it is near enough to the present."""
+"""A read replica. Lists that may lag are read from it while its lag is small."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ussd_server.database.connections import postgres_at
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE
 
 _CHECK_SECONDS = 1.0
-# Workers write every ten seconds: a replica that has replayed nothing for longer than this hears of nothing any more.
+# Workers write every ten seconds. A replica that has replayed nothing for longer is cut off.
 _LONGEST_SILENCE_SECONDS = 30
 
-# How far a replica is behind, in seconds: nothing, when it has replayed all that came and is still being sent to.
+# The lag in seconds; 0 when the replica has replayed all that it received and its connection is up.
 _LAG = """
     SELECT CASE WHEN NOT pg_is_in_recovery() THEN NULL
         WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND age < %s
@@ -37,17 +37,17 @@ class Replica:
 
     @property
     def is_away(self) -> bool:
-        """Whether the last check or read failed, or found the replica too far behind."""
+        """Return whether the last check or read failed, or found too much lag."""
         return self._away.value
 
     def rows(self, query: Any) -> list[Any] | None:
-        """What a SELECT finds on the replica; None when it must be asked of the primary."""
+        """Return the rows of a SELECT on the replica; None when the primary must be asked."""
         if self._away.refresh():
             return None
         try:
             return list(query.clone().bind(self._database))
         except (*DATABASE_TROUBLE, ProgrammingError):
-            # After a migration it may not know the table or the column yet.
+            # After a migration the replica may lack the table or the column for a moment.
             self._away.set(True)
             self.close()
             return None
@@ -55,7 +55,7 @@ class Replica:
             self._release()
 
     def lag_seconds(self) -> float | None:
-        """How far it is behind, None while nobody can tell: it is away, or no replica."""
+        """Return the lag in seconds; None when the server is away or not a replica."""
         try:
             (lag,) = self._database.execute_sql(_LAG, (_LONGEST_SILENCE_SECONDS,)).fetchone()
         except DATABASE_TROUBLE:
@@ -66,7 +66,7 @@ class Replica:
         return None if lag is None else float(lag)
 
     def close(self) -> None:
-        """Close every connection that nobody is using."""
+        """Close all idle connections."""
         self._release()
         self._database.close_idle()
 
@@ -83,12 +83,12 @@ _replica: Replica | None = None
 
 
 def use_replica(replica: Replica | None) -> None:
-    """Read what may lag from `replica` from now on; None reads everything from the primary."""
+    """Read lists that may lag from `replica` from now on; None: from the primary."""
     global _replica
     _replica = replica
 
 
 def rows_that_may_lag(query: Any) -> list[Any]:
-    """What a SELECT finds: on the replica while that is near enough to the present, else on the primary."""
+    """Return the rows of a SELECT from the replica while its lag is small, else from the primary."""
     found = None if _replica is None else _replica.rows(query)
     return list(query) if found is None else found

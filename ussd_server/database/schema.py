@@ -1,4 +1,4 @@
-"""Bringing a database to today's shape: the lock around a migration run, and the column types of both databases."""
+"""Migrations: the lock around a run, and the column types of both databases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import database, is_postgres, release_connection, without_timeouts
 
 _DIRECTORY = Path(__file__).parent / "migrations"
-# Any number will do, as long as every process of this service uses the same one.
+# Any number works; all processes must use the same one.
 _ADVISORY_LOCK = 7_256_256_165
 
 _TYPES = {
@@ -55,7 +55,7 @@ def check_version() -> None:
 
 
 def migrate() -> list[str]:
-    """Apply every migration that is missing, in order, each in one transaction; give the names of those applied now.
+    """Apply every migration that is missing, in order, each in one transaction; return the names of those applied now.
 
     Raises UnsupportedDatabaseError before anything is applied. Two processes that start at once wait for one another:
     PostgreSQL holds an advisory lock, SQLite a lock file.
@@ -71,7 +71,7 @@ def migrate() -> list[str]:
 
 
 def _apply() -> list[str]:
-    """Apply what is missing. Who waits for a table lets nobody else at it, so it gives way and tries again."""
+    """Apply missing migrations. A waiting DDL statement blocks all others, so it times out and is retried."""
     missing = missing_migrations()
     for tries_left in reversed(range(_TRIES)):
         try:
@@ -85,7 +85,7 @@ def _apply() -> list[str]:
 
 
 def migrations() -> list[Migration]:
-    """The migrations in their order: those of this code, applied or not, and those only the database knows.
+    """Return the migrations in order: those of this code, and those that only the database knows.
 
     `applied` is None for one that the database does not have, `path` is None for one that this code does not have.
     """
@@ -94,15 +94,15 @@ def migrations() -> list[Migration]:
 
 
 def missing_migrations() -> list[str]:
-    """The names of migrations that this code needs and the database does not have yet."""
+    """Return the names of migrations that this code needs and the database lacks."""
     return [step.name for step in migrations() if step.applied is None]
 
 
 def execute_all(db: Any, statements: str) -> None:
     """Run the statements of a migration, written once for both databases.
 
-    Types: `{id}`, `{moment}`, `{bool}`, `{bytes}`; `{strict}` stands behind a table, `{strict_by_key}` behind one
-    whose rows have no hidden number beside their key by which a hand could replace them. Statements are separated by
+    Types: `{id}`, `{moment}`, `{bool}`, `{bytes}`; `{strict}` follows a table, `{strict_by_key}` one
+    without SQLite's hidden row number, so that REPLACE cannot overwrite its rows. Statements are separated by
     `;;` because bodies of triggers contain semicolons.
     """
     for placeholder, written in _TYPES["POSTGRES" if is_postgres() else "SQLITE"].items():
@@ -116,15 +116,15 @@ def execute_all(db: Any, statements: str) -> None:
 
 
 def build_index(db: Any, name: str, definition: str, *, unique: bool = False) -> None:
-    """Build an index; on PostgreSQL beside those who write meanwhile, in a migration that says `atomic = False` there.
+    """Build an index; on PostgreSQL without blocking writers, in a migration with `atomic = False`.
 
-    `definition` is the table with its columns. What an earlier try left half built is removed first.
+    `definition` is the table with its columns. Removes an invalid index of an earlier attempt first.
     """
     kind = "UNIQUE INDEX" if unique else "INDEX"
     if not is_postgres():
         db.execute_sql(f"CREATE {kind} {name} ON {definition}")
         return
-    # It waits for everybody who began before it, and nobody waits for it.
+    # It waits for all earlier transactions and blocks none.
     db.execute_sql("SET lock_timeout = 0")
     db.execute_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
     db.execute_sql(f"CREATE {kind} CONCURRENTLY {name} ON {definition}")
@@ -132,7 +132,7 @@ def build_index(db: Any, name: str, definition: str, *, unique: bool = False) ->
 
 
 def drop_index(db: Any, name: str) -> None:
-    """Remove an index that no statement needs any more, in the same manner."""
+    """Remove an index that no statement needs any more, without blocking writers."""
     db.execute_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}" if is_postgres() else f"DROP INDEX {name}")
 
 
@@ -142,7 +142,7 @@ def _one_at_a_time() -> Iterator[None]:
         # A second process may wait here for as long as the first one's migrations take.
         database.execute_sql("SET statement_timeout = 0")
         with without_timeouts():
-            # Asked for again and again: a statement that waits would hold up an index that is built beside it.
+            # Polls for the lock: a waiting statement would block an index that is built concurrently.
             while not database.execute_sql("SELECT pg_try_advisory_lock(%s)", (_ADVISORY_LOCK,)).fetchone()[0]:
                 time.sleep(_LOOK_AGAIN_SECONDS)
             database.execute_sql(f"SET lock_timeout = {_LOCK_TIMEOUT_MS}")

@@ -15,14 +15,14 @@ from ussd_server.database.unit_of_work import database, is_postgres
 
 
 class Difference(NamedTuple):
-    """Where the schema is not what the migrations make: of which table, and what is wrong, to be read behind it."""
+    """A difference between the live schema and the migrations: the table, and what is wrong with it."""
 
     table: str
     fault: str
 
 
 class _Item(NamedTuple):
-    """One thing that a table has. Where `name` is its whole definition, because names differ, the latter is empty."""
+    """A column, constraint, index, trigger or function. `definition` is empty where `name` is the definition."""
 
     kind: str
     name: str
@@ -30,14 +30,14 @@ class _Item(NamedTuple):
 
 
 _Schema = dict[tuple[str, str], frozenset[_Item]]
-"""By the table that the migrations know and the table itself, which differ for a partition; functions are of ``."""
+"""Parts by (table of the migrations, table), which differ for a partition; functions have the table ``."""
 
-# What somebody added of these kinds may change money unseen; further columns and indexes do no harm.
+# An added part of these kinds could change money unnoticed. Added columns and indexes do no harm.
 _UNWELCOME = ("trigger", "disabled trigger of", "rule")
 
 
 def schema_differences() -> list[Difference]:
-    """Every difference; an empty list is what it should be.
+    """Return every difference; an empty list is healthy.
 
     PostgreSQL migrates a schema for the comparison, in a transaction that is rolled back; the first call in a process
     therefore needs the right to create one, and must not be made within a transaction that only reads.
@@ -75,7 +75,7 @@ def _expected(_names: tuple[str, ...], postgres: bool) -> _Schema:
 
 
 class _WithinTransaction:
-    """The open database for migrations that build indexes beside writers, which no transaction may."""
+    """The open database for migrations that build indexes concurrently, which PostgreSQL forbids in a transaction."""
 
     def execute_sql(self, statement: str, *parameters: Any) -> Any:
         return database.execute_sql(statement.replace(" CONCURRENTLY", ""), *parameters)
@@ -92,7 +92,7 @@ def _compared(expected: _Schema, live: _Schema) -> Iterator[Difference]:
         if not parts:
             yield Difference(table, "is missing")
             continue
-        # The rows of a divided table lie in its partitions, and so must whatever guards them.
+        # The rows of a partitioned table lie in its partitions, so each partition needs the constraints too.
         whole = parts.pop(table, frozenset()) if len(parts) > 1 else frozenset()
         for item in items:
             if "TRUNCATE" in item.definition and whole:
@@ -126,8 +126,8 @@ def _read_postgres() -> _Schema:
     return {table: frozenset(items) for table, items in found.items()}
 
 
-# Constraints and indexes are known by what they say: a table that was divided has other names for them. A trigger's
-# text names its table, which for a partition is another one than the migration's.
+# Constraints and indexes are compared by definition, because partitions name them differently. A trigger's text names
+# its table, which differs for a partition.
 _CATALOG = r"""
 WITH tables AS (
     SELECT part.oid, part.relname::text AS part, coalesce(whole.relname, part.relname)::text AS name,

@@ -1,1 +1,1 @@
-"""HTTP to strangers: transport, address guard and signatures."""
+"""HTTP to providers and clients' servers: transport, address guard and signatures."""

@@ -1,4 +1,4 @@
-"""Decides whether an address that a client chose may be connected to: never into our own network, in any spelling."""
+"""Decides whether a client's address may be called. Refuses every spelling of an address in our own network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _HOST_MAX_CHARACTERS = 253
 
-# Names that only ever mean a neighbour (RFC 6761, RFC 6762, RFC 8375 and the ICANN reserve).
+# Names of local machines (RFC 6761, RFC 6762, RFC 8375 and the ICANN reserve).
 _INSIDE_SUFFIXES = (
     "localhost",
     "localdomain",
@@ -69,17 +69,17 @@ _REFUSED_V6 = tuple(
     )
 )
 # Everything else in IPv6 is refused by not being here: IPv4-mapped and IPv4-compatible addresses, NAT64
-# (64:ff9b::/96 and 64:ff9b:1::/48), link and site local, multicast, discard and whatever is assigned tomorrow.
+# (64:ff9b::/96 and 64:ff9b:1::/48), link and site local, multicast, discard and future assignments.
 _GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
 
 
 class AddressRefusedError(ValueError):
-    """An address that a client chose may not be called; the text is a sentence the client may read."""
+    """The address may not be called; the message is a sentence for the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A client's URL taken apart once, so that what was checked is what is called.
+    """A client's URL, parsed once, so that the checked URL is the one that is called.
 
     `host` is lower-case ASCII, an IPv6 address without its brackets; `path` begins with a slash and carries the query.
     """
@@ -103,11 +103,11 @@ class AddressGuard:
 
     @property
     def takes_plain_http(self) -> bool:
-        """Whether an address may begin with http://."""
+        """Return whether an address may begin with http://."""
         return self.plain_http or self.allow_private
 
     def check_url(self, url: str) -> Target:
-        """Take a URL apart, or raise `AddressRefusedError`; no name is resolved, so this is cheap enough for a form."""
+        """Parse a URL. Resolves no name. Raises AddressRefusedError."""
         if not 0 < len(url) <= _URL_MAX_CHARACTERS or not _PRINTABLE.fullmatch(url):
             raise AddressRefusedError("The address must be at most 2048 printable ASCII characters")
         try:

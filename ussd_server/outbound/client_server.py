@@ -1,4 +1,4 @@
-"""Clients' own servers: the calls of `http` and `handover` nodes, signed, bounded, and to allowed addresses only."""
+"""Calls of `http` and `handover` nodes to clients' servers: signed, bounded, to allowed addresses only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Handover:
 
 
 class NoAnswerError(Exception):
-    """The client's server gave nothing that can be used; `timed_out` when it was too slow."""
+    """The client's server sent no usable reply; `timed_out` when it was too slow."""
 
     def __init__(self, *, timed_out: bool = False) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class NoAnswerError(Exception):
 
 
 class ClientServer:
-    """Calls servers at addresses that clients chose."""
+    """Calls clients' servers."""
 
     def __init__(self, transport: Transport) -> None:
         """`transport` must have an address guard."""
@@ -52,7 +52,7 @@ class ClientServer:
         signature: Signature,
         timeout_seconds: float,
     ) -> Any:
-        """Send JSON (nothing when `body` is None) and give the JSON of a 2xx answer. Raises NoAnswerError."""
+        """Send JSON (no body when `body` is None) and return the JSON of a 2xx reply. Raises NoAnswerError."""
         written = b"" if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         own = {"Content-Type": "application/json"} if written else {}
         if method != "GET":
@@ -62,7 +62,7 @@ class ClientServer:
     def hand_over(
         self, url: str, protocol: str, step: Handover, signature: Signature, timeout_seconds: float
     ) -> tuple[str, bool]:
-        """Let the server answer a step; gives its screen and whether the session ends with it. Raises NoAnswerError.
+        """Send a step to the server. Returns its screen and whether the session ends with it. Raises NoAnswerError.
 
         `protocol` is `neutral` (JSON both ways) or `africastalking` (a form, answered with `CON ` or `END `).
         """

@@ -1,4 +1,4 @@
-"""The signature of calls to addresses that clients chose, after the Standard Webhooks specification."""
+"""Signatures of requests to clients' servers, by the Standard Webhooks specification."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from standardwebhooks import Webhook
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a call is signed with: its own id, a moment in UTC, and the secrets that are good now.
+    """The parts of a signature: the request's id, a time in UTC, and the secrets that are valid now.
 
-    A secret is `whsec_` with base64 behind it, or the very bytes.
+    A secret is `whsec_` followed by base64, or bytes.
     """
 
     call_id: str
@@ -21,7 +21,7 @@ class Signature:
     secrets: Sequence[str | bytes] = field(repr=False)
 
     def headers(self, body: bytes) -> dict[str, str]:
-        """The three headers by which the receiver knows the call, of a body in UTF-8; one signature for each secret."""
+        """Return the three signature headers for a UTF-8 body, with one signature for each secret."""
         text = body.decode()
         return {
             "webhook-id": self.call_id,

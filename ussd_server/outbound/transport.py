@@ -33,7 +33,7 @@ _IDLE_CONNECTION_SECONDS = 20.0
 
 
 class SendState(StrEnum):
-    """How far a request provably came.
+    """How far a request came.
 
     NOT_SENT: no byte of it left this machine. LOST: it may have arrived, no answer did. ANSWERED: a status came back.
     """
@@ -44,7 +44,7 @@ class SendState(StrEnum):
 
 
 class TransportFailure(StrEnum):
-    """What went wrong on the way, in text that may be shown and logged."""
+    """The error of an exchange, in text that may be shown and logged."""
 
     ADDRESS_REFUSED = "address_refused"
     NAME_NOT_FOUND = "name_not_found"
@@ -56,7 +56,7 @@ class TransportFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HttpExchange:
-    """What became of one request.
+    """The outcome of one request.
 
     `status` and `headers` (names in lower case) are set when it was answered; `body` holds what arrived of it, and
     `complete` says whether that is all. `trouble` is None for a complete answer.
@@ -76,7 +76,7 @@ class _NameNotFoundError(Exception):
 
 
 class _TooLargeError(Exception):
-    """The other side sends more than was asked for."""
+    """The reply is larger than allowed."""
 
 
 class Transport:
@@ -112,7 +112,7 @@ class Transport:
         body: bytes = b"",
         max_body_bytes: int = _BODY_MAX_BYTES,
     ) -> HttpExchange:
-        """Send one request and read its answer, all within `timeout_seconds`, whatever the other side does."""
+        """Send one request and read its reply, within `timeout_seconds` in all. Returns errors as an outcome."""
         began_at = time.monotonic()
         self._progress.begin(began_at + timeout_seconds)
         try:
@@ -231,7 +231,7 @@ def resolve_name(host: str, port: int) -> list[str]:
 
 
 class _Progress(threading.local):
-    """How the present exchange of this thread stands: until when, how much more may come, whether a byte has left."""
+    """The state of this thread's exchange: its deadline, the bytes it may still receive, whether a byte was sent."""
 
     deadline_at: float = 0.0
     bytes_allowed: int = 0
@@ -247,7 +247,7 @@ class _Progress(threading.local):
 
 
 class _BoundedStream(httpcore2.NetworkStream):
-    """A connection whose every step counts against the deadline of the exchange it serves."""
+    """A connection on which every step counts against the deadline of its exchange."""
 
     def __init__(self, inner: httpcore2.NetworkStream, progress: _Progress) -> None:
         self._inner = inner
@@ -288,7 +288,7 @@ class _BoundedStream(httpcore2.NetworkStream):
 
 
 class _BoundedBackend(httpcore2.NetworkBackend):
-    """Connects to the very addresses that were checked: the name serves the Host header and the certificate only."""
+    """Connects to the addresses that the guard checked. The name serves the Host header and the certificate only."""
 
     def __init__(self, progress: _Progress, resolve: Resolve, guard: AddressGuard | None) -> None:
         self._inner = httpcore2.SyncBackend()
@@ -327,7 +327,7 @@ class _BoundedBackend(httpcore2.NetworkBackend):
         return found
 
     def _resolve_in_time(self, host: str, port: int) -> list[str]:
-        """The system's resolver takes no timeout, so it works aside and is left behind when it is late."""
+        """The system's resolver has no timeout, so it runs in its own thread, which is abandoned when late."""
         found: list[str] = []
 
         def resolve() -> None:

@@ -19,7 +19,7 @@ from ussd_server.settings import read_settings
 _OURS = frozenset({"schemas", "ussd_server", "wsgi"})
 _MOST_FILES = 16_384
 _MOST_CONNECTIONS = 4000
-# Beside the connections of callers and what their requests open: databases, Redis, counts, logs.
+# Files beside client connections and what requests open: databases, Redis, metrics, logs.
 _OTHER_FILES = 256
 
 _settings = read_settings()
@@ -28,7 +28,7 @@ _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 _files = _MOST_FILES if _hard == resource.RLIM_INFINITY else min(_hard, _MOST_FILES)
 if _soft not in (resource.RLIM_INFINITY,) and _soft < _files:
     resource.setrlimit(resource.RLIMIT_NOFILE, (_files, _hard))
-# The workers' counts meet in this folder; the library reads its name from the environment when it is first imported.
+# All workers write their metrics to this folder. The library reads its name from the environment at its import.
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_settings.metrics_dir)
 
 wsgi_app = "wsgi:app"
@@ -40,17 +40,17 @@ threads = _settings.threads
 worker_class = "ussd_server.server." + (
     "gevent_worker.GeventWebWorker" if _settings.is_cooperative else "thread_worker.ThreadWebWorker"
 )
-# Each request may open one more file, to somebody else's server.
+# Each request may open one more file: a connection to a client's server.
 worker_connections = max(threads + 16, min(_MOST_CONNECTIONS, (_files - _OTHER_FILES) // 2))
 backlog = 2048
 
 # A request may wait 25 s for its payment; a stop lets it finish.
 graceful_timeout = 30
-# Answers are collected before they are sent.
+# Replies are complete before they are sent.
 sendfile = False
-# This bounds a worker that hangs as a whole; never a single request.
+# The limit for a worker that hangs as a whole, not for a single request.
 timeout = 60
-# Longer than a proxy keeps its side open, so that it is never this side that closes under a request.
+# Longer than a proxy's keep-alive, so that this side never closes a connection on which a request arrives.
 keepalive = 75
 
 # No header of a caller changes the path or the scheme. The application itself reads what a trusted proxy says.
@@ -67,7 +67,7 @@ control_socket_disable = True
 proc_name = "ussd-server"
 loglevel = "warning"
 logger_class = "ussd_server.server.refusals.WebLog"
-# Its own few lines are JSON as well, and repeat nothing that a stranger sent.
+# gunicorn's own log lines are JSON too, and repeat nothing that a caller sent.
 logconfig_dict = {
     "root": {"level": "WARNING", "handlers": ["error_console"]},
     "loggers": {"gunicorn.error": {"level": "WARNING", "handlers": [], "propagate": True}},
@@ -76,19 +76,19 @@ logconfig_dict = {
 
 
 def on_starting(_: Any) -> None:
-    """Begin with counts at zero: files of earlier processes would be added up for ever."""
+    """Reset the metrics: files of earlier processes would be added to ours."""
     shutil.rmtree(_settings.metrics_dir, ignore_errors=True)
     _settings.metrics_dir.mkdir(mode=0o700, parents=True)
 
 
 def post_fork(_server: Any, _worker: Any) -> None:
-    """Let a worker load our code from the disk: after an upgrade the master still holds what it began with."""
+    """Make a new worker load our code from disk: after an upgrade the main process still holds the old code."""
     for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
         del sys.modules[name]
 
 
 def child_exit(_server: Any, worker: Any) -> None:
-    """Take a dead worker's gauges out of the sums, and its connections out of the shares."""
+    """Remove a dead worker's gauges from the metrics, and its connections from the shares."""
     from prometheus_client import multiprocess
 
     from ussd_server.server.connection_shares import SHARES

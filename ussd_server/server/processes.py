@@ -1,4 +1,4 @@
-"""A family of processes: started in order, started again when they die, stopped in the opposite order."""
+"""Child processes: started in order, restarted when they die, stopped in reverse order."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ log = logger(__name__)
 
 
 class NeverStartedError(Exception):
-    """A process of the family died several times before the family was ready; the message is its name."""
+    """A process died several times before all were ready; the message is its name."""
 
 
 class Child:
-    """One process of the family, together with what is needed to start it again."""
+    """One child process, with what is needed to restart it."""
 
     def __init__(self, name: str, command: Sequence[str], grace_seconds: float, keeps: Sequence[int] = ()) -> None:
-        """`grace_seconds` is how long it may take to stop when asked to; `keeps` are file descriptors it inherits."""
+        """`grace_seconds` is the time it has to stop; `keeps` are file descriptors it inherits."""
         self.name = name
         self.failures = 0
         self._command = list(command)
@@ -57,7 +57,7 @@ class Child:
         )
 
     def watch(self) -> float | None:
-        """Start it again if it died and its pause is over; give the seconds until the next look, None for no need."""
+        """Restart it if it died and its pause is over. Returns the seconds until the next check, None when it runs."""
         now = time.monotonic()
         if self._process is not None and self._process.poll() is not None:
             if now - self._started_at >= _HEALTHY_LIFE_SECONDS:
@@ -78,7 +78,7 @@ class Child:
         return None
 
     def stop(self, is_hurried: Callable[[float], bool]) -> None:
-        """Ask it to stop, and end it when its grace is over or `is_hurried`, which waits for some seconds, says so."""
+        """Terminate it; kill it after its grace, or when `is_hurried(seconds)` returns True."""
         if self._process is None:
             return
         self._process.terminate()
@@ -91,7 +91,7 @@ class Child:
 
 
 class Family:
-    """Processes that live together: the first is started first and stopped last."""
+    """Processes that run together: the first starts first and stops last."""
 
     def __init__(self, children: Sequence[Child]) -> None:
         self._children = children
@@ -143,7 +143,7 @@ def _heard_within(seconds: float) -> int | None:
 
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Signals wait to be asked for, so that none interrupts anything and none is lost."""
+    """Signals are queued until they are read, so that none interrupts a step and none is lost."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
     try:
         yield
@@ -152,7 +152,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _live_and_die_with(parent: int) -> None:
-    """In the child, before its program begins: hear signals, and be asked to stop when the parent dies of anything."""
+    """Runs in the child before its program: unblock signals, and be terminated when the parent dies."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

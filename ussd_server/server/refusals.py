@@ -1,4 +1,4 @@
-"""What a worker answers by itself: the API's own JSON to what is not HTTP, and no log line for each request."""
+"""Replies of the worker itself: the API's JSON envelope for what is not HTTP; no access log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logger(__name__)
 
 
 class WebLog(Logger):  # type: ignore[misc]
-    """gunicorn's log without a line for each request, which it would put together even where nobody reads it.
+    """gunicorn's log without the line for each request, which it would build even when unused.
 
     The application logs its requests itself, and knows what may be logged of them.
     """
@@ -37,7 +37,7 @@ class WebLog(Logger):  # type: ignore[misc]
 
 
 class JsonRefusals:
-    """For a gunicorn worker: its own refusals are JSON, and its log repeats nothing that a caller sent."""
+    """Mix-in for a gunicorn worker: its own refusals are JSON, and its log repeats nothing that a caller sent."""
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
         """Answer a request that could not be read (400 or 413) or that the application failed to answer (500)."""

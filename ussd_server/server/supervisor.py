@@ -20,7 +20,7 @@ from ussd_server.server.processes import Child, Family
 from ussd_server.settings import Settings
 
 _LISTEN_BACKLOG = 2048
-# Who listens on every address is reached from within by this one.
+# A service that listens on every address is reached locally by this one.
 _WITHIN = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 # A request may take 25 s and gunicorn waits 30 s for it.
 _WEB_GRACE_SECONDS = 35.0
@@ -34,11 +34,11 @@ class StartError(Exception):
 
 
 def claim_data_folder(folder: Path) -> IO[str]:
-    """Make the data folder, readable by its owner only, and hold it until the file that is given back is closed.
+    """Make the data folder, readable by its owner only, and lock it until the returned file is closed.
 
     Raises StartError when it cannot be written to, or another run holds it.
     """
-    # Whatever this process and its children write from now on is nobody else's business.
+    # Files of this process and its children are readable by their owner only.
     os.umask(0o077)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def listen(bind: str) -> socket.socket:
 
 
 def base_url(bind: str) -> str:
-    """The address at which a program on this machine reaches a service that listens on `bind`."""
+    """Return the address at which this machine reaches a service that listens on `bind`."""
     host, _, port = bind.rpartition(":")
     return f"http://{_WITHIN.get(host, host)}:{port}"
 
@@ -87,7 +87,7 @@ def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[], No
 
 
 def _web(listener: socket.socket) -> Child:
-    # The listener is the supervisor's: while gunicorn is restarted, callers wait instead of being refused.
+    # The supervisor owns the listener: while gunicorn restarts, callers wait instead of being refused.
     address = ["--bind", f"fd://{listener.fileno()}"]
     command = [sys.executable, "-m", "gunicorn", "--config", "python:ussd_server.server.gunicorn_settings", *address]
     return Child("web", command, _WEB_GRACE_SECONDS, keeps=[listener.fileno()])
@@ -98,7 +98,7 @@ def _worker() -> Child:
 
 
 def _valkey(settings: Settings) -> Child:
-    """A Valkey on a unix socket only, whose log of writes lets the limits survive a restart."""
+    """Valkey on a unix socket only. Its append-only file lets rate limits survive a restart."""
     path = settings.valkey_socket
     if path.parent != settings.data_dir:
         _make_private(path.parent)
@@ -110,7 +110,7 @@ def _valkey(settings: Settings) -> Child:
         "appendonly": "yes",
         "save": "",
         "maxmemory": "256mb",
-        # A count that was thrown away would raise a limit; without memory the workers limit by themselves.
+        # An evicted counter would raise a limit. When memory is full, writes fail and the workers limit by themselves.
         "maxmemory-policy": "noeviction",
         "loglevel": "warning",
         "logfile": str(settings.data_dir / "valkey.log"),
@@ -120,11 +120,11 @@ def _valkey(settings: Settings) -> Child:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder in a place that everybody may write to; refuse one that somebody else put there first."""
+    """Make a folder in a world-writable place. Raises StartError when another user made it first."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise StartError(f"The folder {folder} belongs to somebody else: set USSD_DATA_DIR to a shorter path.")
+        raise StartError(f"The folder {folder} belongs to another user: set USSD_DATA_DIR to a shorter path.")
 
 
 def _is_ready(bind: str) -> bool:

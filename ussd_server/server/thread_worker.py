@@ -8,10 +8,10 @@ from ussd_server.server.refusals import JsonRefusals
 
 
 class ThreadWebWorker(JsonRefusals, ThreadWorker):  # type: ignore[misc]
-    """Answers requests in threads. A stop takes in who has connected already, and then closes the listener."""
+    """Serves requests in threads. A stop accepts clients that have connected, then closes the listener."""
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """Begin or cease to accept connections; for good, when the worker stops."""
+        """Start or stop accepting connections; permanently when the worker stops."""
         super().set_accept_enabled(enabled)
         if enabled or self.alive:
             return
