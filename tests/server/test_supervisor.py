@@ -39,7 +39,7 @@ def test_a_folder_that_others_may_enter_is_not_used_for_the_socket(tmp_path: Pat
     _make_private(tmp_path / "new")
     _make_private(tmp_path / "new")
     (tmp_path / "new").chmod(0o755)
-    with pytest.raises(StartError, match="belongs to somebody else"):
+    with pytest.raises(StartError, match="belongs to another user"):
         _make_private(tmp_path / "new")
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(StartError):
