@@ -1,0 +1,129 @@
+"""Reads text with separated columns: CSV as spreadsheet programs and providers write it."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator
+from io import TextIOWrapper
+from itertools import islice
+from typing import BinaryIO
+
+from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError
+
+_DELIMITERS = ",;\t"
+_SAMPLE_ROWS = 100
+_MOST_LINE_CHARACTERS = 1_000_000
+# Excel writes such a first line to name the separator.
+_NAMED_DELIMITER = re.compile(r"sep=([,;\t])\s*", re.IGNORECASE)
+_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+# What `surrogateescape` makes of bytes that are not UTF-8, and `surrogatepass` of halves of UTF-16 pairs.
+_UNDECODED = re.compile(r"[\ud800-\udfff]")
+
+
+def read_delimited(source: BinaryIO, start: bytes, bounds: Bounds) -> Iterator[Row]:
+    """Yield the rows that are not empty. `start` are the first bytes of `source`, which is read from its beginning."""
+    encoding = _encoding_of(start)
+    text = TextIOWrapper(
+        source, encoding, errors="surrogateescape" if encoding == "utf-8-sig" else "surrogatepass", newline=""
+    )
+    try:
+        first = text.readline(_MOST_LINE_CHARACTERS)
+        if first.lstrip().startswith("<"):
+            raise SpreadsheetError("The file is a web page, not a spreadsheet; save it as XLSX or CSV.")
+        if named := _NAMED_DELIMITER.fullmatch(first):
+            delimiter, lines_before = named[1], 1
+        else:
+            text.seek(0)
+            delimiter, lines_before = _delimiter_of(text), 0
+            text.seek(0)
+        yield from _read(text, delimiter, lines_before, bounds)
+    finally:
+        # The file stays open: it belongs to the caller.
+        text.detach()
+
+
+def _encoding_of(start: bytes) -> str:
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    # In UTF-16 without a mark, every other byte of Latin text is zero.
+    pairs = len(start) // 2
+    if pairs and start[1::2].count(0) > 0.7 * pairs and not start[0::2].count(0):
+        return "utf-16-le"
+    if pairs and start[0::2].count(0) > 0.7 * pairs and not start[1::2].count(0):
+        return "utf-16-be"
+    return "utf-8-sig"
+
+
+def _delimiter_of(text: TextIOWrapper) -> str:
+    """The delimiter that gives the most rows of one length, weighted by that length.
+
+    Thousands separators and titles hold other delimiters too, but not the same number of them in every row.
+    """
+    sample = list(islice(_lines(text, 0), _SAMPLE_ROWS))
+
+    def score(delimiter: str) -> int:
+        try:
+            lengths = Counter(len(cells) for cells in csv.reader(sample, delimiter=delimiter))
+        except csv.Error:
+            return 0
+        return max(((length - 1) * count for length, count in lengths.items()), default=0)
+
+    return max(_DELIMITERS, key=score)
+
+
+def _read(text: TextIOWrapper, delimiter: str, lines_before: int, bounds: Bounds) -> Iterator[Row]:
+    rows = csv.reader(_lines(text, lines_before), delimiter=delimiter)
+    line = 1 + lines_before
+    count = 0
+    while True:
+        try:
+            cells = next(rows, None)
+        except csv.Error:
+            # The parser's limit of a cell; in practice a quotation mark that nothing closes.
+            raise SpreadsheetError(
+                "a cell is too long; perhaps a quotation mark is opened and never closed.", line=line
+            ) from None
+        if cells is None:
+            return
+        texts = tuple([cell.strip() for cell in cells])
+        if any(texts):
+            count += 1
+            _check(line, texts, count, bounds)
+            yield Row(line, texts)
+        line = 1 + lines_before + rows.line_num
+
+
+def _lines(text: TextIOWrapper, lines_before: int) -> Iterator[str]:
+    line = lines_before
+    while True:
+        line += 1
+        try:
+            read = text.readline(_MOST_LINE_CHARACTERS)
+        except UnicodeDecodeError:
+            raise SpreadsheetError("the text is not UTF-16 to its end; is the file whole?", line=line) from None
+        if not read:
+            return
+        if len(read) == _MOST_LINE_CHARACTERS:
+            raise SpreadsheetError("the line is longer than a million characters.", line=line)
+        yield read
+
+
+def _check(line: int, texts: tuple[str, ...], count: int, bounds: Bounds) -> None:
+    if count > bounds.most_rows:
+        raise SpreadsheetError(f"the file has more than {bounds.most_rows:,} rows.", line=line)
+    if len(texts) > bounds.most_columns:
+        raise SpreadsheetError(f"the row has more than {bounds.most_columns} columns.", line=line)
+    for column, cell in enumerate(texts):
+        if len(cell) > bounds.most_cell_characters:
+            raise SpreadsheetError("the cell is too long.", line=line, column=column)
+        if cell.isprintable():
+            continue
+        if _UNDECODED.search(cell):
+            raise SpreadsheetError(
+                "the text is neither UTF-8 nor UTF-16; save the file as CSV UTF-8.", line=line, column=column
+            )
+        if _NO_TEXT.search(cell):
+            raise SpreadsheetError("the cell holds bytes that are no text.", line=line, column=column)

@@ -1,0 +1,67 @@
+"""Rows of a table, the bounds of a file, and the error that names row and column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_MEGABYTE = 1024 * 1024
+
+
+class Row(NamedTuple):
+    """One row with text in at least one cell.
+
+    `line` is its number in the file, from 1. `cells` are stripped texts; rows of one file may differ in length.
+    """
+
+    line: int
+    cells: tuple[str, ...]
+
+    def cell(self, index: int | None) -> str:
+        """The text at an index from 0; empty beyond the row's end and for None."""
+        return self.cells[index] if index is not None and index < len(self.cells) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The largest file that is read; the reader stops with a `SpreadsheetError` at the first thing beyond.
+
+    `most_unpacked_bytes` is the sum of the parts of an XLSX file after unpacking.
+    """
+
+    most_bytes: int = 100 * _MEGABYTE
+    most_unpacked_bytes: int = 1024 * _MEGABYTE
+    most_rows: int = 1_048_576
+    most_columns: int = 256
+    most_cell_characters: int = 32_767
+
+
+class SpreadsheetError(ValueError):
+    """A file that cannot be used. Its text is one sentence that names the row and column where they are known."""
+
+    def __init__(self, sentence: str, *, line: int | None = None, column: int | None = None) -> None:
+        """`line` counts from 1, `column` from 0."""
+        places = [] if line is None else [f"row {line}"]
+        places += [] if column is None else [f"column {column_letters(column)}"]
+        place = ", ".join(places)
+        super().__init__(f"{place[0].upper()}{place[1:]}: {sentence}" if place else sentence)
+        self.line = line
+        self.column = column
+
+
+def column_letters(index: int) -> str:
+    """The name that spreadsheet programs give a column: A for 0, AA for 26."""
+    letters = ""
+    index += 1
+    while index:
+        index, letter = divmod(index - 1, 26)
+        letters = chr(ord("A") + letter) + letters
+    return letters
+
+
+def column_index(letters: str) -> int:
+    """The index from 0 of a column's name in capital letters."""
+    index = 0
+    for letter in letters:
+        index = index * 26 + ord(letter) - ord("A") + 1
+    return index - 1
