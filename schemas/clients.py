@@ -22,7 +22,7 @@ class Scopes(fields.Field[tuple[str, ...]]):
     @property
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the field. The service checks that the resources exist."""
-        one = r"[a-z]+:(read|write|\*)"
+        one = r"[a-z]+:(read|write|approve|\*)"
         array = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": f"^{one}$"}}
         return {"anyOf": [{"type": "string", "pattern": f"^{one}( {one})*$"}, array]}
 

@@ -6,17 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks")
+RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements")
 ACTIONS = ("read", "write", "*")
+SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS) | {"payouts:approve"}
 DEFAULT_GRACE_SECONDS = 86_400
-
-_SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS)
 
 
 def joined_scopes(scopes: Iterable[str]) -> str:
     """Scopes as they are kept: each once, as they came, with single spaces. ValueError for none or an unknown one."""
     wanted = list(dict.fromkeys(scopes))
-    if not wanted or not _SCOPES.issuperset(wanted):
+    if not wanted or not SCOPES.issuperset(wanted):
         raise ValueError("scopes must be resource:action")
     return " ".join(wanted)
 

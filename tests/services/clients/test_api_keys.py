@@ -374,7 +374,8 @@ def locked() -> None:
 
 def test_scopes_are_kept_in_their_order_and_said_once() -> None:
     assert joined_scopes(["ussd:write", "balance:read", "ussd:write"]) == "ussd:write balance:read"
-    for bad in ([], [""], ["ussd"], ["ussd:"], ["ussd:delete"], ["*"], ["api_keys:list"], ["ussd:read "]):
+    assert joined_scopes(["payouts:approve", "statements:read"]) == "payouts:approve statements:read"
+    for bad in ([], [""], ["ussd"], ["ussd:delete"], ["ussd:approve"], ["*"], ["api_keys:list"], ["ussd:read "]):
         with pytest.raises(ValueError):
             joined_scopes(bad)
 

@@ -24,7 +24,7 @@ def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: st
         return None if given is None else tuple(joined_scopes(given.split()).split())
     except ValueError:
         raise click.BadParameter(
-            f"each must be one of {', '.join(RESOURCES)}, a colon, and one of {', '.join(ACTIONS)}."
+            f"each must be one of {', '.join(RESOURCES)}, a colon, and one of {', '.join(ACTIONS)}; or payouts:approve."
         ) from None
 
 
