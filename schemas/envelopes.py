@@ -92,6 +92,16 @@ class Record(Schema):
         field_obj.required = True
 
 
+class SparseRecord(Record):
+    """An object in a reply that has only the fields whose values are known."""
+
+    def _write(self, obj: Any) -> dict[str, Any]:
+        return {key: value for key, value in super()._write(obj).items() if value is not None}
+
+    def on_bind_field(self, field_name: str, field_obj: Field[Any]) -> None:
+        """Leave the field optional."""
+
+
 def is_management(path: str) -> bool:
     """Return whether a path answers with the key-management envelope."""
     return path.startswith(MANAGEMENT_PREFIX)

@@ -79,6 +79,15 @@ class Amount(fields.Field[int]):
         return {"anyOf": [number, {"type": "string", "pattern": _AMOUNT_IN_BOUNDS}], "examples": [5000]}
 
 
+class SignedAmount(Amount):
+    """An amount in a reply that may be negative: shillings in JSON, whole cents in Python."""
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the field."""
+        return {"type": "number", "examples": [-5000]}
+
+
 class Text(fields.Field[str]):
     """A string of `shortest` to `longest` characters without control characters."""
 

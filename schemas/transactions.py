@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from schemas.envelopes import Body, Query, Record
-from schemas.fields import Amount, JsonObject, PhoneNumber, Text, Timestamp, Whole
+from schemas.envelopes import Body, Query, Record, SparseRecord
+from schemas.fields import Amount, Flag, JsonObject, PhoneNumber, SignedAmount, Text, Timestamp, Whole
 
 _LONGEST_REFERENCE = 64
 _STATUSES = ("created", "submitted", "pending", "ambiguous", "succeeded", "failed", "reversed")
@@ -59,6 +59,8 @@ class ListTransactionsQuery(Query):
     type = fields.String(validate=validate.OneOf(_TYPES))
     phone_number = PhoneNumber()
     reference = Text(longest=_LONGEST_REFERENCE)
+    provider_transaction_id = Text(longest=80)
+    payout_id = Text(longest=36)
     from_at = Timestamp(data_key="from")
     to_at = Timestamp(data_key="to")
     limit = Whole(lowest=1, highest=100)
@@ -99,6 +101,31 @@ class TransactionRecord(Record):
     updated_at = Timestamp()
     completed_at = Timestamp(allow_none=True)
     next_check_at = Timestamp(allow_none=True)
+    refund_of = fields.String(allow_none=True)
+    refunded_amount_cents = Amount(data_key="refunded_amount")
+    payout_id = fields.String(allow_none=True)
+
+
+class ChangeDetailRecord(SparseRecord):
+    """What is known about the call to the provider that a status change followed."""
+
+    attempt = Whole(lowest=0, highest=1_000_000)
+    sent = fields.String(validate=validate.OneOf(("payment", "status_query")))
+    left_machine = Flag()
+    provider_code = fields.String()
+    code = fields.String()
+    took_ms = Whole(lowest=0, highest=1_000_000_000)
+    note = fields.String()
+
+
+class LedgerEntryRecord(Record):
+    """One entry in the ledger: positive for what an account received, negative for what it gave."""
+
+    account = fields.String()
+    amount_cents = SignedAmount(data_key="amount")
+    purpose = fields.String(
+        validate=validate.OneOf(("amount", "fee", "amount_reserved", "fee_reserved", "amount_released", "fee_released"))
+    )
 
 
 class TransactionChangeRecord(Record):
@@ -106,13 +133,15 @@ class TransactionChangeRecord(Record):
 
     status = fields.String(validate=validate.OneOf(_STATUSES))
     source = fields.String()
-    detail = fields.String(allow_none=True)
+    detail = fields.Nested(ChangeDetailRecord)
+    ledger = fields.List(fields.Nested(LedgerEntryRecord))
     created_at = Timestamp()
 
 
 class TransactionHistoryRecord(TransactionRecord):
-    """A transaction with its status history."""
+    """A transaction with its status history, and a sentence about where its money is."""
 
+    explanation = fields.String()
     events = fields.List(fields.Nested(TransactionChangeRecord))
 
 

@@ -27,6 +27,7 @@ RECORD = [
     "transaction_id", "reference", "type", "phone_number", "to_phone_number", "amount", "fee", "currency", "account",
     "provider", "provider_reference", "provider_transaction_id", "status", "failure", "late", "session_id",
     "description", "metadata", "created_at", "updated_at", "completed_at", "next_check_at",
+    "refund_of", "refunded_amount", "payout_id",
 ]  # fmt: skip
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 PATH = "/api/transactions"
@@ -85,6 +86,7 @@ def test_an_accepted_collection_shows_its_whole_record_and_where_it_lies(program
         "amount": 5000, "fee": 0, "currency": "UGX", "account": "main", "provider": "sandbox",
         "provider_transaction_id": None, "status": "created", "failure": None, "late": False, "session_id": None,
         "description": "Order 12", "metadata": {"order": 12, "share": 0.5}, "completed_at": None,
+        "refund_of": None, "refunded_amount": 0, "payout_id": None,
     }  # fmt: skip
 
 
@@ -287,7 +289,7 @@ def test_one_transaction_is_shown_with_its_status_history(
     transaction_id = program.collect(number="+256770000004").json["data"]["transaction_id"]
     work(services, clock, 5)
     data = program.see(transaction_id)
-    assert list(data) == [*RECORD, "events"]
+    assert list(data) == [*RECORD, "explanation", "events"]
     assert [(event["status"], event["source"]) for event in data["events"]] == [
         ("created", "submit"), ("submitted", "submit"), ("pending", "submit"), ("succeeded", "poll"),
     ]  # fmt: skip
@@ -295,6 +297,15 @@ def test_one_transaction_is_shown_with_its_status_history(
     assert data["events"][0]["created_at"] == data["created_at"], "the history begins with the transaction"
     assert data["provider_transaction_id"]
     assert data["next_check_at"] is None
+    amount = {"account": "main", "amount": 5000, "purpose": "amount"}
+    assert data["events"][-1]["ledger"] == [
+        {"account": "provider:sandbox", "amount": -5000, "purpose": "amount"},
+        amount,
+    ]
+    asked = data["events"][2]["detail"]
+    assert asked.pop("took_ms") >= 0
+    assert asked == {"attempt": 1, "sent": "payment", "left_machine": True, "code": "PENDING"}
+    assert data["explanation"].startswith("UGX 5,000 arrived in the main account at ")
 
 
 def test_a_failure_says_whose_fault_it_was_and_what_helps(

@@ -119,6 +119,7 @@ class ProviderAnswer:
 
     `reason` is the provider's own code or message, at most 80 characters of `A-Za-z0-9_ .-`, kept in the history.
     `amount_cents` is the amount that the provider reports, if any; another amount than ours goes to review.
+    `left_machine` is False when the request certainly never left this machine.
     """
 
     outcome: Outcome
@@ -126,6 +127,7 @@ class ProviderAnswer:
     provider_transaction_id: str | None = None
     amount_cents: int | None = None
     reason: str = ""
+    left_machine: bool = True
 
 
 @dataclass(frozen=True, slots=True)

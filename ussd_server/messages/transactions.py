@@ -122,6 +122,8 @@ class ListTransactions:
     type: TransactionType | None = None
     phone_number: str | None = None
     reference: str | None = None
+    provider_transaction_id: str | None = None
+    payout_id: str | None = None
     from_at: datetime | None = None
     to_at: datetime | None = None
 
@@ -137,18 +139,53 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeDetail:
+    """What is known about the cause of a status change; None where nothing is.
+
+    `attempt` counts how often the payment was sent, from 1. `sent` is what was sent to the provider: `payment` or
+    `status_query`. `left_machine` is False when it certainly never left. `provider_code` is the provider's own code,
+    `code` ours: a failure code, or the outcome in capitals. `took_ms` is how long the call took, in milliseconds.
+    `note` is an operator's reason.
+    """
+
+    attempt: int | None = None
+    sent: str | None = None
+    left_machine: bool | None = None
+    provider_code: str | None = None
+    code: str | None = None
+    took_ms: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """What a status change added to an account, or took from it (negative).
+
+    `purpose` is `amount` or `fee`, and after it `_reserved` or `_released` where money was only set aside or freed.
+    """
+
+    account: str
+    amount_cents: int
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionChange:
-    """One status change of a transaction."""
+    """One status change of a transaction, what caused it, and its entries in the ledger."""
 
     status: TransactionStatus
     source: Source
-    detail: str | None
+    detail: ChangeDetail
+    ledger: tuple[LedgerEntry, ...]
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """A transaction as its client sees it; `events` only where one transaction is asked for."""
+    """A transaction as its client sees it; `events` and `explanation` only where one transaction is asked for.
+
+    `refunded_amount_cents` is what refunds of it have taken or hold.
+    """
 
     transaction_id: str
     reference: str
@@ -172,6 +209,10 @@ class TransactionView:
     updated_at: datetime
     completed_at: datetime | None
     next_check_at: datetime | None
+    refund_of: str | None
+    refunded_amount_cents: int
+    payout_id: str | None
+    explanation: str | None = None
     events: tuple[TransactionChange, ...] = ()
 
 

@@ -17,7 +17,7 @@ class Transaction(Table):
     was sent. `due_at` is when the worker must act again (null: nothing left to do) and `due_source` what brought
     that forward; `leased_until` is set while a worker has it. A review that was opened and not closed waits for an
     operator; `review_note` says how it ended and who decided it. `request_id` is that of the call which created
-    it, for the logs.
+    it, for the logs. `payout_id` is the payout that it is a row of.
     """
 
     id = IdField(primary_key=True)
@@ -59,6 +59,7 @@ class Transaction(Table):
     review_closed_at = MomentField(null=True)
     review_note = TextField(null=True)
     request_id = TextField(null=True)
+    payout_id = IdField(null=True)
 
     class Meta:
         table_name = "transactions"
@@ -82,7 +83,11 @@ class IdempotencyKey(Table):
 
 
 class StatusChange(Table):
-    """One status change of a transaction: the new status, when, and its source. Never edited."""
+    """One status change of a transaction: the new status, when, and its source. Never edited.
+
+    `detail` is the provider's own code, or an operator's reason. `provider_call` is the rest of what is known about
+    the call that the change followed, by the names of `ChangeDetail`.
+    """
 
     transaction_id = IdField()
     sequence = IntegerField()
@@ -90,6 +95,7 @@ class StatusChange(Table):
     status = TextField()
     source = TextField()
     detail = TextField(null=True)
+    provider_call = JsonField(null=True)
     created_at = MomentField()
 
     class Meta:

@@ -41,7 +41,7 @@ class HttpProvider(ABC, Generic[Access]):
         """Send the payment; an amount that the provider cannot move fails without a call."""
         shillings, rest_cents = divmod(payment.amount_cents, 100)
         if rest_cents or not self._access.least_shillings <= shillings <= self._access.most_shillings:
-            return failed(FailureCode.AMOUNT_OUT_OF_BOUNDS)
+            return failed(FailureCode.AMOUNT_OUT_OF_BOUNDS, left_machine=False)
         return self._send(payment, time.monotonic() + timeout_seconds)
 
     def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:

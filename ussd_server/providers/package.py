@@ -32,7 +32,8 @@ class ProviderAccess:
 class ProviderPackage:
     """One provider.
 
-    `name` stands in the API, and in capitals in the settings (`USSD_MTN_BASE_URL`).
+    `name` stands in the API, and in capitals in the settings (`USSD_MTN_BASE_URL`). `title` is its full name for
+    people, `short_name` what sentences call it.
     `number_prefixes` are the blocks of the national numbering plan, after +256.
     `read_settings` reads the settings of a provider that is switched on. None: the provider needs no settings and is
     switched on where `USSD_ENV` is sandbox.
@@ -40,6 +41,8 @@ class ProviderPackage:
     """
 
     name: str
+    title: str
+    short_name: str
     build: Callable[[Any, Transport, Callable[[], datetime]], Provider]
     read_settings: Callable[[SettingsReader], ProviderAccess] | None = None
     number_prefixes: tuple[str, ...] = ()

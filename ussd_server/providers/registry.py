@@ -26,6 +26,16 @@ def provider_names() -> list[str]:
     return [package.name for package in PACKAGES]
 
 
+def title(name: str) -> str:
+    """The full name of a provider for people, the name itself for an unknown one."""
+    return next((package.title for package in PACKAGES if package.name == name), name)
+
+
+def short_name(name: str) -> str:
+    """What sentences call a provider."""
+    return next((package.short_name for package in PACKAGES if package.name == name), name or "the provider")
+
+
 def predict_provider(phone_number: str) -> str | None:
     """The provider whose prefixes cover a number (`+256` and nine digits), None for no provider.
 

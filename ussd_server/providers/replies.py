@@ -94,6 +94,6 @@ def uuid_in(value: Any) -> str | None:
     return value.lower() if isinstance(value, str) and _UUID.fullmatch(value.lower()) else None
 
 
-def failed(code: FailureCode, reason: str = "") -> ProviderAnswer:
+def failed(code: FailureCode, reason: str = "", *, left_machine: bool = True) -> ProviderAnswer:
     """A definite failure; `reason` is the code or message of the provider."""
-    return ProviderAnswer(Outcome.FAILED, code, reason=reason)
+    return ProviderAnswer(Outcome.FAILED, code, reason=reason, left_machine=left_machine)

@@ -56,6 +56,8 @@ def _read_settings(reader: SettingsReader) -> ProviderAccess:
 
 PACKAGE = ProviderPackage(
     name=BodaCash.name,
+    title="Boda Cash",
+    short_name="Boda Cash",
     build=lambda access, transport, _: BodaCash(access, transport),
     read_settings=_read_settings,
     number_prefixes=("73",),

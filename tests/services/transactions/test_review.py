@@ -59,7 +59,7 @@ def test_two_people_settle_what_no_provider_confirmed(
     assert services.transactions.review.list(operator()) == ()
     assert (item.transaction.status, item.transaction.late) == (status, False)
     last = item.transaction.events[-1]
-    assert (last.status, last.source, last.detail) == (status, "operator", "Confirmed on the provider's statement")
+    assert (last.status, last.source, last.detail.note) == (status, "operator", "Confirmed on the provider's statement")
     assert item.note == "Confirmed on the provider's statement (Jane Doe, Mary Roe)"
     assert balances(call.client_id)["main"] == (main, 0)
     assert Event.select().where(Event.object_id == transaction_id, Event.type == f"transaction.{status}").count() == 1

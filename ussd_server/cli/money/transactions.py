@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.context import operator_context
 from ussd_server.messages.review import EndReview, ReviewItem
+from ussd_server.messages.transactions import TransactionChange
 
 
 @click.group()
@@ -66,15 +69,21 @@ def _line(item: ReviewItem) -> str:
     )
 
 
+def _detail(change: TransactionChange) -> str:
+    known = {name: value for name, value in asdict(change.detail).items() if value is not None}
+    return ", ".join(f"{name} {value}" for name, value in known.items())
+
+
 def _details(item: ReviewItem) -> str:
     seen = item.transaction
     lines = [
         f"{seen.transaction_id}  {seen.type} of {written_shillings(seen.amount_cents)}, {seen.status}",
+        *([seen.explanation] if seen.explanation else []),
         f"client {item.client_id}, reference {seen.reference}",
         f"{seen.provider or 'no provider'}, our name there {seen.provider_reference}, "
         f"their number {seen.provider_transaction_id}",
         *(
-            f"  {change.created_at:%Y-%m-%d %H:%M:%S}  {change.status:<10}  {change.source:<8}  {change.detail or ''}"
+            f"  {change.created_at:%Y-%m-%d %H:%M:%S}  {change.status:<10}  {change.source:<8}  {_detail(change)}"
             for change in seen.events
         ),
     ]

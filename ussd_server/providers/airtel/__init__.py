@@ -6,6 +6,8 @@ from ussd_server.providers.package import ProviderPackage
 
 PACKAGE = ProviderPackage(
     name=AirtelProvider.name,
+    title="Airtel Money",
+    short_name="Airtel",
     build=lambda access, transport, _: AirtelProvider(access, transport),
     read_settings=read_settings,
     number_prefixes=("70", "74", "75"),

@@ -80,15 +80,15 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
     def _send(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         """Send the payment; an id that Airtel has already is pending until a query says more."""
         if payment.direction is Direction.REFUND and not payment.original_provider_transaction_id:
-            return failed(FailureCode.PROVIDER_ERROR, "no airtel money id to refund")
+            return failed(FailureCode.PROVIDER_ERROR, "no airtel money id to refund", left_machine=False)
         if payment.direction is Direction.DISBURSEMENT and not (self._access.pin or self._access.encrypted_pin):
-            return failed(FailureCode.PROVIDER_CONFIG, "no PIN")
+            return failed(FailureCode.PROVIDER_CONFIG, "no PIN", left_machine=False)
         return _answer_to_request(self._post(payment, until), payment)
 
     def _query_status(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         """Query the status. Airtel has no id for a refund, so that stays unknown."""
         if payment.direction is Direction.REFUND:
-            return ProviderAnswer(Outcome.UNKNOWN)
+            return ProviderAnswer(Outcome.UNKNOWN, left_machine=False)
         path = "/standard/v1/payments/{id}"
         if payment.direction is Direction.DISBURSEMENT:
             path = self._access.disbursement_enquiry_path
@@ -96,7 +96,11 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         answer = _answer_of_letters(reply, payment)
         if answer is not None:
             return answer
-        return ProviderAnswer(_OUTCOMES.get(_meaning(reply, payment), Outcome.UNKNOWN), reason=_shown_code(reply))
+        return ProviderAnswer(
+            _OUTCOMES.get(_meaning(reply, payment), Outcome.UNKNOWN),
+            reason=_shown_code(reply),
+            left_machine=reply.reach is not SendState.NOT_SENT,
+        )
 
     def _post(self, payment: PaymentOrder, until: float) -> ProviderReply:
         """Send the request that a payment needs, with what the version encrypts and signs."""

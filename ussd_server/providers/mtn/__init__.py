@@ -6,6 +6,8 @@ from ussd_server.providers.package import ProviderPackage
 
 PACKAGE = ProviderPackage(
     name=MtnProvider.name,
+    title="MTN Mobile Money",
+    short_name="MTN",
     build=lambda access, transport, _: MtnProvider(access, transport),
     read_settings=read_settings,
     number_prefixes=("39", "76", "77", "78", "79"),

@@ -78,7 +78,7 @@ class MtnProvider(HttpProvider[MtnAccess]):
         """Send the payment; for a reference that MTN has already, query the status."""
         product = self._product(payment.direction)
         if product is None:
-            return failed(FailureCode.PROVIDER_CONFIG)
+            return failed(FailureCode.PROVIDER_CONFIG, left_machine=False)
         headers = {"X-Reference-Id": payment.provider_reference}
         if self._access.callback_url and self._access.target_environment != SANDBOX:
             headers["X-Callback-Url"] = self._access.callback_url
@@ -92,14 +92,15 @@ class MtnProvider(HttpProvider[MtnAccess]):
     def _query_status(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         product = self._product(payment.direction)
         if product is None:
-            return ProviderAnswer(Outcome.UNKNOWN)
+            return ProviderAnswer(Outcome.UNKNOWN, left_machine=False)
         reply = product.get(f"{_resource(payment.direction)}/{payment.provider_reference}", until)
         if reply.status == 200:
             return self._answer_to_query(reply, payment)
         # A proxy that does not know the path answers 404 as well, so only MTN's own code counts.
         if reply.status == 404 and _meaning(reply, payment) is Standing.NOT_FOUND:
             return ProviderAnswer(Outcome.NOT_FOUND)
-        return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(reply.get("code")))
+        has_left = reply.reach is not SendState.NOT_SENT
+        return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(reply.get("code")), left_machine=has_left)
 
     def _product(self, direction: Direction) -> AuthorisedConnection | None:
         return self._products.get("collection" if direction is Direction.COLLECTION else "disbursement")

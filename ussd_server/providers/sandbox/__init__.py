@@ -3,4 +3,9 @@
 from ussd_server.providers.package import ProviderPackage
 from ussd_server.providers.sandbox.adapter import SandboxProvider
 
-PACKAGE = ProviderPackage(name=SandboxProvider.name, build=lambda *context: SandboxProvider(context[-1]))
+PACKAGE = ProviderPackage(
+    name=SandboxProvider.name,
+    title="Sandbox",
+    short_name="the sandbox",
+    build=lambda *context: SandboxProvider(context[-1]),
+)

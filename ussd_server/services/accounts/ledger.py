@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from peewee import Query
 
@@ -12,6 +13,7 @@ from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update
+from ussd_server.messages.transactions import LedgerEntry, TransactionStatus
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.postings import Postings, write_postings
@@ -63,7 +65,27 @@ def _open_holds() -> Query:
     )
 
 
+def _transfers() -> Query:
+    debited, credited = Account.alias(), Account.alias()
+    return (
+        Transfer.select(Transfer, debited.name.alias("debit"), credited.name.alias("credit"))
+        .join(debited, on=(debited.id == Transfer.debit_account_id))
+        .switch(Transfer)
+        .join(credited, on=(credited.id == Transfer.credit_account_id))
+        .where(Transfer.transaction_id == param(Transfer.transaction_id))
+        .order_by(Transfer.id)
+    )
+
+
 _OPEN_HOLDS = CompiledQuery(_open_holds)
+_TRANSFERS = CompiledQuery(_transfers)
+# The status change that writes each kind of transfer. A transaction has each of these statuses at most once.
+_WRITTEN_WITH = {
+    "hold": TransactionStatus.CREATED,
+    "move": TransactionStatus.SUCCEEDED,
+    "post": TransactionStatus.SUCCEEDED,
+    "void": TransactionStatus.FAILED,
+}
 
 
 def lock_accounts(client_id: str, names: Collection[str]) -> dict[str, int]:
@@ -123,6 +145,24 @@ def holds_of(transaction_id: str) -> list[Leg]:
         Leg(hold.kind, hold.purpose, hold.debit, hold.credit, hold.amount_cents, hold.id)
         for hold in _OPEN_HOLDS.rows(Transfer, transaction_id=transaction_id)
     ]
+
+
+def entries_of(transaction_id: str) -> dict[str, tuple[LedgerEntry, ...]]:
+    """The entries of a transaction, by the status with which they were written."""
+    entries: dict[str, tuple[LedgerEntry, ...]] = {}
+    for transfer in _TRANSFERS.rows(Transfer, transaction_id=transaction_id):
+        status = _WRITTEN_WITH[transfer.kind]
+        entries[status] = entries.get(status, ()) + _entries(transfer)
+    return entries
+
+
+def _entries(transfer: Any) -> tuple[LedgerEntry, ...]:
+    cents, purpose = transfer.amount_cents, transfer.purpose
+    if transfer.kind == "hold":
+        return (LedgerEntry(transfer.debit, -cents, f"{purpose}_reserved"),)
+    if transfer.kind == "void":
+        return (LedgerEntry(transfer.debit, cents, f"{purpose}_released"),)
+    return LedgerEntry(transfer.debit, -cents, purpose), LedgerEntry(transfer.credit, cents, purpose)
 
 
 def end_holds(holds: Collection[Leg], kind: str) -> list[Leg]:

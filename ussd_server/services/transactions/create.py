@@ -35,7 +35,7 @@ from ussd_server.services.accounts.ledger import Leg, hold_legs, legs_of, postin
 from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.batch import Batch, merged, write_batch
-from ussd_server.services.transactions.history import first_rows, view_of
+from ussd_server.services.transactions.history import first_rows, view_of, views_of
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 
@@ -194,7 +194,7 @@ class TransactionCreator:
             except IntegrityError:
                 # Another call has bound the key meanwhile, to this transaction or to another one.
                 return self.existing(identity, refusal)
-        return CreatedTransaction(view_of(row), replayed=True)
+        return CreatedTransaction(views_of([row])[0], replayed=True)
 
 
 def digest_of(content: dict[str, object]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -15,6 +16,8 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
 from ussd_server.messages.providers import FAILURES, FailureCode
 from ussd_server.messages.transactions import (
+    UNFINISHED,
+    ChangeDetail,
     Failure,
     Source,
     TransactionChange,
@@ -23,11 +26,13 @@ from ussd_server.messages.transactions import (
     TransactionView,
 )
 from ussd_server.models.transactions import StatusChange, Transaction
+from ussd_server.services.accounts.ledger import entries_of
+from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.webhooks.events import write_event
 
 
 def _next_change() -> Query:
-    names = ("transaction_id", "client_id", "status", "source", "detail", "created_at")
+    names = ("transaction_id", "client_id", "status", "source", "detail", "provider_call", "created_at")
     values = {field: param(field) for field in map(StatusChange._meta.fields.get, names)}
     newest = StatusChange.select(fn.COALESCE(fn.MAX(StatusChange.sequence), 0) + 1).where(
         StatusChange.transaction_id == param(StatusChange.transaction_id)
@@ -45,18 +50,24 @@ _CHANGES = CompiledQuery(
 )
 
 
-_KEYS = tuple(field.name.removesuffix("_cents") for field in fields(TransactionView) if field.name != "events")
-_VALUES = attrgetter(*(field.name for field in fields(TransactionView) if field.name != "events"))
+_REFUNDABLE = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
+_IN_EVENTS = [field.name for field in fields(TransactionView) if field.name not in ("events", "explanation")]
+_KEYS = tuple(name.removesuffix("_cents") for name in _IN_EVENTS)
+_VALUES = attrgetter(*_IN_EVENTS)
+NOTHING_KNOWN = ChangeDetail()
 
 
-def append_change(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
+def append_change(row: Transaction, source: Source, now: datetime, detail: ChangeDetail = NOTHING_KNOWN) -> None:
     """Append the status that `row` has now to its history, with an event for the client's webhooks.
 
     Call inside the unit of work that makes the change.
     """
+    facts = {name: value for name, value in asdict(detail).items() if value is not None}
+    text = facts.pop("note", None) or facts.pop("provider_code", None)
     _APPEND.run(
-        transaction_id=row.id, client_id=row.client_id, status=row.status, source=source, detail=detail, created_at=now
-    )
+        transaction_id=row.id, client_id=row.client_id, status=row.status, source=source, detail=text,
+        provider_call=facts or None, created_at=now,
+    )  # fmt: skip
     write_transaction_event(row, f"transaction.{row.status}", now)
 
 
@@ -76,11 +87,37 @@ def first_rows(
 
 def write_transaction_event(row: Transaction, event_type: str, now: datetime) -> None:
     """Write an event about a transaction, with the transaction as it is now."""
-    write_event(row.client_id, event_type, row.id, snapshot(view_of(row)), now)
+    # A collection that has just succeeded has no refunds yet.
+    view = view_of(row) if event_type == "transaction.succeeded" else views_of([row])[0]
+    write_event(row.client_id, event_type, row.id, snapshot(view), now)
 
 
-def view_of(row: Transaction, *, with_history: bool = False) -> TransactionView:
-    """A transaction as its client sees it."""
+def views_of(rows: Sequence[Transaction]) -> tuple[TransactionView, ...]:
+    """Transactions as their client sees them, with what was refunded of them."""
+    refundable = [row.id for row in rows if row.type == TransactionType.COLLECTION and row.status in _REFUNDABLE]
+    sums: dict[str, int] = {}
+    if refundable:
+        refunds: Any = (
+            Transaction.select(Transaction.refund_of, fn.SUM(Transaction.amount_cents))
+            .where(
+                Transaction.refund_of.in_(refundable),
+                Transaction.status.in_([*UNFINISHED, TransactionStatus.SUCCEEDED]),
+            )
+            .group_by(Transaction.refund_of)
+        )
+        sums = {str(refund_of): int(cents) for refund_of, cents in refunds.tuples()}
+    return tuple(view_of(row, sums.get(row.id, 0)) for row in rows)
+
+
+def view_with_history(row: Transaction) -> TransactionView:
+    """A transaction with its status history and an explanation of where its money is."""
+    view = replace(views_of([row])[0], events=_changes_of(row))
+    is_in_review = row.review_opened_at is not None and row.review_closed_at is None
+    return replace(view, explanation=explain(view, is_in_review=is_in_review))
+
+
+def view_of(row: Transaction, refunded_amount_cents: int = 0) -> TransactionView:
+    """A transaction as its client sees it; `refunded_amount_cents` is what refunds of it have taken or hold."""
     kept = row.__data__.get  # a column through the model takes ten times as long, and there are twenty
     return TransactionView(
         transaction_id=kept("id"),
@@ -105,7 +142,9 @@ def view_of(row: Transaction, *, with_history: bool = False) -> TransactionView:
         updated_at=kept("updated_at"),
         completed_at=kept("completed_at"),
         next_check_at=kept("due_at"),
-        events=_changes_of(row) if with_history else (),
+        refund_of=kept("refund_of"),
+        refunded_amount_cents=refunded_amount_cents,
+        payout_id=kept("payout_id"),
     )
 
 
@@ -121,6 +160,7 @@ def snapshot(view: TransactionView) -> dict[str, Any]:
     """The payload of an event: the record that the API shows (wire contract 3.1)."""
     record = dict(zip(_KEYS, _VALUES(view), strict=True))
     record["amount"], record["fee"] = _shillings(view.amount_cents), _shillings(view.fee_cents)
+    record["refunded_amount"] = _shillings(view.refunded_amount_cents)
     if (failure := view.failure) is not None:
         record["failure"] = asdict(failure)
     for key in ("created_at", "updated_at", "completed_at", "next_check_at"):
@@ -135,7 +175,23 @@ def _shillings(cents: int) -> int | float:
 
 def _changes_of(row: Transaction) -> tuple[TransactionChange, ...]:
     changes = _CHANGES.rows(StatusChange, transaction_id=row.id)
+    entries = entries_of(row.id)
     return tuple(
-        TransactionChange(TransactionStatus(change.status), Source(change.source), change.detail, change.created_at)
+        TransactionChange(
+            TransactionStatus(change.status),
+            Source(change.source),
+            _detail_of(change, has_provider=row.provider is not None),
+            entries.get(change.status, ()),
+            change.created_at,
+        )
         for change in changes
     )
+
+
+def _detail_of(change: StatusChange, *, has_provider: bool) -> ChangeDetail:
+    facts: dict[str, Any] = dict(change.provider_call or {})
+    if change.detail:
+        facts["note" if change.source == Source.OPERATOR else "provider_code"] = change.detail
+    if not facts and (change.status == TransactionStatus.CREATED or not has_provider):
+        facts["left_machine"] = False
+    return ChangeDetail(**facts)

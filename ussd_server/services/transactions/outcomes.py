@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.messages.providers import FailureCode
-from ussd_server.messages.transactions import Source, TransactionStatus, TransactionType
+from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import (
     PROVIDER_ACCOUNT,
@@ -18,7 +19,7 @@ from ussd_server.services.accounts.ledger import (
     lock_accounts,
     write_entry,
 )
-from ussd_server.services.transactions.history import append_change, write_transaction_event
+from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 
 # These sentences are stored with transactions and compared with: they do not change.
 REVIEW_LATE = "the company reported success after it had reported failure"
@@ -28,7 +29,7 @@ REVIEW_RETRACTED = "the provider reported the payment as under way after it had 
 REVIEW_CONTRADICTION = "the company reported failure after it had reported success"
 
 
-def succeed(row: Transaction, source: Source, now: datetime, detail: str | None = None) -> None:
+def succeed(row: Transaction, source: Source, now: datetime, detail: ChangeDetail = NOTHING_KNOWN) -> None:
     """Set a transaction to succeeded and move its money. Call inside a unit of work, with the row locked."""
     row.late = row.status == TransactionStatus.FAILED
     # Locked before any account, in the order in which the creation of a refund locks.
@@ -54,7 +55,7 @@ def fail(
     why: FailureCode,
     source: Source,
     now: datetime,
-    detail: str | None = None,
+    detail: ChangeDetail = NOTHING_KNOWN,
     next_check_at: datetime | None = None,
 ) -> None:
     """Set a transaction to failed and release its money. Call inside a unit of work, with the row locked.
@@ -67,7 +68,7 @@ def fail(
     row.status, row.failure_code, row.completed_at, row.due_at = TransactionStatus.FAILED, why, now, next_check_at
     close_review(row, REVIEW_SILENT, now)
     row.save()
-    append_change(row, source, now, detail)
+    append_change(row, source, now, replace(detail, code=str(why)))
 
 
 def open_review(row: Transaction, reason: str, now: datetime) -> None:
@@ -110,4 +111,4 @@ def _reverse_when_refunded(original: Transaction, source: Source, now: datetime)
     ):
         original.status, original.updated_at = TransactionStatus.REVERSED, now
         original.save(only=[Transaction.status, Transaction.updated_at])
-        append_change(original, source, now)
+        append_change(original, source, now, ChangeDetail(note="Its refunds add up to its whole amount"))

@@ -6,7 +6,7 @@ import random
 from datetime import datetime, timedelta
 
 from ussd_server.messages.providers import FailureCode, Outcome, PollingSchedule, ProviderAnswer
-from ussd_server.messages.transactions import Source, TransactionStatus
+from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.outcomes import (
@@ -28,11 +28,17 @@ _MOST_ASKS = 3
 
 
 def apply_answer(
-    row: Transaction, pace: PollingSchedule, answer: ProviderAnswer, source: Source, called_at: datetime, now: datetime
+    row: Transaction,
+    pace: PollingSchedule,
+    answer: ProviderAnswer,
+    source: Source,
+    called_at: datetime,
+    now: datetime,
+    detail: ChangeDetail,
 ) -> None:
     """Apply an answer to a transaction that has not succeeded. Call inside a unit of work, with the row locked.
 
-    `called_at` is when the call that was answered began. The caller saves the row.
+    `called_at` is when the call that was answered began, `detail` what is known about it. The caller saves the row.
     """
     match answer.outcome:
         case Outcome.SUCCEEDED if answer.amount_cents not in (None, row.amount_cents):
@@ -40,7 +46,7 @@ def apply_answer(
             row.due_at = None
             open_review(row, REVIEW_AMOUNT.format(answer.amount_cents / 100), now)
         case Outcome.SUCCEEDED:
-            succeed(row, source, now, answer.reason)
+            succeed(row, source, now, detail)
         case _ if row.status == TransactionStatus.FAILED:
             # An answer to an earlier call says nothing about the failure that was reported after it.
             if called_at > row.completed_at:
@@ -48,29 +54,34 @@ def apply_answer(
         case Outcome.FAILED:
             assert answer.failure is not None
             next_check_at = now + timedelta(seconds=pace.late_check_after)
-            fail(row, answer.failure, source, now, answer.reason, next_check_at)
+            fail(row, answer.failure, source, now, detail, next_check_at)
         case Outcome.PENDING:
-            _wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.reason)
+            _wait_on(row, TransactionStatus.PENDING, pace, source, now, detail)
         case Outcome.NOT_SENT if row.status == TransactionStatus.SUBMITTED:
-            _after_not_sent(row, source, now)
+            _after_not_sent(row, source, now, detail)
         case Outcome.NOT_SENT:
             # An earlier request may have left: the payment is enquired about, and in the end goes to review.
             row.ask_attempts -= 1
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.reason)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
         case Outcome.NOT_FOUND if _is_lost(row, pace, called_at):
             # The provider never got it, so a second request under the same reference has no second effect.
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.reason)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
             if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
                 row.asked_at, row.due_at = None, now
         case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
             # A provider that has just accepted a payment may need a moment until it finds it.
-            _wait_on(row, TransactionStatus.PENDING, pace, source, now, answer.reason)
+            _wait_on(row, TransactionStatus.PENDING, pace, source, now, detail)
         case _:
-            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, answer.reason)
+            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
 
 
 def _wait_on(
-    row: Transaction, status: TransactionStatus, pace: PollingSchedule, source: Source, now: datetime, detail: str
+    row: Transaction,
+    status: TransactionStatus,
+    pace: PollingSchedule,
+    source: Source,
+    now: datetime,
+    detail: ChangeDetail,
 ) -> None:
     """Enquire again at the provider's pace; after `give_up_after` seconds an operator must review the payment."""
     is_silent_for_long = now - row.created_at > timedelta(seconds=pace.give_up_after)
@@ -86,12 +97,12 @@ def _wait_on(
         open_review(row, REVIEW_SILENT, now)
 
 
-def _after_not_sent(row: Transaction, source: Source, now: datetime) -> None:
+def _after_not_sent(row: Transaction, source: Source, now: datetime, detail: ChangeDetail) -> None:
     """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS."""
     row.asked_at = None
     row.ask_attempts -= 1
     if now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
-        fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now)
+        fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail)
     else:
         row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
 

@@ -10,11 +10,11 @@ from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.messages.providers import FailureCode
 from ussd_server.messages.review import EndReview, ReviewItem
-from ussd_server.messages.transactions import Source, TransactionStatus
+from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.history import view_of
+from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.outcomes import fail, succeed
 from ussd_server.status import Code, ServiceError
 
@@ -71,11 +71,11 @@ class ReviewService:
         if row.status in (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED):
             raise ServiceError(Code.INVALID_REQUEST, "The transaction has succeeded; its review can only be closed")
         if has_succeeded:
-            succeed(row, Source.OPERATOR, now, reason)
+            succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason))
             return
         if row.status == TransactionStatus.FAILED:
             raise ServiceError(Code.INVALID_REQUEST, "The transaction has failed; its review can only be closed")
-        fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, reason)
+        fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
             # People may be wrong as well: the provider is enquired once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
@@ -99,7 +99,7 @@ def _find(transaction_id: str, *, locked: bool) -> Transaction:
 
 def _item(row: Transaction, *, with_history: bool = False) -> ReviewItem:
     return ReviewItem(
-        transaction=view_of(row, with_history=with_history),
+        transaction=view_with_history(row) if with_history else views_of([row])[0],
         client_id=row.client_id,
         reason=row.review_reason,
         note=row.review_note,

@@ -31,7 +31,7 @@ from ussd_server.messages.providers import (
     Provider,
     ProviderAnswer,
 )
-from ussd_server.messages.transactions import UNFINISHED, Source, TransactionStatus, TransactionType
+from ussd_server.messages.transactions import UNFINISHED, ChangeDetail, Source, TransactionStatus, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.history import append_change
@@ -125,13 +125,13 @@ class Settlement:
         if payment is not None:
             source = Source.SUBMIT
             self._at_kill_point("ask.recorded")
-            answer = self._call(provider, "ask", provider.ask, payment)
+            answer, took_ms = self._call(provider, "ask", provider.ask, payment)
             self._at_kill_point("ask.answered")
         else:
             source = Source(row.due_source)
-            answer = self._call(provider, "enquire", provider.enquire, _payment(row))
+            answer, took_ms = self._call(provider, "enquire", provider.enquire, _payment(row))
             self._at_kill_point("enquiry.answered")
-        self.conclude(transaction_id, provider.pace, answer, source, called_at, row.lease_token)
+        self.conclude(transaction_id, provider.pace, answer, source, called_at, row.lease_token, took_ms)
         self._at_kill_point("concluded")
 
     def _mark_asked(self, row: Transaction) -> PaymentOrder | None:
@@ -149,7 +149,7 @@ class Settlement:
             row.ask_attempts += 1
             if row.status == TransactionStatus.CREATED:
                 row.status = TransactionStatus.SUBMITTED
-                append_change(row, Source.SUBMIT, now)
+                append_change(row, Source.SUBMIT, now, ChangeDetail(attempt=row.ask_attempts, sent="payment"))
             row.save(only=[Transaction.asked_at, Transaction.ask_attempts, Transaction.status, Transaction.updated_at])
         return _payment(row)
 
@@ -159,8 +159,8 @@ class Settlement:
         kind: str,
         send: Callable[[PaymentOrder, float], ProviderAnswer],
         payment: PaymentOrder,
-    ) -> ProviderAnswer:
-        """Call a provider, count and log the call, and return its answer."""
+    ) -> tuple[ProviderAnswer, int]:
+        """Call a provider, count and log the call; return its answer and how long it took, in milliseconds."""
         began_at = time.monotonic()
         try:
             answer = send(payment, self._timeout_seconds)
@@ -171,7 +171,7 @@ class Settlement:
         took_ms = round((time.monotonic() - began_at) * 1000)
         log.info("a provider was called", company=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
         self._count_call(provider.name, kind, answer.outcome)
-        return answer
+        return answer, took_ms
 
     def conclude(
         self,
@@ -181,6 +181,7 @@ class Settlement:
         source: Source,
         called_at: datetime,
         lease_token: str | None = None,
+        took_ms: int | None = None,
     ) -> None:
         """Apply an answer: state, money and event in one unit of work. The same answer twice has one effect.
 
@@ -188,10 +189,12 @@ class Settlement:
         proves nothing about a request that was sent after `called_at`.
         `lease_token` is the one under which the provider was called. If the row's token is now different or null,
         another worker took over or a callback arrived; their schedule stays unless this answer makes the payment final.
+        `took_ms` is how long the call took, in milliseconds.
         """
         with unit_of_work():
             row = lock_row(Transaction, transaction_id)
             now = self._clock.now()
+            detail = _detail(row, answer, source, took_ms)
             schedule = {name: getattr(row, name) for name in _SCHEDULE}
             row.leased_until = row.lease_token = None
             row.due_source = Source.POLL
@@ -205,7 +208,7 @@ class Settlement:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
                     # Only the call that was to send the payment proves this; an enquiry proves nothing.
                     answer = ProviderAnswer(Outcome.UNKNOWN)
-                apply_answer(row, pace, answer, source, called_at, now)
+                apply_answer(row, pace, answer, source, called_at, now, detail)
             else:
                 row.due_at = None
                 if answer.outcome is Outcome.FAILED:
@@ -263,6 +266,18 @@ class Settlement:
         Transaction.update(leased_until=None, lease_token=None).where(
             Transaction.id == row.id, Transaction.lease_token == row.lease_token
         ).execute()
+
+
+def _detail(row: Transaction, answer: ProviderAnswer, source: Source, took_ms: int | None) -> ChangeDetail:
+    """What the status history keeps of a call."""
+    return ChangeDetail(
+        attempt=row.ask_attempts,
+        sent="payment" if source is Source.SUBMIT else "status_query",
+        left_machine=answer.left_machine and answer.outcome is not Outcome.NOT_SENT,
+        provider_code=answer.reason or None,
+        code=str(answer.failure or answer.outcome).upper(),
+        took_ms=took_ms,
+    )
 
 
 def _payment(row: Transaction) -> PaymentOrder:

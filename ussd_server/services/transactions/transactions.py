@@ -22,7 +22,7 @@ from ussd_server.polling import attempts
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.transactions.create import TransactionCreator
-from ussd_server.services.transactions.history import failure_of, view_of
+from ussd_server.services.transactions.history import failure_of, view_with_history, views_of
 from ussd_server.services.transactions.waiting_places import WaitingPlaces
 from ussd_server.status import Code, ServiceError
 
@@ -63,7 +63,7 @@ class TransactionService:
             raise ServiceError(
                 Code.TRANSACTION_FAILED, f"{failure.message} ({failure.code}). The transaction is {row.id}"
             )
-        return CreatedTransaction(view_of(row), created.replayed)
+        return CreatedTransaction(views_of([row])[0], created.replayed)
 
     def get(self, request: GetTransaction, context: RequestContext) -> TransactionView:
         """One transaction with its status history. Raises TRANSACTION_NOT_FOUND, also for another client's."""
@@ -72,7 +72,7 @@ class TransactionService:
         if request.wait and row.completed_at is None:
             seen = row.status
             row = self._watch(row.id, context.client_id, request.wait, lambda row: row.status != seen)
-        return view_of(row, with_history=True)
+        return view_with_history(row)
 
     def list(self, request: ListTransactions, context: RequestContext) -> TransactionPage:
         """A page of the client's transactions, newest first."""
@@ -87,12 +87,16 @@ class TransactionService:
         return self._page(replace(request, type=TransactionType.COLLECTION), context)
 
     def _page(self, request: ListTransactions, context: RequestContext) -> TransactionPage:
+        if request.payout_id is not None and not is_id(request.payout_id):
+            return TransactionPage((), None)
         rows = Transaction.select().where(Transaction.client_id == context.client_id)
         for column, value in (
             (Transaction.status, request.status),
             (Transaction.type, request.type),
             (Transaction.phone_number, request.phone_number),
             (Transaction.reference, request.reference),
+            (Transaction.provider_transaction_id, request.provider_transaction_id),
+            (Transaction.payout_id, request.payout_id),
         ):
             if value is not None:
                 rows = rows.where(column == value)
@@ -100,7 +104,7 @@ class TransactionService:
         # A client that asks for a reference wants to know whether its request arrived.
         may_lag = request.reference is None
         found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, may_lag=may_lag)
-        return TransactionPage(tuple(map(view_of, found)), next_cursor)
+        return TransactionPage(views_of(found), next_cursor)
 
     def _watch(
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]

@@ -1,0 +1,208 @@
+# ruff: noqa: E501 - sentences are easier to compare on one line
+"""What a transaction says of itself: its sentence, the cause of every change, and the entries in the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.transactions.desk import FAILURE, NOT_SENT, PENDING, SUCCESS, UNKNOWN, Desk, FakeProvider
+from tests.support.money import a_client, deposit, operator, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.messages.providers import FAILURES, FailureCode, Outcome, ProviderAnswer
+from ussd_server.messages.transactions import (
+    CreateRefund,
+    Failure,
+    GetTransaction,
+    ListTransactions,
+    TransactionStatus,
+    TransactionType,
+    TransactionView,
+)
+from ussd_server.models.transactions import StatusChange, Transaction
+from ussd_server.services.transactions.explanation import explain
+
+AT = datetime(2026, 11, 22, 11, 3, 12, tzinfo=UTC)
+NEXT = datetime(2026, 11, 22, 11, 3, 42, tzinfo=UTC)
+THEN, SOON = "at 14:03:12 on 22 November 2026 (Kampala)", "at 14:03:42 on 22 November 2026 (Kampala)"
+
+
+def view(kind: str, status: str, **more: Any) -> TransactionView:
+    code = more.pop("code", None)
+    failure = Failure(code, FAILURES[code].message, FAILURES[code].fault, FAILURES[code].retry) if code else None
+    values = SimpleNamespace(
+        transaction_id="t", reference="r", type=TransactionType(kind), phone_number="+256772123456",
+        to_phone_number="+256772000001", amount_cents=500_000, fee_cents=0, currency="UGX", account="main",
+        provider=None if kind in ("transfer", "deposit") else "mtn", provider_reference=None,
+        provider_transaction_id=None, status=TransactionStatus(status), failure=failure, late=False, session_id=None,
+        description=None, metadata=None, created_at=AT, updated_at=AT, completed_at=None, next_check_at=None,
+        refund_of=None, refunded_amount_cents=0, payout_id=None,
+    )  # fmt: skip
+    return TransactionView(**(vars(values) | more))
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "more", "sentence"),
+    [
+        ("collection", "created", {}, "UGX 5,000 is still with the payer and nothing was sent to MTN yet; it is sent as soon as MTN takes it."),
+        ("collection", "submitted", {"next_check_at": NEXT}, f"The request was sent to MTN {THEN} without an answer so far, and no money has arrived; MTN is asked again {SOON}."),
+        ("collection", "pending", {"next_check_at": NEXT}, f"MTN accepted the payment {THEN} and waits for the payer to approve it; UGX 5,000 is still with the payer; MTN is asked again {SOON}."),
+        ("collection", "ambiguous", {"next_check_at": NEXT}, f"MTN has not said whether it took UGX 5,000 from the payer, and none of it has arrived here; MTN is asked again {SOON}."),
+        ("collection", "ambiguous", {"next_check_at": NEXT, "review": True}, f"MTN has not said whether it took UGX 5,000 from the payer, and none of it has arrived here; an operator is finding out what happened, and MTN is asked again {SOON}."),
+        ("collection", "succeeded", {"fee_cents": 7_550}, f"UGX 5,000 arrived in the main account {THEN}, less a fee of UGX 75.50; nothing more happens."),
+        ("collection", "succeeded", {"account": "+256772000009"}, f"UGX 5,000 arrived in the account of +256772000009 {THEN}; nothing more happens."),
+        ("collection", "succeeded", {"late": True, "review": True}, f"UGX 5,000 arrived in the main account {THEN} although MTN had reported a failure before; an operator is finding out what happened."),
+        ("collection", "succeeded", {"refunded_amount_cents": 200_000}, f"UGX 5,000 arrived in the main account {THEN}; UGX 2,000 of it went back to the payer or is on its way back; nothing more happens."),
+        ("collection", "reversed", {"refunded_amount_cents": 500_000}, "UGX 5,000 was collected and all of it went back to the payer; nothing more happens."),
+        ("collection", "failed", {"code": "PAYER_DECLINED", "next_check_at": NEXT}, f"The payer declined the payment, so UGX 5,000 stayed with the payer; MTN is asked once more {SOON}, and a new payment can be made."),
+        ("disbursement", "created", {}, "UGX 5,000 is reserved in the main account and nothing was sent to MTN yet; it is sent as soon as MTN takes it."),
+        ("disbursement", "submitted", {"next_check_at": NEXT}, f"The request was sent to MTN {THEN} without an answer so far; UGX 5,000 stays reserved in the main account; MTN is asked again {SOON}."),
+        ("disbursement", "pending", {"next_check_at": NEXT}, f"MTN accepted the payment {THEN} and has not finished it; UGX 5,000 stays reserved in the main account; MTN is asked again {SOON}."),
+        ("disbursement", "ambiguous", {"next_check_at": NEXT}, f"MTN has not said whether the payee got UGX 5,000, which stays reserved in the main account until it does; MTN is asked again {SOON}."),
+        ("disbursement", "succeeded", {}, f"UGX 5,000 left the main account and reached the payee {THEN}; nothing more happens."),
+        ("disbursement", "succeeded", {"late": True}, f"UGX 5,000 left the main account and reached the payee {THEN} although MTN had reported a failure before; nothing more happens."),
+        ("disbursement", "failed", {"code": "CLIENT_FLOAT_LOW"}, "The float held with the mobile money company is too low, so the payee got nothing and UGX 5,000 is available in the main account again; a new payment can be made later."),
+        ("refund", "succeeded", {}, f"UGX 5,000 left the main account and reached the payer {THEN}; nothing more happens."),
+        ("refund", "failed", {"code": "PAYEE_NOT_FOUND"}, "The payee has no mobile money account, so the payer got nothing and UGX 5,000 is available in the main account again; the same payment would fail again."),
+        ("transfer", "succeeded", {}, f"UGX 5,000 moved from the main account to the account of +256772000001 {THEN}; nothing more happens."),
+        ("deposit", "succeeded", {}, f"UGX 5,000 was credited to the main account by the operator {THEN}; nothing more happens."),
+    ],
+)  # fmt: skip
+def test_a_sentence_says_where_the_money_is_and_what_happens_next(
+    kind: str, status: str, more: dict[str, Any], sentence: str
+) -> None:
+    is_in_review = more.pop("review", False)
+    assert explain(view(kind, status, **more), is_in_review=is_in_review) == sentence
+
+
+@pytest.mark.parametrize("code", FailureCode)
+@pytest.mark.parametrize("kind", ["collection", "disbursement", "refund"])
+def test_every_failure_is_explained_by_its_message_and_what_helps(kind: str, code: FailureCode) -> None:
+    sentence = explain(view(kind, "failed", code=code), is_in_review=False)
+    assert sentence.startswith(FAILURES[code].message)
+    assert "payment" in sentence.rpartition("; ")[2]
+
+
+@pytest.mark.parametrize("kind", TransactionType)
+@pytest.mark.parametrize("status", TransactionStatus)
+def test_no_type_and_status_is_without_a_sentence(kind: TransactionType, status: TransactionStatus) -> None:
+    sentence = explain(view(kind, status), is_in_review=False)
+    assert sentence.endswith(".")
+    assert "None" not in sentence
+
+
+def known(desk: Desk) -> list[tuple[str, dict[str, Any]]]:
+    events = desk.services.transactions.transactions.get(GetTransaction(desk.id), desk.call).events
+    details = [{name: value for name, value in asdict(event.detail).items() if value is not None} for event in events]
+    return [
+        (event.status.value, detail | ({"took_ms": 0} if "took_ms" in detail else {}))
+        for event, detail in zip(events, details, strict=True)
+    ]
+
+
+def test_every_change_says_which_call_it_followed_and_what_was_answered(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked = [UNKNOWN]
+    provider.enquired = [
+        PENDING, ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED, reason="APPROVAL_REJECTED"),
+    ]  # fmt: skip
+    desk.order()
+    assert known(desk) == [("created", {"left_machine": False})]
+    desk.work(60)
+    query = {"attempt": 1, "sent": "status_query", "left_machine": True, "took_ms": 0}
+    assert known(desk)[1:] == [
+        ("submitted", {"attempt": 1, "sent": "payment"}),
+        ("ambiguous", query | {"sent": "payment", "code": "UNKNOWN"}),
+        ("pending", query | {"code": "PENDING"}),
+        ("failed", query | {"code": "PAYER_DECLINED", "provider_code": "APPROVAL_REJECTED"}),
+    ]
+
+
+def test_a_payment_that_never_left_says_so(desk: Desk, provider: FakeProvider) -> None:
+    provider.asked = [NOT_SENT]
+    desk.order()
+    desk.work(90)
+    status, detail = known(desk)[-1]
+    assert (status, detail["left_machine"], detail["code"]) == ("failed", False, "PROVIDER_UNAVAILABLE")
+
+
+def test_changes_of_an_older_version_show_the_code_and_the_reason_that_they_have(desk: Desk) -> None:
+    desk.order()
+    desk.work(0)
+    row = desk.row
+    for sequence, source in ((4, "poll"), (5, "operator")):
+        StatusChange.insert(
+            transaction_id=row.id, sequence=sequence, client_id=row.client_id, status="pending", source=source,
+            detail="OLD", created_at=desk.clock.now(),
+        ).execute()  # fmt: skip
+    assert [detail for _, detail in known(desk)[-2:]] == [{"provider_code": "OLD"}, {"note": "OLD"}]
+
+
+def entries(desk: Desk, transaction_id: str) -> dict[str, set[tuple[str, int, str]]]:
+    events = desk.services.transactions.transactions.get(GetTransaction(transaction_id), desk.call).events
+    return {
+        event.status.value: {(entry.account, entry.amount_cents, entry.purpose) for entry in event.ledger}
+        for event in events
+        if event.ledger
+    }
+
+
+def test_every_change_lists_the_entries_that_it_made(desk: Desk, provider: FakeProvider) -> None:
+    desk.order("disbursement")
+    desk.work(0)
+    reserved = {("main", -500_000, "amount_reserved")}
+    assert entries(desk, desk.id) == {"created": reserved}
+    provider.enquired = [SUCCESS]
+    desk.work(60)
+    moved = {("main", -500_000, "amount"), ("provider:sandbox", 500_000, "amount")}
+    assert entries(desk, desk.id) == {"created": reserved, "succeeded": moved}
+    provider.asked = [FAILURE]
+    deposit(desk.services, desk.call, 5000, "again")
+    failed = desk.services.transactions.transactions.create(request("disbursement", reference="2"), desk.call)
+    desk.settlement.advance(desk.settlement.claim(1)[0])
+    released = {("main", 500_000, "amount_released")}
+    assert entries(desk, failed.transaction.transaction_id) == {"created": reserved, "failed": released}
+
+
+def test_a_refund_names_its_collection_and_a_collection_what_was_refunded(
+    services: Services, clock: MovableClock
+) -> None:
+    call = a_client()
+    transactions, refunds = services.transactions.transactions, services.transactions.refunds
+    collected = transactions.create(request(), call).transaction
+    work(services, clock, 3)
+    made = refunds.create(CreateRefund(collected.transaction_id, "back", 150_000), call).transaction
+    assert (made.refund_of, made.refunded_amount_cents) == (collected.transaction_id, 0)
+    assert transactions.get(GetTransaction(collected.transaction_id), call).refunded_amount_cents == 150_000
+    work(services, clock, 3)
+    refunds.create(CreateRefund(collected.transaction_id, "rest"), call)
+    work(services, clock, 3)
+    listed = {item.reference: item for item in transactions.list(ListTransactions(), call).items}
+    whole = listed[collected.reference]
+    assert (whole.status, whole.refunded_amount_cents, whole.refund_of) == ("reversed", 500_000, None)
+    assert services.transactions.review.show(whole.transaction_id, operator()).transaction.explanation == (
+        "UGX 5,000 was collected and all of it went back to the payer; nothing more happens."
+    )
+
+
+def test_transactions_are_found_by_the_providers_number_and_by_payout(services: Services, clock: MovableClock) -> None:
+    call, payout = a_client(), "0190b1a2-0000-7000-8000-000000000001"
+    transactions = services.transactions.transactions
+    ids = [transactions.create(request(reference=name), call).transaction.transaction_id for name in ("a", "b")]
+    work(services, clock, 3)
+    Transaction.update(payout_id=payout).where(Transaction.id == ids[1]).execute()
+    receipt = transactions.get(GetTransaction(ids[0]), call).provider_transaction_id
+
+    def found(**filters: str) -> list[str]:
+        return [item.transaction_id for item in transactions.list(ListTransactions(**filters), call).items]  # type: ignore[arg-type]
+
+    assert receipt is not None
+    assert found(provider_transaction_id=receipt) == [ids[0]]
+    assert found(payout_id=payout) == [ids[1]]
+    assert found(payout_id="no id") == found(provider_transaction_id="x") == []
+    other = ListTransactions(provider_transaction_id=receipt)
+    assert transactions.list(other, a_client("Other")).items == ()
