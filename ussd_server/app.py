@@ -11,7 +11,7 @@ from flask import Flask
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from ussd_server.api.bodies import read_body
+from ussd_server.api.bodies import MAX_BODY_BYTES, read_body
 from ussd_server.api.endpoints import refusal
 from ussd_server.api.requests import ApiRequest, ApiResponse
 from ussd_server.blueprints.balances import balances
@@ -26,6 +26,9 @@ from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.bootstrap import Services
+from ussd_server.console.blueprint import error_page_without_layout, refuse_later
+from ussd_server.console.pages import console
+from ussd_server.console.session import ConsoleSessions
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.logs import logger, trace_of
 from ussd_server.status import Code, ServiceError
@@ -63,7 +66,10 @@ class _Application(Flask):
                 return self._show_page(api_request, endpoint, start_response)
             reply: ApiResponse = view(api_request, **variables)
         except Exception as error:
-            reply = refusal(_refusal_of(error), api_request)
+            refused = _refusal_of(error)
+            if endpoint.startswith("console."):
+                return self._show_console_error(api_request, endpoint, start_response, refused)
+            reply = refusal(refused, api_request)
             if isinstance(error, MethodNotAllowed):
                 reply = reply._replace(headers=[("Allow", ", ".join(sorted(error.valid_methods or ())))])
         finally:
@@ -87,13 +93,37 @@ class _Application(Flask):
             raise
 
     def _show_page(self, api_request: ApiRequest, endpoint: str, start_response: Any) -> Any:
-        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-            ours = dict(api_request.end(endpoint, int(status[:3])))
-            theirs = [header for header in headers if header[0] not in ours]
-            return start_response(status, [*theirs, *ours.items()], exc_info)
+        largest = getattr(self.view_functions[endpoint], "max_body_bytes", MAX_BODY_BYTES)
+        try:
+            body = read_body(api_request.request, largest)
+        except ServiceError as error:
+            if not endpoint.startswith("console."):
+                raise
+            body = b""
+            refuse_later(api_request.environ, error)
+        api_request.environ["wsgi.input"] = BytesIO(body)
+        return super().wsgi_app(api_request.environ, _starter(api_request, endpoint, start_response))
 
-        api_request.environ["wsgi.input"] = BytesIO(read_body(api_request.request))
-        return super().wsgi_app(api_request.environ, start)
+    def _show_console_error(
+        self, api_request: ApiRequest, endpoint: str, start_response: Any, error: ServiceError
+    ) -> Any:
+        api_request.code = error.code.name
+        response = error_page_without_layout(self, api_request.environ, error)
+        return response(api_request.environ, _starter(api_request, endpoint, start_response))
+
+
+def _starter(api_request: ApiRequest, endpoint: str, start_response: Any) -> Any:
+    """A WSGI `start_response` that ends the request and adds the headers of every response."""
+
+    def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+        ours = dict(api_request.end(endpoint, int(status[:3])))
+        if endpoint == "console.static_file":
+            # Public, and its address changes with its content.
+            del ours["Cache-Control"]
+        theirs = [header for header in headers if header[0] not in ours]
+        return start_response(status, [*theirs, *ours.items()], exc_info)
+
+    return start
 
 
 def create_app(services: Services) -> Flask:
@@ -102,8 +132,9 @@ def create_app(services: Services) -> Flask:
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
     data_api = (transactions, collection, balances, ussd, menus, webhooks)
-    for blueprint in (logins, clients, *data_api, gateways, callbacks, ops, openapi):
+    for blueprint in (logins, clients, *data_api, gateways, callbacks, ops, openapi, console):
         app.register_blueprint(blueprint)
+    app.session_interface = ConsoleSessions()
     return app
 
 

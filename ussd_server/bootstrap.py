@@ -31,6 +31,7 @@ from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
 from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.clients.key_reader import ApiKeyReader
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.menus.drop_offs import DropOffs
@@ -85,6 +86,7 @@ class ClientServices:
     logins: LoginService
     clients: ClientService
     api_keys: ApiKeyService
+    key_reader: ApiKeyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             logins=LoginService(tokens, limiter, clock),
             clients=ClientService(tokens, key_cache, clock),
             api_keys=ApiKeyService(vault, key_cache, limiter, clock),
+            key_reader=ApiKeyReader(vault, limiter, clock),
         ),
         providers=ProviderServices(providers, outages),
         accounts=accounts,

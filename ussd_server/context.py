@@ -40,6 +40,16 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
+class SignedInPerson:
+    """A person who uses the console: the caller with its permissions, and what the pages show of the person."""
+
+    caller: Caller
+    email: str
+    role: str
+    client_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequestContext:
     """One call: its caller, its request id and the address it came from."""
 

@@ -63,6 +63,7 @@ class Settings:
     keep_deliveries_days: int = 30
     ca_file: Path | None = None
     machines: int = 1
+    console_idle_seconds: int = 1800
 
     @property
     def is_sandbox(self) -> bool:
@@ -144,6 +145,7 @@ def read_settings() -> Settings:
         channel_limit_per_minute=env.int("CHANNEL_LIMIT_PER_MINUTE", 12_000, validate=validate.Range(60, 600_000)),
         keep_sessions_days=env.int("KEEP_SESSIONS_DAYS", 90, validate=validate.Range(1, 36_500)),
         keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
+        console_idle_seconds=env.int("CONSOLE_IDLE_SECONDS", 1800, validate=validate.Range(60, 43_200)),
         ca_file=Path(ca_file) if (ca_file := env.str("CA_FILE", None)) else None,
     )
     try:

@@ -25,20 +25,20 @@ _MOST_DIGITS = 30
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def read_body(request: Request) -> bytes:
-    """The whole body. REQUEST_TOO_LARGE (413) beyond 64 KiB, whether or not a length was announced.
+def read_body(request: Request, largest: int = MAX_BODY_BYTES) -> bytes:
+    """The whole body. REQUEST_TOO_LARGE (413) beyond `largest` bytes, whether or not a length was announced.
 
     The stream is read here and not by Flask's own limit, which cuts a chunked body silently behind gunicorn.
     """
-    if request.content_length is not None and request.content_length > MAX_BODY_BYTES:
-        raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
+    if request.content_length is not None and request.content_length > largest:
+        raise ServiceError(Code.REQUEST_TOO_LARGE, f"The request body is larger than {largest // 1024} KiB")
     try:
-        body = request.stream.read(MAX_BODY_BYTES + 1)
+        body = request.stream.read(largest + 1)
     except Exception:
         # Web servers raise different errors for a body that ends early or has wrong chunks.
         raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read") from None
-    if len(body) > MAX_BODY_BYTES:
-        raise ServiceError(Code.REQUEST_TOO_LARGE, "The request body is larger than 64 KiB")
+    if len(body) > largest:
+        raise ServiceError(Code.REQUEST_TOO_LARGE, f"The request body is larger than {largest // 1024} KiB")
     if len(body) < (request.content_length or 0):
         # gunicorn returns a partial body as complete when the sender disconnects.
         raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read")

@@ -106,3 +106,8 @@ def takes_api_request(view: Callable[..., ApiResponse]) -> Callable[..., Any]:
 def services() -> Services:
     """The services of the application that handles the current request."""
     return _current.get().services
+
+
+def current_request() -> ApiRequest:
+    """The request that this thread handles."""
+    return _current.get()

@@ -81,6 +81,46 @@ class ApiKeyView:
     last_used_at: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ShowApiKey:
+    """Ask for one key."""
+
+    api_key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeySummary:
+    """A key without its secret."""
+
+    id: str
+    client_id: str
+    apikey: str
+    scopes: str | None
+    is_active: bool
+    is_expired: bool
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    previous_secret_expires_at: datetime | None
+
+    @property
+    def state(self) -> str:
+        """`active`, `disabled` or `expired`."""
+        if not self.is_active:
+            return "disabled"
+        return "expired" if self.is_expired else "active"
+
+
+@dataclass(frozen=True, slots=True)
+class CallWindow:
+    """The calls that count against one limit of a key now."""
+
+    name: str  # minute or hour
+    limit: int
+    used: int
+
+
 @dataclass
 class RotatedApiKeyView(ApiKeyView):
     """A key with its new secret, and until when the old one is good."""

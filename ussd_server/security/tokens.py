@@ -94,6 +94,10 @@ class Tokens:
         """The text by which a client names itself to the provider's support."""
         return self._sign("service-identifier", [client_id, int(issued_at.timestamp() * 1000)])
 
+    def console_keys(self) -> list[bytes]:
+        """The secrets that sign the console's cookies and forms, oldest first; the newest signs, every one verifies."""
+        return [hmac.digest(key, b"console", "sha256") for key in self._keyring.all_materials(Ring.SIGNING)]
+
     def cursor(self, kind: str, position: str) -> str:
         """An opaque position in a list of `kind`, at which the next page begins."""
         return self._sign(f"cursor/{kind}", position)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ussd_server.clock import Clock
-from ussd_server.context import Caller, CallerKind
+from ussd_server.context import Caller, CallerKind, SignedInPerson
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.limits.decisions import RateLimitDecision
 from ussd_server.limits.limiter import Limiter
@@ -28,11 +28,43 @@ PERMISSIONS: dict[str, frozenset[str]] = {
     "developer": _DEVELOPER,
     "viewer": frozenset({"service_identifier:read"}),
 }
-"""What each role may do (wire contract 2)."""
+"""What each role may do through the management API (wire contract 2)."""
+
+_LOOK = frozenset({
+    "api_keys:read", "balance:read", "collection:read", "menus:read", "payouts:read", "search:read", "statements:read",
+    "team:read", "transactions:read", "ussd:read", "webhooks:read",
+})  # fmt: skip
+_BUILD = _LOOK | {"menus:write", "payouts:write", "ussd:write", "webhooks:write"}
+_DECIDE = _BUILD | {"payouts:approve", "team:write", "transactions:write"}
+PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
+    "owner": PERMISSIONS["owner"] | _DECIDE,
+    "admin": PERMISSIONS["admin"] | _DECIDE,
+    "developer": PERMISSIONS["developer"] | _BUILD,
+    "viewer": PERMISSIONS["viewer"] | _LOOK,
+}
+"""What each role may do in the console: what it may do through the management API, and these.
+
+`transactions:write` refunds. `api_keys:read` shows keys without their secrets, `api_keys:list` the secrets too.
+"""
 
 _SIGNED_IN = CompiledQuery(
     lambda: (
         Login.select(User.id, User.role, User.client_id)
+        .join(User, on=(User.id == Login.user_id))
+        .join(Client, on=(Client.id == User.client_id))
+        .where(
+            Login.id == param(Login.id, "login_id"),
+            Login.ended_at.is_null(),
+            Login.expires_at > param(Login.expires_at, "now"),
+            User.is_active,
+            Client.is_active,
+        )
+    )
+)
+
+_SIGNED_IN_PERSON = CompiledQuery(
+    lambda: (
+        Login.select(User.id, User.role, User.client_id, User.email, Client.name)
         .join(User, on=(User.id == Login.user_id))
         .join(Client, on=(Client.id == User.client_id))
         .where(
@@ -104,6 +136,20 @@ class AuthService:
             login_id=claims.login_id,
             grants=PERMISSIONS[role],
         )
+
+    def authenticate_login(self, login_id: str) -> SignedInPerson:
+        """Return the person of a login of the console, with the role that they have now.
+
+        INVALID_CREDENTIALS (401) for a login that ended or expired, a disabled person and a disabled client.
+        """
+        found = _SIGNED_IN_PERSON.tuples(login_id=login_id, now=self._clock.now())
+        if not found:
+            raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
+        ((user_id, role, client_id, email, client_name),) = found
+        caller = Caller(
+            CallerKind.TOKEN, client_id=client_id, user_id=user_id, login_id=login_id, grants=PAGE_PERMISSIONS[role]
+        )
+        return SignedInPerson(caller, email, role, client_name)
 
     def _check(self, found: FoundKey, secret: str, address: str) -> AuthenticatedKey | None:
         """Check the secret and count the call; None, and nothing is counted, when a cached key must be read again."""

@@ -21,6 +21,8 @@ from ussd_server.services.audit import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.status import Code, ServiceError
 
+CONSOLE_SECONDS = 12 * 3600
+
 
 class LoginService:
     """Begins logins, continues them with single-use refresh tokens, and ends them."""
@@ -38,6 +40,20 @@ class LoginService:
         up. What a guess came to is told only while there is room for one more failure, so that guesses made at once get
         no further than guesses made one by one; right passwords use up nothing.
         """
+        login, role = self._admit(request, REFRESH_SECONDS, context)
+        return self._view(login, role)
+
+    def begin_for_console(self, request: LogIn, context: RequestContext) -> str:
+        """Sign a person in to the console, under the same limits. Returns the id of the login.
+
+        The login ends by itself after CONSOLE_SECONDS. Raises what `begin` raises.
+        """
+        login, _ = self._admit(request, CONSOLE_SECONDS, context)
+        login_id: str = login.id
+        return login_id
+
+    def _admit(self, request: LogIn, life_seconds: int, context: RequestContext) -> tuple[Login, str]:
+        """Check the password and write the login; returns it with the role of the person."""
         email = request.email.lower()
         guesses = _Guesses(self._limiter, network_of(context.address), email)
         guesses.refuse_when_used_up()
@@ -45,7 +61,7 @@ class LoginService:
         is_right = passwords.matches(request.password, user and user.password_hash)
         if is_right:
             guesses.refuse_when_used_up()
-        login = self._open(user, context) if is_right else None
+        login = self._open(user, life_seconds, context) if is_right else None
         if login is None:
             guesses.count_failure()
             write_audit_event(
@@ -53,7 +69,7 @@ class LoginService:
             )
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid credentials")
         guesses.forgive()
-        return self._view(login, user.role)
+        return login, user.role
 
     def refresh(self, request: RefreshLogin, context: RequestContext) -> LoginView:
         """Go on with a login; the token is used up and a new one given.
@@ -66,6 +82,10 @@ class LoginService:
         if login is None:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid refresh token")
         return self._view(login, User.get_by_id(login.user_id).role)
+
+    def console_keys(self) -> list[bytes]:
+        """The secrets that sign the cookies and forms of the console, oldest first."""
+        return self._tokens.console_keys()
 
     def end(self, request: LogOut, context: RequestContext) -> None:
         """End this login, or every login of the person who calls."""
@@ -81,7 +101,7 @@ class LoginService:
                 context, now, client_id=context.client_id, object_id=context.caller.login_id,
             )  # fmt: skip
 
-    def _open(self, user: User, context: RequestContext) -> Login | None:
+    def _open(self, user: User, life_seconds: int, context: RequestContext) -> Login | None:
         """Write the login down, unless the person was disabled or got another password since they were read."""
         now = self._clock.now()
         with unit_of_work():
@@ -97,7 +117,7 @@ class LoginService:
                 address=context.address,
                 refresh_number=0,
                 created_at=now,
-                expires_at=now + timedelta(seconds=REFRESH_SECONDS),
+                expires_at=now + timedelta(seconds=life_seconds),
             )
             write_audit_event(
                 "login.succeeded", context, now, client_id=user.client_id, user_id=user.id, object_id=login.id

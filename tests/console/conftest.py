@@ -1,0 +1,66 @@
+"""A person in front of the console, without a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html import unescape
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from tests.support.example_client import PASSWORD, ExampleClient
+from ussd_server.bootstrap import Services
+
+_TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
+
+
+class ConsoleVisitor:
+    """One browser's worth of cookies. Forms are sent with the token of the page that was seen last."""
+
+    def __init__(self, web: FlaskClient) -> None:
+        self.web = web
+        self.token = ""
+
+    def get(self, path: str, **options: object) -> TestResponse:
+        """Look at a page below `/console`."""
+        return self._seen(self.web.get(f"/console{path}", **options))
+
+    def post(self, path: str, **fields: object) -> TestResponse:
+        """Send a form."""
+        return self._seen(self.web.post(f"/console{path}", data={"csrf_token": self.token} | fields))
+
+    def sign_in(self, email: str, password: str = PASSWORD, next: str = "") -> TestResponse:  # noqa: A002
+        """Fill in the sign-in form."""
+        self.get("/sign-in")
+        reply = self.post("/sign-in", email=email, password=password, next=next)
+        if reply.status_code == 303:
+            self.get("")
+        return reply
+
+    def _seen(self, reply: TestResponse) -> TestResponse:
+        if found := _TOKEN.search(reply.text if reply.mimetype == "text/html" else ""):
+            self.token = unescape(found[1])
+        return reply
+
+
+Visit = Callable[..., ConsoleVisitor]
+
+
+@pytest.fixture
+def example_client(services: Services) -> ExampleClient:
+    return ExampleClient(services)
+
+
+@pytest.fixture
+def visit(app: Flask, example_client: ExampleClient) -> Visit:
+    """A visitor who signed in with the given role."""
+
+    def signed_in(role: str = "owner", client: ExampleClient = example_client) -> ConsoleVisitor:
+        visitor = ConsoleVisitor(app.test_client())
+        assert visitor.sign_in(client.email(role)).status_code == 303
+        return visitor
+
+    return signed_in

@@ -1,0 +1,1 @@
+"""The web console: pages for the people of clients and for operators."""

@@ -1,0 +1,232 @@
+"""The console's blueprint: every check that a page's request passes before its view runs, and its error pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+from flask import (
+    Blueprint,
+    Flask,
+    Response,
+    g,
+    redirect,
+    render_template,
+    request,
+    send_from_directory,
+    session,
+    url_for,
+)
+from werkzeug.exceptions import HTTPException
+
+from ussd_server.api.requests import current_request, services
+from ussd_server.console import charts, formats, navigation, tables
+from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
+from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
+from ussd_server.status import Code, ServiceError
+
+FOLDER = Path(__file__).parent
+POLICY = (
+    "default-src 'self'; base-uri 'none'; object-src 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "img-src 'self' data:"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}  # fmt: skip
+_MAY_NOT = "Your role does not allow this."
+_NOBODY = Caller(CallerKind.NOBODY)
+_ADVICE = {
+    400: ("This could not be read", "Go back, change what you entered and send it again."),
+    403: ("Not allowed", "If you need this, ask an owner or admin of your team."),
+    404: ("Not found", "It may have been deleted, or its address was copied incompletely."),
+    413: ("Too large", "Send a smaller file."),
+    429: ("Too many requests", "Wait a moment and load the page again."),
+    500: ("Something went wrong", "The fault is ours and is logged. Support finds it by the request id."),
+    503: ("The service is not available", "A part of the service is away. Nothing was lost; load the page again soon."),
+}
+_REFUSAL = "ussd_server.console.refusal"
+_View = TypeVar("_View", bound=Callable[..., Any])
+
+
+class ConsolePages(Blueprint):
+    """The blueprint of all pages. A page states its path, its permission and, for uploads, its largest body."""
+
+    def page(
+        self,
+        method: str,
+        path: str,
+        *,
+        needs: str | None = None,
+        is_public: bool = False,
+        max_body_bytes: int = 64 * 1024,
+    ) -> Callable[[_View], _View]:
+        """Register a view for `method` and `/console` + `path`.
+
+        The view receives the request context and the variables of the path. It returns what a Flask view returns.
+        `needs` is the permission (`PAGE_PERMISSIONS`); without it every signed-in person may. A page that `is_public`
+        needs no login. The service checks the permission again.
+        """
+
+        def register(view: _View) -> _View:
+            def serve(**variables: str) -> Any:
+                person = _admit(is_public=is_public)
+                if not is_public and person is None:
+                    return ask_to_sign_in()
+                context = _context_of(person)
+                if needs:
+                    context.require(needs, _MAY_NOT)
+                return view(context, **variables)
+
+            serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
+            self.add_url_rule(path or "", view.__name__, serve, methods=[method], provide_automatic_options=False)
+            return view
+
+        return register
+
+
+console = ConsolePages("console", __name__, url_prefix="/console", template_folder="templates")
+
+
+def ask_to_sign_in() -> Any:
+    """Answer a request without a login: the sign-in page, which remembers where its reader wanted to go."""
+    if "HX-Request" in request.headers:
+        return Response(status=401, headers={"HX-Refresh": "true"})
+    if request.method == "GET":
+        return redirect(url_for("console.show_sign_in", next=request.full_path.rstrip("?")))
+    # Only a form that passed the check of its token has a session with its sender.
+    kept = keep_form(request) if "user" in session else ""
+    shown = render_template("console/sign_in.html", kept=kept, next="", email="")
+    return Response(shown, status=401)
+
+
+def refuse_later(environ: dict[str, Any], error: ServiceError) -> None:
+    """Have the page answer with `error`: its body could not be read."""
+    environ[_REFUSAL] = error
+
+
+def error_page_without_layout(app: Flask, environ: dict[str, Any], error: ServiceError) -> Response:
+    """The page for an error of the service itself. It asks no service for anything."""
+    with app.request_context(environ):
+        response = Response(_error_page(error, "console/bare.html"), status=error.code.http_status)
+        response.headers.update(_HEADERS)
+        return response
+
+
+@console.get("/static/<version>/<path:name>", provide_automatic_options=False)
+def static_file(version: str, name: str) -> Response:  # noqa: ARG001 - part of the address
+    """A style sheet or a script. Its address changes with its content."""
+    response = send_from_directory(FOLDER / "static", name)
+    response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+    return response
+
+
+@console.after_request
+def _add_headers(response: Response) -> Response:
+    response.headers.update(_HEADERS)
+    seen = request.headers.get("X-Console-Poll")
+    if seen is not None and response.status_code == 200:
+        version = sha256(response.get_data()).hexdigest()[:16]
+        if version == seen:
+            response = Response(status=204)
+        response.headers["X-Console-Version"] = version
+    return response
+
+
+@console.errorhandler(ServiceError)
+def _show_service_error(error: ServiceError) -> Response:
+    return _refused(error)
+
+
+@console.errorhandler(HTTPException)
+def _show_http_error(error: HTTPException) -> Response:
+    if error.code == Code.NOT_FOUND.http_status:
+        return _refused(ServiceError(Code.NOT_FOUND, "Not found"))
+    return _refused(ServiceError(Code.INVALID_REQUEST, "The request could not be understood"))
+
+
+@console.context_processor
+def _for_templates() -> dict[str, Any]:
+    person: SignedInPerson | None = g.get("person")
+    return {
+        "person": person,
+        "may": _context_of(person).may,
+        "navigation": navigation.groups_for(person) if person else [],
+        "csrf_token": csrf_token,
+        "asset": asset,
+        "chart": charts,
+        "link_to_table": tables.link_to_table,
+    }
+
+
+for _name, _filter in formats.FILTERS.items():
+    console.add_app_template_filter(_filter, _name)
+
+
+def asset(name: str) -> str:
+    """The address of a file in `static/`."""
+    return url_for("console.static_file", version=formats.version_of(FOLDER / "static" / name), name=name)
+
+
+def _admit(*, is_public: bool) -> SignedInPerson | None:
+    """Check a request as far as all pages do; return the person who signed in, if there is one."""
+    if refusal := request.environ.get(_REFUSAL):
+        raise refusal
+    person = _signed_in_person()
+    if request.method != "GET" and request.method != "HEAD" and not has_csrf_token(request):
+        if person is None and not is_public:
+            # Also a form whose cookie is gone; another site's form gets no further than this.
+            session.clear()
+            return None
+        raise ServiceError(
+            Code.INSUFFICIENT_SCOPE, "This form is too old or was not made for you. Open its page again."
+        )
+    if person is not None:
+        _count_request(person.caller)
+        current_request().client_id = person.caller.client_id
+        g.person = person
+    return person
+
+
+def _signed_in_person() -> SignedInPerson | None:
+    login_id = session.get("login")
+    if login_id is None or is_idle(services().settings.console_idle_seconds):
+        return None
+    try:
+        return services().clients.auth.authenticate_login(login_id)
+    except ServiceError:
+        return None
+
+
+def _count_request(caller: Caller) -> None:
+    decision = services().limiter.hit("access-token", caller.login_id or "")
+    if not decision.accepted:
+        raise ServiceError(
+            Code.RATE_LIMIT_EXCEEDED, "Too many requests from this login. Please wait a moment.",
+            retry_after_seconds=decision.retry_after_seconds,
+        )  # fmt: skip
+
+
+def _context_of(person: SignedInPerson | None) -> RequestContext:
+    caller = person.caller if person else _NOBODY
+    return RequestContext(caller, current_request().request_id, request.remote_addr or "")
+
+
+def _refused(error: ServiceError) -> Response:
+    current_request().code = error.code.name
+    layout = "console/layout.html" if g.get("person") else "console/bare.html"
+    response = Response(_error_page(error, layout), status=error.code.http_status)
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
+
+
+def _error_page(error: ServiceError, layout: str) -> str:
+    title, advice = _ADVICE.get(error.code.http_status, ("This did not work", ""))
+    return render_template(
+        "console/error.html", layout=layout, title=title, advice=advice, message=error.message,
+        status=error.code.http_status, request_id=current_request().request_id,
+    )  # fmt: skip

@@ -1,0 +1,83 @@
+"""Charts as SVG, made on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
+
+Point = tuple[str, float]
+"""A label and a value from 0 up."""
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 200, 56, 24, 10
+
+_BAR = Markup(
+    '<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="2"><title>{}: {}</title></rect>'
+)
+_GRID_LINE = Markup(
+    '<line class="grid" x1="{}" x2="{}" y1="{y:.1f}" y2="{y:.1f}"/><text class="scale" x="{}" y="{:.1f}">{}</text>'
+)
+
+
+def bars(points: Sequence[Point], title: str, write: Callable[[float], str] = "{:,.0f}".format) -> Markup:
+    """A bar chart. `title` says in words what it shows; `write` writes a value."""
+    if not points:
+        return Markup("")
+    top = _round_up(max(value for _, value in points))
+    step = (_WIDTH - _LEFT) / len(points)
+    shapes = Markup("").join(
+        _BAR.format(
+            _LEFT + index * step + step * 0.15, _y(value, top), step * 0.7, _HEIGHT - _BOTTOM - _y(value, top),
+            label, write(value),
+        )
+        for index, (label, value) in enumerate(points)
+    )  # fmt: skip
+    return _frame(points, top, title, write, shapes)
+
+
+def lines(points: Sequence[Point], title: str, write: Callable[[float], str] = "{:,.0f}".format) -> Markup:
+    """A line chart, with a dot and its value at each point."""
+    if not points:
+        return Markup("")
+    top = _round_up(max(value for _, value in points))
+    step = (_WIDTH - _LEFT) / len(points)
+    places = [(_LEFT + (index + 0.5) * step, _y(value, top)) for index, (_, value) in enumerate(points)]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    dots = Markup("").join(
+        Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3"><title>{}: {}</title></circle>').format(
+            x, y, label, write(value)
+        )
+        for (x, y), (label, value) in zip(places, points, strict=True)
+    )
+    return _frame(points, top, title, write, Markup('<polyline class="line" points="{}"/>').format(path) + dots)
+
+
+def _frame(points: Sequence[Point], top: float, title: str, write: Callable[[float], str], shapes: Markup) -> Markup:
+    step = (_WIDTH - _LEFT) / len(points)
+    every = -(-len(points) // 12)
+    grid = Markup("").join(
+        _GRID_LINE.format(
+            _LEFT, _WIDTH, _LEFT - 8, _y(part * top, top) + 4, write(part * top), y=_y(part * top, top)
+        )
+        for part in (0, 0.5, 1)
+    )  # fmt: skip
+    labels = Markup("").join(
+        Markup('<text class="label" x="{:.1f}" y="{}">{}</text>').format(
+            _LEFT + (index + 0.5) * step, _HEIGHT - 6, label
+        )
+        for index, (label, _) in enumerate(points)
+        if index % every == 0
+    )
+    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>').format(
+        _WIDTH, _HEIGHT, title, grid, shapes, labels
+    )
+
+
+def _y(value: float, top: float) -> float:
+    return _TOP + (_HEIGHT - _BOTTOM - _TOP) * (1 - value / top)
+
+
+def _round_up(value: float) -> float:
+    """The next of 1, 2 and 5 times a power of ten."""
+    power = 10.0 ** max(0, len(str(int(value))) - 1)
+    return next((factor * power for factor in (1, 2, 5, 10) if factor * power >= value), 1.0) or 1.0

@@ -1,0 +1,91 @@
+"""How values look on a page, in a CSV file and in JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+# Uganda has no daylight saving time.
+KAMPALA = timezone(timedelta(hours=3), "EAT")
+
+_TONES = {
+    "good": {"active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok"},
+    "bad": {"deleted", "failed", "unavailable", "cancelled", "invalid", "exhausted", "error"},
+    "warn": {"degraded", "disabled", "expired", "review", "needs_review", "switched_off", "reversed", "partial"},
+    "wait": {"accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent"},
+}
+_HARMLESS = re.compile(r"[+-]?\d[\d.,]*")
+
+
+def money(cents: int | None) -> Markup:
+    """An amount as people read it: `UGX 5,000` or `UGX 5,000.50`."""
+    if cents is None:
+        return Markup("")
+    shillings, rest = divmod(abs(cents), 100)
+    decimals = f".{rest:02}" if rest else ""
+    return Markup('<span class="money">{}UGX&nbsp;{:,}{}</span>').format("−" if cents < 0 else "", shillings, decimals)
+
+
+def moment(value: datetime | str | None, missing: str = "never") -> Markup:
+    """A moment in Kampala's time, with UTC where the pointer rests on it."""
+    if not value:
+        return Markup('<span class="muted">{}</span>').format(missing)
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    local = at.astimezone(KAMPALA)
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        iso(at), at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"), local.strftime("%d %b %Y, %H:%M:%S")
+    )
+
+
+def status(word: str) -> Markup:
+    """A status as a badge. Its colour repeats what the word says."""
+    tone = next((tone for tone, words in _TONES.items() if word.lower() in words), "plain")
+    return Markup('<span class="badge {}">{}</span>').format(tone, word.replace("_", " ").lower())
+
+
+def number(value: float | None) -> str:
+    """A number with thousands separators."""
+    return "" if value is None else f"{value:,}"
+
+
+def iso(value: datetime | str | None) -> str:
+    """A moment as the API writes it."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def shillings(cents: int | None) -> int | float | None:
+    """An amount as the API writes it: `5000` or `5000.5`."""
+    if cents is None:
+        return None
+    return cents // 100 if cents % 100 == 0 else cents / 100
+
+
+def csv_cell(value: Any) -> Any:
+    """A value for a CSV file. Text that a spreadsheet would take for a formula is quoted with an apostrophe."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") and not _HARMLESS.fullmatch(value):
+        return f"'{value}"
+    return "" if value is None else value
+
+
+@cache
+def version_of(path: Path) -> str:
+    """A short name for the content of a file."""
+    return sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else "missing"
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "money": money,
+    "moment": moment,
+    "status": status,
+    "number": number,
+    "iso": iso,
+}

@@ -1,0 +1,85 @@
+"""The console's navigation: one line for each page group, in the order of the menu."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flask import current_app, request, url_for
+
+from ussd_server.context import RequestContext, SignedInPerson
+
+
+@dataclass(frozen=True, slots=True)
+class NavigationItem:
+    """A page group: its name, the view of its first page and the permission to see it."""
+
+    title: str
+    view: str
+    needs: str | None = None
+
+
+_GROUPS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
+    ("", (NavigationItem("Overview", "show_overview"),)),
+    (
+        "Money",
+        (
+            NavigationItem("Transactions", "list_transactions", "transactions:read"),
+            NavigationItem("Payouts", "list_payouts", "payouts:read"),
+            NavigationItem("Statements", "show_statement", "statements:read"),
+        ),
+    ),
+    (
+        "USSD",
+        (
+            NavigationItem("Phone", "show_phone", "ussd:write"),
+            NavigationItem("Menus", "list_menus", "menus:read"),
+            NavigationItem("Sessions", "list_sessions", "ussd:read"),
+        ),
+    ),
+    (
+        "Developers",
+        (
+            NavigationItem("API keys", "list_api_keys", "api_keys:read"),
+            NavigationItem("Webhooks", "list_webhooks", "webhooks:read"),
+            NavigationItem("Events", "list_events", "webhooks:read"),
+        ),
+    ),
+    (
+        "Team",
+        (
+            NavigationItem("People", "list_people", "team:read"),
+            NavigationItem("Audit trail", "list_audit_events", "audit_events:read"),
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownItem:
+    """A line of the menu as this page shows it."""
+
+    title: str
+    address: str
+    is_current: bool
+
+
+def groups_for(person: SignedInPerson) -> list[tuple[str, list[ShownItem]]]:
+    """The groups that this person may see, each with its pages. A page that does not exist is left out."""
+    may = RequestContext(person.caller).may
+    groups = [
+        (title, [_shown(item) for item in items if _exists(item) and (item.needs is None or may(item.needs))])
+        for title, items in _GROUPS
+    ]
+    return [(title, items) for title, items in groups if items]
+
+
+def _exists(item: NavigationItem) -> bool:
+    return f"console.{item.view}" in current_app.view_functions
+
+
+def _shown(item: NavigationItem) -> ShownItem:
+    address = url_for(f"console.{item.view}")
+    is_root = address == url_for("console.show_overview")
+    is_current = request.path == address or (not is_root and request.path.startswith(f"{address}/"))
+    return ShownItem(item.title, address, is_current)

@@ -1,0 +1,154 @@
+"""API keys: listed, created, shown, rotated and deleted."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.formats import KAMPALA
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.api_keys import (
+    ACTIONS,
+    RESOURCES,
+    ApiKeySummary,
+    CreateApiKey,
+    DeleteApiKey,
+    DeleteApiKeys,
+    RotateApiKey,
+    ShowApiKey,
+)
+from ussd_server.status import Code, ServiceError
+
+_COLUMNS = (
+    Column("apikey", "API key", "code", link=lambda key: url_for("console.show_api_key", api_key_id=key.id)),
+    Column("state", "State", "status"),
+    Column("scopes", "Scopes", value=lambda key: key.scopes or "everything"),
+    Column("last_used_at", "Last use", "moment", missing="never used"),
+    Column("created_at", "Created", "moment"),
+    Column("updated_at", "Changed", "moment"),
+    Column("expires_at", "Expires", "moment", missing="never"),
+    Column("id", "Id", "id"),
+)
+_STATES = {"active": "Active", "disabled": "Disabled", "expired": "Expired"}
+_GRACE = {"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at all: refuse it now"}
+
+
+@console.page("GET", "/api-keys", needs="api_keys:read")
+def list_api_keys(context: RequestContext) -> Response:
+    """All keys of the client; a client has 50 at most."""
+    state, text = TableFilter("state", "State", _STATES), TableFilter("q", "API key or id", placeholder="Key or id")
+    keys = [
+        key
+        for key in services().clients.key_reader.list(context)
+        if state.chosen in ("", key.state) and (not text.chosen or text.chosen in (key.apikey, key.id))
+    ]
+    table = DataTable(
+        "API keys, newest first", _COLUMNS, keys, filters=(state, text),
+        empty_title="No API key yet", empty_text="A key lets your programs call the API.",
+        select_name="api_key_ids" if context.may("api_keys:delete") else None,
+        select_value=lambda key: key.id,
+    )  # fmt: skip
+    return show_table("console/api_keys/list.html", table)
+
+
+@console.page("GET", "/api-keys/new", needs="api_keys:create")
+def new_api_key(_: RequestContext) -> str:
+    """The form of a new key."""
+    return _form({}, None)
+
+
+@console.page("POST", "/api-keys/new", needs="api_keys:create")
+def create_api_key(context: RequestContext) -> Any:
+    """Create a key and show it."""
+    form = request.form
+    scopes = tuple(form.getlist("scopes")) if form.get("access") == "some" else None
+    try:
+        if scopes == ():
+            raise ServiceError(Code.INVALID_REQUEST, "Choose at least one scope.")
+        request_message = CreateApiKey(scopes, _expiry(form.get("expires_at", "")))
+        key = services().clients.api_keys.create(request_message, context)
+    except ServiceError as error:
+        if error.code.http_status != Code.INVALID_REQUEST.http_status:
+            raise
+        return Response(_form(form.to_dict() | {"scopes": scopes}, error), status=error.code.http_status)
+    flash("The API key is ready. Reveal its secret and give both to your program.", "good")
+    return redirect(url_for("console.show_api_key", api_key_id=key.id), 303)
+
+
+@console.page("GET", "/api-keys/<api_key_id>", needs="api_keys:read")
+def show_api_key(context: RequestContext, api_key_id: str) -> str:
+    """One key without its secret, and its calls against both limits."""
+    return _key_page(api_key_id, context)
+
+
+@console.page("GET", "/api-keys/<api_key_id>/calls", needs="api_keys:read")
+def show_api_key_calls(context: RequestContext, api_key_id: str) -> str:
+    """The part of a key's page that refreshes by itself."""
+    calls = services().clients.key_reader.calls(ShowApiKey(api_key_id), context)
+    return render_template("console/api_keys/calls.html", calls=calls, api_key_id=api_key_id)
+
+
+@console.page("POST", "/api-keys/<api_key_id>/reveal", needs="api_keys:list")
+def reveal_api_key(context: RequestContext, api_key_id: str) -> str:
+    """One key with its secret."""
+    return _key_page(api_key_id, context, services().clients.key_reader.reveal(ShowApiKey(api_key_id), context))
+
+
+@console.page("POST", "/api-keys/<api_key_id>/rotate", needs="api_keys:rotate")
+def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
+    """Give a key a new secret."""
+    grace = request.form.get("grace_period_seconds", "")
+    if grace not in _GRACE:
+        raise ServiceError(Code.INVALID_REQUEST, "Choose how long the old secret stays valid.")
+    services().clients.api_keys.rotate(RotateApiKey(api_key_id, int(grace)), context)
+    flash("The key has a new secret. Reveal it and give it to your program.", "good")
+    return redirect(url_for("console.show_api_key", api_key_id=api_key_id), 303)
+
+
+@console.page("POST", "/api-keys/<api_key_id>/delete", needs="api_keys:delete")
+def delete_api_key(context: RequestContext, api_key_id: str) -> Any:
+    """Delete a key for ever."""
+    services().clients.api_keys.delete(DeleteApiKey(api_key_id), context)
+    flash("The API key is deleted. Calls with it are refused from now on.", "good")
+    return redirect(url_for("console.list_api_keys"), 303)
+
+
+@console.page("POST", "/api-keys/delete", needs="api_keys:delete")
+def delete_api_keys(context: RequestContext) -> Any:
+    """Delete the chosen keys for ever."""
+    chosen = tuple(dict.fromkeys(request.form.getlist("api_key_ids")))
+    if not chosen:
+        flash("No key was deleted: choose one or more keys first.", "warn")
+    else:
+        outcome = services().clients.api_keys.delete_many(DeleteApiKeys(chosen[:100]), context)
+        flash(f"{outcome.deleted_count} of {outcome.requested} API keys deleted.", "warn" if outcome.failed else "good")
+    return redirect(url_for("console.list_api_keys"), 303)
+
+
+def _key_page(api_key_id: str, context: RequestContext, secret: str | None = None) -> str:
+    reader, wanted = services().clients.key_reader, ShowApiKey(api_key_id)
+    key: ApiKeySummary = reader.show(wanted, context)
+    return render_template(
+        "console/api_keys/key.html", key=key, secret=secret, calls=reader.calls(wanted, context),
+        api_key_id=key.id, grace_periods=_GRACE,
+    )  # fmt: skip
+
+
+def _form(given: dict[str, Any], error: ServiceError | None) -> str:
+    return render_template("console/api_keys/new.html", given=given, error=error, resources=RESOURCES, actions=ACTIONS)
+
+
+def _expiry(text: str) -> datetime | None:
+    """The end of the day that a form names, in Kampala."""
+    if not text:
+        return None
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=KAMPALA)
+    except ValueError:
+        raise ServiceError(Code.INVALID_REQUEST, "Give the last day of the key as a date.") from None
+    return day + timedelta(days=1)

@@ -1,0 +1,112 @@
+"""The console's cookie, and what it remembers of a person who signed in."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from flask import Flask, Request, request, session
+from flask.sessions import SecureCookieSessionInterface
+from flask_wtf.csrf import generate_csrf, validate_csrf
+from itsdangerous import BadData, URLSafeTimedSerializer
+from wtforms.validators import ValidationError
+
+from ussd_server.api.requests import services
+
+# A remembered form can be sent for this long after it was filled in.
+_FORM_SECONDS = 3600
+# The cookie is written again when it is older than this.
+_SEEN_AGAIN_SECONDS = 30
+_NEVER_KEPT = ("password", "secret", "code", "csrf_token")
+
+
+class ConsoleSessions(SecureCookieSessionInterface):
+    """Flask's signed cookie, sent for the console's paths only. The master keys sign it, also after a renewal."""
+
+    def get_signing_serializer(self, app: Flask) -> URLSafeTimedSerializer:
+        """The serializer of the cookie. The newest key signs, every key verifies."""
+        return _serializer("cookie")
+
+    def get_cookie_name(self, app: Flask) -> str:
+        """The name of the cookie."""
+        return "console"
+
+    def get_cookie_path(self, app: Flask) -> str:
+        """The paths that receive the cookie."""
+        return "/console"
+
+    def get_cookie_samesite(self, app: Flask) -> str:
+        """Other sites cannot post with this cookie."""
+        return "Lax"
+
+    def get_cookie_secure(self, app: Flask) -> bool:
+        """Whether the cookie travels by TLS only: when this request did."""
+        return request.is_secure
+
+
+def remember(**login: str) -> None:
+    """Begin a signed-in session. What the cookie held before is dropped, so that nobody can prepare a session."""
+    session.clear()
+    session.update(login, seen=_now())
+
+
+def is_idle(idle_seconds: int) -> bool:
+    """Whether the person did nothing for `idle_seconds`. Else notes the present request, unless a page polls."""
+    idle = _now() - session.get("seen", 0)
+    if idle > idle_seconds:
+        return True
+    if idle > _SEEN_AGAIN_SECONDS and "X-Console-Poll" not in request.headers:
+        session["seen"] = _now()
+    return False
+
+
+def csrf_token() -> str:
+    """The token that every form of this session carries."""
+    token: str = generate_csrf(secret_key=_secrets()[-1])
+    return token
+
+
+def has_csrf_token(given: Request) -> bool:
+    """Whether a form or its header carries a token of this session."""
+    token = given.form.get("csrf_token") or given.headers.get("X-CSRF-Token")
+    for secret in reversed(_secrets()):
+        try:
+            validate_csrf(token, secret_key=secret, time_limit=None)
+        except ValidationError:
+            continue
+        return True
+    return False
+
+
+def keep_form(given: Request) -> str:
+    """Sign the form of a request, to be offered again after its sender has signed in. Without passwords and files."""
+    fields = [
+        (name, value)
+        for name, value in given.form.items(multi=True)
+        if not any(word in name.lower() for word in _NEVER_KEPT)
+    ]
+    kept: str | bytes = _serializer("form").dumps({"path": given.path, "fields": fields, "user": session.get("user")})
+    return str(kept)
+
+
+def kept_form(text: str) -> dict[str, Any] | None:
+    """The form that `keep_form` signed for the person who is signed in now; None for any other text."""
+    try:
+        form: dict[str, Any] = _serializer("form").loads(text, max_age=_FORM_SECONDS)
+    except BadData:
+        return None
+    return form if form["user"] == session.get("user") else None
+
+
+def _serializer(salt: str) -> URLSafeTimedSerializer:
+    return URLSafeTimedSerializer(
+        _secrets(), salt=f"console/{salt}", signer_kwargs={"digest_method": hashlib.sha256, "key_derivation": "hmac"}
+    )
+
+
+def _secrets() -> list[bytes]:
+    return services().clients.logins.console_keys()
+
+
+def _now() -> int:
+    return int(services().clock.now().timestamp())

@@ -1,0 +1,113 @@
+"""Tables: the same rows as a page, as CSV and as JSON. Filters and the position are in the URL."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+import orjson
+from flask import Response, render_template, request
+
+from ussd_server.console import formats
+
+Kind = Literal["text", "code", "id", "money", "moment", "number", "status"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column. `name` names it in CSV and JSON and, without `value`, the attribute of the row.
+
+    `kind` says how it is written; money is in cents. `link` gives the address that the cell leads to.
+    """
+
+    name: str
+    title: str
+    kind: Kind = "text"
+    value: Callable[[Any], Any] | None = None
+    link: Callable[[Any], str | None] | None = None
+    missing: str = ""
+
+    def of(self, row: Any) -> Any:
+        """The value of this column in `row`."""
+        return self.value(row) if self.value else getattr(row, self.name)
+
+    def written(self, row: Any) -> Any:
+        """The value as CSV and JSON carry it."""
+        value = self.of(row)
+        if self.kind == "money":
+            return formats.shillings(value)
+        return formats.iso(value) or None if self.kind == "moment" else value
+
+
+@dataclass(frozen=True, slots=True)
+class TableFilter:
+    """A filter above a table: the parameter `name` of the URL. With `choices` it is a list, else a text."""
+
+    name: str
+    title: str
+    choices: Mapping[str, str] | None = None
+    input_type: str = "search"
+    placeholder: str = ""
+
+    @property
+    def chosen(self) -> str:
+        """The value in the present URL. A value that is no choice counts as none."""
+        value = request.args.get(self.name, "").strip()
+        return value if self.choices is None or value in self.choices else ""
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """One page of rows. `next_cursor` is None on the last page. `select_name` adds a check box to each row."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Any]
+    next_cursor: str | None = None
+    filters: Sequence[TableFilter] = ()
+    empty_title: str = "Nothing here yet"
+    empty_text: str = ""
+    select_name: str | None = None
+    select_value: Callable[[Any], str] | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a filter or a position is in the URL."""
+        return "cursor" in request.args or any(item.chosen for item in self.filters)
+
+
+def show_table(template: str, table: DataTable, **shown: Any) -> Response:
+    """Answer with the table: as the page `template`, or as CSV or JSON where the URL has `format=csv` or `json`."""
+    wanted = request.args.get("format")
+    if wanted == "json":
+        items = [{column.name: column.written(row) for column in table.columns} for row in table.rows]
+        response = Response(
+            orjson.dumps({"items": items, "next_cursor": table.next_cursor}), mimetype="application/json"
+        )
+    elif wanted == "csv":
+        response = Response(_csv(table), mimetype="text/csv")
+        name = (request.endpoint or "table").rpartition(".")[2]
+        response.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
+    else:
+        return Response(render_template(template, table=table, **shown))
+    if table.next_cursor:
+        response.headers["Link"] = f'<{link_to_table(cursor=table.next_cursor, format=wanted)}>; rel="next"'
+    return response
+
+
+def link_to_table(**changes: str | None) -> str:
+    """The address of the present table with other parameters; None takes one away."""
+    parameters = {name: value for name, value in (request.args.to_dict() | changes).items() if value}
+    return f"{request.path}?{urlencode(parameters)}" if parameters else request.path
+
+
+def _csv(table: DataTable) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(column.name for column in table.columns)
+    writer.writerows([formats.csv_cell(column.written(row)) for column in table.columns] for row in table.rows)
+    return text.getvalue()
