@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
-from peewee import TextField
+from peewee import BigIntegerField, CompositeKey, TextField
 
 from ussd_server.database.columns import CentsField, IdField, MomentField, Table
 from ussd_server.database.unit_of_work import database, is_postgres
@@ -53,6 +53,23 @@ class Transfer(Table):
 
     class Meta:
         table_name = "ledger_transfers"
+
+
+class AccountEntry(Table):
+    """The place of a movement in the statement of one account, `main` or a subscriber's, and the balance after it.
+
+    The database writes it with the transfer. `posted_us` is when, in microseconds since 1970; within an account it
+    grows with every entry, in the order of the commits. Never edited, never deleted.
+    """
+
+    account_id = IdField()
+    posted_us = BigIntegerField()
+    transfer_id = IdField()
+    balance_cents = CentsField()
+
+    class Meta:
+        table_name = "ledger_entries"
+        primary_key = CompositeKey("account_id", "posted_us")
 
 
 @dataclass(slots=True)

@@ -80,6 +80,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             "transaction_events",
             "ledger_accounts",
             "ledger_transfers",
+            "ledger_entries",
             "events",
             "idempotency_keys",
         ):
@@ -107,6 +108,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
 
 _SUM = "has accounts that do not add up to zero"
 _BALANCE = "has a balance or reservation that differs from its transfers"
+_STATEMENT = "has a statement that does not follow its transfers"
 _NEGATIVE = "has less than nothing"
 _STATE = "has a status that contradicts its transfers"
 _FOREIGN = "moved money of another client"
@@ -149,25 +151,25 @@ def again(kind: str, transaction: str) -> str:
 SABOTAGE = [
     ("UPDATE ledger_accounts SET balance_cents = balance_cents + 1 WHERE id = '{main}'",
      {(_SUM, "client"),
-      (_BALANCE, "main")}),
+      (_BALANCE, "main"), (_STATEMENT, "main")}),
     ("UPDATE ledger_accounts SET reserved_cents = reserved_cents - 1 WHERE id = '{main}'",
      {(_BALANCE, "main")}),
     ("UPDATE ledger_accounts SET reserved_cents = -1 WHERE id = '{foreign}'",
      {(_BALANCE, "foreign"),
       (_NEGATIVE, "foreign")}),
     ("UPDATE ledger_transfers SET amount_cents = amount_cents + 1 WHERE transaction_id = '{collection_00}'",
-     {(_BALANCE, "main"),
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
       (_BALANCE, "provider"),
       (_STATE, "collection_00")}),
     ("UPDATE ledger_transfers SET credit_account_id = '{foreign}' WHERE transaction_id = '{collection_00}'",
-     {(_BALANCE, "main"),
-      (_BALANCE, "foreign"),
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
+      (_BALANCE, "foreign"), (_STATEMENT, "foreign"),
       (_FOREIGN, "collection_00")}),
     ("UPDATE ledger_transfers SET purpose = 'fee' WHERE transaction_id = '{collection_06}'",
      {(_STATE, "collection_06"),
       (_ELSEWHERE, "collection_06")}),
     ("DELETE FROM ledger_transfers WHERE transaction_id = '{collection_06}'",
-     {(_BALANCE, "main"),
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
       (_BALANCE, "provider"),
       (_STATE, "collection_06")}),
     ("UPDATE ledger_transfers SET debit_account_id = '{deposits}' WHERE kind = 'void' "
@@ -177,7 +179,7 @@ SABOTAGE = [
       (_ELSEWHERE, "disbursement_01"),
       (_ENDED, "disbursement_01")}),
     ("UPDATE ledger_transfers SET credit_account_id = '{deposits}' WHERE transaction_id = '{collection_00}'",
-     {(_BALANCE, "main"),
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
       (_BALANCE, "deposits"),
       (_ELSEWHERE, "collection_00")}),
     ("UPDATE transactions SET status = 'failed' WHERE id = '{collection_00}'",
@@ -207,10 +209,25 @@ SABOTAGE = [
     ("DELETE FROM events WHERE object_id = '{collection_04}'",
      {(_EVENTS_MISSING, "collection_04")}),
     (again("move", "collection_00"),
-     {(_BALANCE, "main"),
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
       (_BALANCE, "provider"),
       (_TWICE, "collection_00"),
       (_STATE, "collection_00")}),
+    # Statements.
+    ("UPDATE ledger_entries SET balance_cents = balance_cents + 1 WHERE posted_us = "
+     "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_STATEMENT, "main")}),
+    ("DELETE FROM ledger_entries WHERE posted_us = "
+     "(SELECT max(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_STATEMENT, "main")}),
+    ("UPDATE ledger_entries SET posted_us = posted_us + 86400000000 WHERE posted_us = "
+     "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_STATEMENT, "main")}),
+    ("UPDATE ledger_entries SET transfer_id = '{collection_04}' WHERE posted_us = "
+     "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_STATEMENT, "main")}),
+    ("UPDATE ledger_entries SET account_id = '{foreign}' WHERE account_id = '{main}'",
+     {(_STATEMENT, "main"), (_STATEMENT, "foreign")}),
     # Statuses, histories and events that contradict one another.
     ("UPDATE transaction_events SET status = 'ambiguous' WHERE transaction_id = '{collection_04}' AND sequence = 3",
      {(_CONTRADICTED, "collection_04")}),
@@ -302,8 +319,8 @@ SABOTAGE = [
 # SQLite cannot let go of constraints that are part of a table.
 ON_POSTGRES = [
     (again("post", "disbursement_00"),
-     {(_BALANCE, "main"), (_BALANCE, "provider"), (_ENDED_TWICE, "disbursement_00"), (_TWICE, "disbursement_00"),
-      (_STATE, "disbursement_00")}),
+     {(_BALANCE, "main"), (_STATEMENT, "main"), (_BALANCE, "provider"), (_ENDED_TWICE, "disbursement_00"),
+      (_TWICE, "disbursement_00"), (_STATE, "disbursement_00")}),
     ("UPDATE transactions SET provider_reference = "
      "(SELECT provider_reference FROM transactions WHERE id = '{collection_04}') WHERE id = '{disbursement_04}'",
      {(_SAME_PROVIDER_REFERENCE, "disbursement_04"), (_FORGED, "disbursement_04")}),

@@ -1,0 +1,172 @@
+"""Statements: the movements of an account within a period, with the balances before and after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
+from ussd_server.messages.statements import GetStatement, StatementLine, StatementPage, StatementStream
+from ussd_server.models.ledger import Account, AccountEntry, Transfer
+from ussd_server.models.transactions import Transaction
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.accounts.ledger import FEE
+from ussd_server.status import Code, ServiceError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_BEGINNING, _END = 0, 2**62
+_LINES_AT_ONCE = 1000
+_POSITION = re.compile(r"(\d{1,19}):(\d{1,19})")
+
+
+class _Period(NamedTuple):
+    """The lines after `after_us` up to and with `until_us`, and the balances before and after them."""
+
+    account_id: str
+    after_us: int
+    until_us: int
+    opening_cents: int
+    closing_cents: int
+
+
+class StatementService:
+    """Reads statements. Their cost does not grow with what is before the period."""
+
+    def __init__(self, tokens: Tokens, clock: Clock) -> None:
+        self._tokens = tokens
+        self._clock = clock
+
+    def get(self, request: GetStatement, context: RequestContext) -> StatementPage:
+        """A page of a statement, oldest line first; the cursor keeps the end of the period that the first page had.
+
+        An account that was never used has an empty statement. Raises INVALID_REQUEST for a period that ends before it
+        begins and for a cursor of another statement.
+        """
+        context.require("statements:read")
+        account_id = _account_id(request, context)
+        if account_id is None:
+            return StatementPage(0, 0, (), None)
+        kind = f"statement/{account_id}/{request.from_at}/{request.to_at}"
+        if request.cursor is None:
+            period = self._period(account_id, request)
+            after_us = period.after_us
+        else:
+            position = _POSITION.fullmatch(self._tokens.read_cursor(kind, request.cursor))
+            assert position is not None
+            after_us, until_us = map(int, position.groups())
+            period = _read_period(account_id, _microseconds(request.from_at, _BEGINNING), until_us + 1)
+        found = list(_lines(period, after_us, request.limit + 1))
+        shown = found[: request.limit]
+        is_last = len(found) <= request.limit
+        return StatementPage(
+            period.opening_cents,
+            period.closing_cents,
+            tuple(line for _, line in shown),
+            None if is_last else self._tokens.cursor(kind, f"{shown[-1][0]}:{period.until_us}"),
+        )
+
+    def stream(self, request: GetStatement, context: RequestContext) -> StatementStream:
+        """The whole statement, read by and by in constant memory. Raises what `get` raises."""
+        context.require("statements:read")
+        account_id = _account_id(request, context)
+        if account_id is None:
+            return StatementStream(0, 0, iter(()))
+        period = self._period(account_id, request)
+        return StatementStream(period.opening_cents, period.closing_cents, _all_lines(period))
+
+    def _period(self, account_id: str, request: GetStatement) -> _Period:
+        """The period of a request as it is now: final, as far as it is over."""
+        from_us, to_us = _microseconds(request.from_at, _BEGINNING), _microseconds(request.to_at, _END)
+        now_us = _microseconds(self._clock.now(), _END)
+        over_us = max((bound for bound in (from_us, to_us) if bound <= now_us), default=_BEGINNING)
+        if over_us > _BEGINNING and _last_posted_us(account_id) < over_us:
+            # A posting that is under way may still commit an entry of the time before. Wait for it, once: whoever posts
+            # later reads the time later.
+            with unit_of_work():
+                list(for_update(Account.select(Account.id).where(Account.id == account_id)))
+        return _read_period(account_id, from_us, to_us)
+
+
+def _account_id(request: GetStatement, context: RequestContext) -> str | None:
+    if request.from_at is not None and request.to_at is not None and request.to_at < request.from_at:
+        raise ServiceError(Code.INVALID_REQUEST, "to: Must not be before from.")
+    named = Account.select(Account.id).where(Account.client_id == context.client_id, Account.name == request.account)
+    account = named.first()
+    return None if account is None else str(account.id)
+
+
+def _last_posted_us(account_id: str) -> int:
+    last = AccountEntry.select(AccountEntry.posted_us).where(AccountEntry.account_id == account_id)
+    return last.order_by(AccountEntry.posted_us.desc()).limit(1).scalar() or _BEGINNING
+
+
+def _read_period(account_id: str, from_us: int, to_us: int) -> _Period:
+    """The period from `from_us` to before `to_us`, its bounds and both balances read in one statement."""
+    last, opening = _last_before(account_id, to_us), _last_before(account_id, from_us)
+    balances = Account.select(
+        opening.select(AccountEntry.balance_cents),
+        last.select(AccountEntry.balance_cents),
+        last.select(AccountEntry.posted_us),
+    )
+    row: Any = balances.where(Account.id == account_id).tuples().get()
+    return _Period(account_id, from_us - 1, row[2] or _BEGINNING, row[0] or 0, row[1] or 0)
+
+
+def _last_before(account_id: str, moment_us: int) -> Any:
+    entries = AccountEntry.select().where(AccountEntry.account_id == account_id, AccountEntry.posted_us < moment_us)
+    return entries.order_by(AccountEntry.posted_us.desc()).limit(1)
+
+
+def _all_lines(period: _Period) -> Iterator[StatementLine]:
+    after_us = period.after_us
+    while True:
+        found = list(_lines(period, after_us, _LINES_AT_ONCE))
+        release_connection()
+        yield from (line for _, line in found)
+        if len(found) < _LINES_AT_ONCE:
+            return
+        after_us = found[-1][0]
+
+
+def _lines(period: _Period, after_us: int, limit: int) -> Iterator[tuple[int, StatementLine]]:
+    """The lines of a period after `after_us`, oldest first, each with its position."""
+    if after_us >= period.until_us:
+        return
+    rows: Any = (
+        AccountEntry.select(
+            AccountEntry.posted_us, AccountEntry.balance_cents, Transfer.debit_account_id, Transfer.amount_cents,
+            Transfer.purpose, Transaction.id, Transaction.type, Transaction.reference, Transaction.description,
+        )
+        .join(Transfer, on=(Transfer.id == AccountEntry.transfer_id))
+        .join(Transaction, on=(Transaction.id == Transfer.transaction_id))
+        .where(
+            AccountEntry.account_id == period.account_id,
+            AccountEntry.posted_us > after_us, AccountEntry.posted_us <= period.until_us,
+        )
+        .order_by(AccountEntry.posted_us).limit(limit).tuples()
+    )  # fmt: skip
+    for posted_us, balance, debited, cents, purpose, transaction_id, kind, reference, description in rows:
+        is_debit = debited == period.account_id
+        yield (
+            posted_us,
+            StatementLine(
+                at=iso_milliseconds(_EPOCH + posted_us * _MICROSECOND),
+                kind=FEE if purpose == FEE else kind,
+                transaction_id=transaction_id,
+                reference=reference,
+                description=description,
+                debit_cents=cents if is_debit else None,
+                credit_cents=None if is_debit else cents,
+                balance_cents=balance,
+            ),
+        )
+
+
+def _microseconds(moment: datetime | None, default: int) -> int:
+    return default if moment is None else max(_BEGINNING, (moment - _EPOCH) // _MICROSECOND)
