@@ -1,0 +1,60 @@
+"""Messages about statements: the movements of an account within a period."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from ussd_server.messages.transactions import MAIN_ACCOUNT
+
+
+@dataclass(frozen=True, slots=True)
+class GetStatement:
+    """Request for the statement of an account: `main`, or a subscriber's phone number.
+
+    `from_at` is included, `to_at` is not and may lie ahead; None sets no bound. `limit` (1 to 100) and `cursor` are
+    those of a page.
+    """
+
+    account: str = MAIN_ACCOUNT
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+class StatementLine(NamedTuple):
+    """One movement of an account. Either `debit_cents` or `credit_cents` is None.
+
+    `at` is when it was committed, as on the wire. `kind` is the type of its transaction, or `fee`.
+    """
+
+    at: str
+    kind: str
+    transaction_id: str
+    reference: str
+    description: str | None
+    debit_cents: int | None
+    credit_cents: int | None
+    balance_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPage:
+    """A page of a statement, oldest line first, with the balances before and after the whole period."""
+
+    opening_balance_cents: int
+    closing_balance_cents: int
+    items: tuple[StatementLine, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementStream:
+    """A whole statement. `lines` reads some at a time; it may be iterated once."""
+
+    opening_balance_cents: int
+    closing_balance_cents: int
+    lines: Iterator[StatementLine]
