@@ -21,6 +21,8 @@ class Body(Schema):
     is_query: ClassVar[bool] = False
     example: ClassVar[Mapping[str, Any]] = {}
     """A valid body; the API document shows it."""
+    takes_yaml: ClassVar[bool] = False
+    """Whether the body may also be YAML; the service then reads it from its text."""
     error_messages = {"unknown": "Unknown field."}
 
     class Meta:

@@ -16,6 +16,7 @@ _HIGHEST_VERSION = 1_000_000
 class SaveDraftBody(Body):
     """The whole body is a menu document. The menu check validates it."""
 
+    takes_yaml = True
     document = JsonObject(longest=_LONGEST_DOCUMENT)
 
     class Meta:
@@ -59,7 +60,11 @@ class GetGraphQuery(Query):
 
 
 class FindingRecord(Record):
-    """One error or warning. The last five fields are set for a screen that does not fit."""
+    """One error or warning.
+
+    `language` to `screen` are set for a screen that does not fit. `line` and `column` are known for a document in the
+    body; `suggestion` is the name that a misspelt one is nearest to.
+    """
 
     rule = fields.String()
     message = fields.String()
@@ -69,6 +74,9 @@ class FindingRecord(Record):
     excess = fields.Integer(allow_none=True)
     unit = fields.String(allow_none=True)
     screen = fields.String(allow_none=True)
+    line = fields.Integer(allow_none=True)
+    column = fields.Integer(allow_none=True)
+    suggestion = fields.String(allow_none=True)
 
 
 class CheckReportRecord(Record):

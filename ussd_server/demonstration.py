@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.menus.tools.files import read_menu_file
+from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.messages.api_keys import ApiKeyView, CreateApiKey
 from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
 from ussd_server.messages.clients import CreateClient, CreateUser
@@ -121,7 +121,7 @@ def _menu(services: Services, service_code: str, context: RequestContext) -> Non
     """Publish the savings group's menu and bind the code to it, unless the code has a menu."""
     if any(code.service_code == service_code and code.menu_id for code in services.menus.menus.codes(context)):
         return
-    document = read_menu_file(_MENU)
+    document, _ = read_menu_file(_MENU)
     menu_id = document["id"]
     services.menus.menus.save_draft(SaveDraft(menu_id, document), context)
     services.menus.menus.publish(NameMenu(menu_id), context)

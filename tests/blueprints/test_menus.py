@@ -134,3 +134,43 @@ def test_menus_need_their_scopes(services: Services, web: FlaskClient, shop: Sho
     assert refusal(put(reader, f"{PATH}/shop", {})) == (403, "INSUFFICIENT_SCOPE")
     writer = Program(services, web, "menus:write", client_id=shop.client_id)
     assert refusal(writer.get(PATH)) == (403, "INSUFFICIENT_SCOPE")
+
+
+YAML = """\
+start: root
+nodes:
+  root:
+    type: confirm
+    text: Go on?
+    yes: bye
+    no: bey
+  bye: {type: end, text: Goodbye}
+"""
+
+
+def test_a_menu_is_written_in_yaml_and_its_findings_name_line_column_and_suggestion(program: Program) -> None:
+    def send(method: str, path: str, text: str, content_type: str = "application/yaml") -> TestResponse:
+        call = getattr(program._web, method)
+        return call(path, data=text, headers={**program.headers, "Content-Type": content_type})  # type: ignore[no-any-return]
+
+    expected = {"rule": "goto", "node": "root", "line": 7, "column": 9, "suggestion": "bye"}
+    for method, path in (("put", f"{PATH}/kiosk"), ("post", f"{PATH}/kiosk/check")):
+        (finding,) = send(method, path, YAML).json["data"]["errors"]
+        assert {name: finding[name] for name in expected} == expected
+        message = "`no` leads to `bey`, and there is no such node; did you mean `bye`? (line 7, column 9)"
+        assert finding["message"] == message
+        refused = send(method, path, "a: 1\na: 2")
+        assert refusal(refused) == (400, "INVALID_REQUEST")
+        assert refused.json["message"] == "The name `a` is given twice in one object (line 2, column 1)"
+    assert program.get(f"{PATH}/kiosk").json["data"]["draft"]["nodes"]["root"]["yes"] == "bye"
+    assert send("put", f"{PATH}/kiosk", YAML.replace("bey", "bye")).json["data"]["passes"]
+    in_json = '{"start": "rot",\n "nodes": {"root": {"type": "end", "text": "Bye"}}}'
+    (finding,) = send("put", f"{PATH}/kiosk", in_json, "application/json").json["data"]["errors"]
+    assert (finding["line"], finding["column"], finding["suggestion"]) == (1, 11, "root")
+    for text, place in (('{"a": 1,\n "a": 2}', "(line 2, column 2)"), ('{"a": 1,\n "b" 2}', "(line 2, column 6)")):
+        refused = send("put", f"{PATH}/kiosk", text, "application/json")
+        assert refusal(refused) == (400, "INVALID_REQUEST")
+        assert refused.json["message"].endswith(place)
+    assert refusal(send("put", f"{PATH}/kiosk", YAML, "text/yaml")) == (415, "UNSUPPORTED_MEDIA_TYPE")
+    assert refusal(send("post", f"{PATH}/kiosk/publish", YAML)) == (415, "UNSUPPORTED_MEDIA_TYPE")
+    assert refusal(send("put", f"{PATH}/kiosk", "a: " + "x" * 70_000)) == (413, "REQUEST_TOO_LARGE")

@@ -20,6 +20,7 @@ SHOP: dict[str, Any] = {
     "start": "root",
     "default_language": "en",
     "languages": ["en", "lg", "sw"],
+    "fallback": True,
     "limits": {"septets": 160, "ucs2": 70, "networks": {"64110": {"septets": 160}}},
     "nav": {
         "back": "0",

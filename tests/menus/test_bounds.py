@@ -86,7 +86,9 @@ def test_what_was_published_before_there_were_bounds_can_still_be_shown(menu: Ma
 
 def test_a_screen_is_measured_once_whatever_the_number_of_networks(menu: Make) -> None:
     options = [{"label": f"Number {number} of many", "goto": "bye"} for number in range(30)]
-    raw = menu({"root": {"type": "menu", "text": "Welcome", "options": options}}, languages=LANGUAGES[:3])
+    raw = menu(
+        {"root": {"type": "menu", "text": "Welcome", "options": options}}, languages=LANGUAGES[:3], fallback=True
+    )
     alone, many = WorkBudget(), WorkBudget()
     assert not list(prove(parse(raw), alone))
     assert not list(prove(parse({**raw, "limits": networks(8)}), many))
@@ -118,7 +120,8 @@ def largest(kind: str) -> Menu:
     scripts = [script] * 50 if kind == "scripts" else []
     languages = LANGUAGES if kind != "scripts" else ["en"]
     return {
-        "id": "m", "start": "n0", "languages": languages, "limits": networks(8), "vars": variables, "nodes": nodes,
+        "id": "m", "start": "n0", "languages": languages, "fallback": True, "limits": networks(8),
+        "vars": variables, "nodes": nodes,
         "scripts": scripts,
     }  # fmt: skip
 
@@ -137,7 +140,9 @@ def test_a_check_pauses_for_other_requests_and_stops_after_too_much_work(kind: s
 def test_a_report_has_at_most_a_hundred_findings_and_says_so(menu: Make) -> None:
     wide = {"type": "end", "text": "{{vars.t}} " * 140}
     nodes = {f"n{number}": wide for number in range(38)}
-    raw = menu({"root": BYE, **nodes}, languages=LANGUAGES, limits=networks(8), vars={"t": {"type": "text"}})
+    raw = menu(
+        {"root": BYE, **nodes}, languages=LANGUAGES, fallback=True, limits=networks(8), vars={"t": {"type": "text"}}
+    )
     raw["vars"]["v" * 20_000] = {f"x{number}": 1 for number in range(20)}
     report = check(raw)
     assert len(report.findings) == 100

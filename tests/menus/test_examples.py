@@ -8,13 +8,13 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 import pytest
-import yaml
 
 import ussd_server.menus
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.document.document import parse
 from ussd_server.menus.document.findings import Report
 from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.phrases import PHRASES
 from ussd_server.menus.text.screen import MIN_SEPTETS
@@ -23,7 +23,7 @@ from ussd_server.menus.tools.graph import graph
 from ussd_server.menus.tools.simulator import Simulator, World
 
 FOLDER = Path(ussd_server.menus.__file__).parent / "examples"
-EXAMPLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
+EXAMPLES = {path.stem: read_menu_file(path)[0] for path in sorted(FOLDER.glob("*.yaml"))}
 FACTS = SessionFacts("+256772123456", "*165#", "64110", "s")
 SVG = "{http://www.w3.org/2000/svg}"
 

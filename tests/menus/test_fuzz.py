@@ -120,6 +120,7 @@ class Author:
             "start": "n0",
             "default_language": "en",
             "languages": list(LANGUAGES),
+            "fallback": True,
             "vars": VARS,
             "nodes": nodes,
             "resume": self.pick.choice(("off", "auto", "confirm")),

@@ -51,7 +51,7 @@ def test_a_script_plays_a_whole_payment(shop: Menu) -> None:
         ({"steps": [{"send": 1}]}, "`scripts.1.steps.1.send` has to be a text; write it in quotes"),
         ({"steps": [{"sned": "1"}]},
          "unknown field `scripts.1.steps.1.sned`; "
-         "the fields here are `end`, `expect`, `redial`, `retry`, `send`, `wait`"),
+         "the fields here are `end`, `expect`, `redial`, `retry`, `send`, `wait`; did you mean `send`?"),
         ({"steps": []}, "a script has 1 to 100 steps"),
         ({"steps": [{"send": "1"}], "dial": {"phone": "0772", "code": "*1#"}},
          "`dial.phone` has to be a number such as `+256772123456`"),

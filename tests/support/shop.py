@@ -24,6 +24,7 @@ _DOCUMENT: dict[str, Any] = {
     "start": "root",
     "default_language": "en",
     "languages": ["en", "lg"],
+    "fallback": True,
     "resume": "confirm",
     "vars": {
         "amount": {"type": "amount"},

@@ -13,8 +13,10 @@ from marshmallow import Schema, ValidationError
 from werkzeug.wrappers import Request
 
 from ussd_server.api.requests import ApiRequest
+from ussd_server.json_text import duplicate_name
 from ussd_server.status import Code, ServiceError
 
+JSON, YAML = "application/json", "application/yaml"
 MAX_BODY_BYTES = 64 * 1024
 _MAX_DEPTH = 32
 # An unterminated string matches to the end: otherwise every quote in it would start another search.
@@ -55,8 +57,7 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
     """
     if not body:
         return {}
-    charset = request.mimetype_params.get("charset", "utf-8").lower()
-    if request.mimetype != "application/json" or charset not in ("utf-8", "utf8"):
+    if request.mimetype != JSON or not _is_utf8(request):
         raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/json in UTF-8")
     if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and _depth(body) > _MAX_DEPTH:
         raise ServiceError(Code.INVALID_REQUEST, f"The request body is nested deeper than {_MAX_DEPTH} levels")
@@ -72,6 +73,11 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
             # Text that cannot be written as UTF-8 (half a surrogate pair) cannot be stored either.
             written = json.dumps(document, ensure_ascii=False, default=str)
             written.encode("utf-8")
+    except json.JSONDecodeError as error:
+        sentence = f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        raise ServiceError(Code.INVALID_REQUEST, sentence) from None
+    except _GivenTwiceError:
+        raise ServiceError(Code.INVALID_REQUEST, _sentence_about_duplicate(body.decode("utf-8"))) from None
     except (ValueError, RecursionError):
         raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid JSON") from None
     if not isinstance(document, dict):
@@ -79,6 +85,25 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
     if has_escapes and _ESCAPED_NUL.search(written):
         raise ServiceError(Code.INVALID_REQUEST, "The request body contains a NUL character")
     return document
+
+
+def read_yaml_text(request: Request, body: bytes) -> str | None:
+    """The text of a body that calls itself YAML; None for any other, also for an empty one.
+
+    UNSUPPORTED_MEDIA_TYPE (415) for another charset than UTF-8, INVALID_REQUEST for what is not UTF-8.
+    """
+    if not body or request.mimetype != YAML:
+        return None
+    if not _is_utf8(request):
+        raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/yaml in UTF-8")
+    try:
+        return body.decode("utf-8")
+    except ValueError:
+        raise ServiceError(Code.INVALID_REQUEST, "The request body is not valid YAML: it is not UTF-8") from None
+
+
+def _is_utf8(request: Request) -> bool:
+    return request.mimetype_params.get("charset", "utf-8").lower() in ("utf-8", "utf8")
 
 
 def load_query(schema: Schema, api_request: ApiRequest) -> dict[str, Any]:
@@ -126,10 +151,22 @@ def _depth(body: bytes) -> int:
     return deepest
 
 
+class _GivenTwiceError(ValueError):
+    """A name is given twice in one JSON object."""
+
+
+def _sentence_about_duplicate(text: str) -> str:
+    twice = duplicate_name(text)
+    if twice is None:
+        return "The request body is not valid JSON: a name is given twice"
+    name, place = _shown(twice.path[-1]), f"(line {twice.line}, column {twice.column})"
+    return f"The request body is not valid JSON: the name `{name}` is given twice in one object {place}"
+
+
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a name is given twice")
+        raise _GivenTwiceError
     return document
 
 

@@ -15,11 +15,12 @@ from flask import Blueprint
 from marshmallow import Schema
 
 from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
-from ussd_server.api.bodies import load, load_query, parse_object, read_body, read_idempotency_key
+from ussd_server.api.bodies import load, load_query, parse_object, read_body, read_idempotency_key, read_yaml_text
 from ussd_server.api.requests import ApiRequest, ApiResponse, takes_api_request
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.decisions import RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers
+from ussd_server.messages.menus import SourceText
 from ussd_server.status import Code, ServiceError
 
 Authenticator = Callable[[ApiRequest], Caller]
@@ -193,7 +194,7 @@ def _message(route: EndpointSpec, api_request: ApiRequest, body: bytes, variable
         parts |= load_query(route.query, api_request)
         part = "request body"
         if route.takes is not None:
-            parts |= load(route.takes, parse_object(api_request.request, body))
+            parts |= _body_parts(route.takes, api_request, body)
     except ServiceError as error:
         # Management paths have one message for every fault of a body or a query (wire contract 2).
         if api_request.is_management and error.code.http_status == 400:
@@ -202,6 +203,18 @@ def _message(route: EndpointSpec, api_request: ApiRequest, body: bytes, variable
     if route.idempotent:
         parts["idempotency_key"] = read_idempotency_key(api_request)
     return None if route.makes is None else route.makes(**parts)
+
+
+def _body_parts(schema: Body, api_request: ApiRequest, body: bytes) -> dict[str, Any]:
+    """Return the fields of a body; of a schema that takes YAML also the text of the body."""
+    if not schema.takes_yaml:
+        return load(schema, parse_object(api_request.request, body))
+    text = read_yaml_text(api_request.request, body)
+    if text is not None:
+        return {"source": SourceText(text, is_yaml=True)}
+    parts = load(schema, parse_object(api_request.request, body))
+    has_document = any(value is not None for value in parts.values())
+    return {**parts, "source": SourceText(body.decode("utf-8"))} if has_document else parts
 
 
 def _obey(decision: RateLimitDecision, api_request: ApiRequest, sentence: str) -> None:

@@ -159,7 +159,10 @@ def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
         media: dict[str, Any] = {"schema": _schema_of(route.takes)}
         if route.takes.example:
             media["example"] = dict(route.takes.example)
-        operation["requestBody"] = {"required": needed, "content": {"application/json": media}}
+        content = {"application/json": media}
+        if route.takes.takes_yaml:
+            content["application/yaml"] = {"schema": {"type": "string"}}
+        operation["requestBody"] = {"required": needed, "content": content}
     return operation
 
 

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class SourceText:
+    """The text of a document as its author wrote it: YAML 1.2 or JSON."""
+
+    text: str = field(repr=False)
+    is_yaml: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SaveDraft:
-    """Save `document` as the draft of a menu, even if it has errors."""
+    """Save a document as the draft of a menu, even if it has errors.
+
+    The findings name lines and columns of `source`. Without `document`, the document is read from `source`.
+    """
 
     menu_id: str
-    document: dict[str, Any]
+    document: dict[str, Any] | None = None
+    source: SourceText | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckMenu:
-    """Check a menu's draft, or `document` instead, which is not saved."""
+    """Check a menu's draft, or the given document instead, which is not saved. `source` as for `SaveDraft`."""
 
     menu_id: str
     document: dict[str, Any] | None = None
+    source: SourceText | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from ussd_server.menus.checks.check import check as check_document
 from ussd_server.menus.checks.width_proof import fullest_screen
 from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report
-from ussd_server.menus.tools.files import read_menu_file
+from ussd_server.menus.source.places import Places
+from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.tools.scripts import play, read_script
 from ussd_server.messages.channels import AssignCode, BindCode
 from ussd_server.messages.menus import NameMenu, SaveDraft
@@ -37,8 +38,8 @@ def menu() -> None:
 @with_json
 def check(file: Path, as_json: bool) -> None:
     """Check the menu in FILE; exit code 1 when it has errors, which block publishing."""
-    raw = load(file)
-    report = check_document(raw, allow_plain_http=True)
+    raw, places = _load_with_places(file)
+    report = check_document(raw, allow_plain_http=True, places=lambda: places)
     document, _ = read(raw)
     if as_json:
         show({"menu_id": document.id, **report.to_dict()}, "", as_json=True)
@@ -95,6 +96,10 @@ def secret(client: str, as_json: bool) -> None:
 
 def load(file: Path) -> dict[str, Any]:
     """Read a menu file. Raises ClickException with one sentence when it cannot be read."""
+    return _load_with_places(file)[0]
+
+
+def _load_with_places(file: Path) -> tuple[dict[str, Any], Places]:
     try:
         return read_menu_file(file)
     except (OSError, ValueError) as error:

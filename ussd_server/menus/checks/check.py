@@ -21,6 +21,8 @@ from ussd_server.menus.checks.width_proof import prove
 from ussd_server.menus.document.bounds import MAX_WORK, WorkBudget, WorkExceededError, find_excess
 from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report, error
+from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.source.places import Places
 from ussd_server.menus.tools.scripts import run_scripts
 
 SESSION_LIFE_SECONDS = 600
@@ -35,30 +37,50 @@ def check(
     session_life_seconds: int = SESSION_LIFE_SECONDS,
     also: Callable[[Document], Iterable[Finding]] | None = None,
     work: WorkBudget | None = None,
+    places: Callable[[], Places] | None = None,
 ) -> Report:
     """Check a document, given as a plain dict, by every rule. Never raises, whatever the document contains.
 
     `allowed_hosts` are the hosts that `http` and `handover` nodes may call; None allows every host, to check a file
     without a server. `also` adds the findings of the caller. A document above a maximum is not checked further. The
-    scripts run only when there is no error.
+    scripts run only when there is no error. `places` gives the positions in the text of the document, if it has one.
     """
+    report = _check(raw, allowed_hosts, allow_plain_http, session_life_seconds, also, work or WorkBudget())
+    if places is None or not report.findings:
+        return report
+    found = places()
+    return Report(tuple(_placed(finding, found) for finding in report.findings))
+
+
+def _check(
+    raw: Any,
+    allowed_hosts: Collection[str] | None,
+    allow_plain_http: bool,
+    session_life_seconds: int,
+    also: Callable[[Document], Iterable[Finding]] | None,
+    work: WorkBudget,
+) -> Report:
     excess = list(find_excess(raw))
     if excess:
         return Report.of(excess)
-    work = work or WorkBudget()
+    spelling = Spelling(work)
 
     def findings(document: Document) -> Iterator[Finding]:
-        yield from (error(problem.rule, problem.message, problem.node) for problem in problems)
+        yield from (problem.finding() for problem in (*problems, *document.complaints))
         yield from also(document) if also is not None else ()
-        yield from find_unknown_targets(document)
+        lost = list(find_unknown_targets(document, spelling))
+        yield from lost
+        paths_known = not (lost or document.unread)
         yield from find_key_clashes(document)
-        yield from find_missing_texts(document)
-        yield from find_unknown_variables(document)
-        yield from find_leaking_secrets(document)
+        if document.default_language in document.languages:
+            yield from find_missing_texts(document)
+        yield from find_unknown_variables(document, spelling)
+        yield from find_leaking_secrets(document, paths_known=paths_known)
         yield from find_bad_addresses(document, allowed_hosts, allow_plain_http)
-        yield from prove(document, work)
+        if not any(problem.path[:1] == ("limits",) for problem in problems):
+            yield from prove(document, work)
         yield from find_pin_questions(document)
-        if not document.unread and document.start in document.nodes:
+        if paths_known and document.start in document.nodes:
             yield from _path_findings(document, session_life_seconds, work)
 
     try:
@@ -68,6 +90,11 @@ def check(
         return Report.of([*report.findings, *run_scripts(document)]) if report.passes else report
     except WorkExceededError:
         return Report.of([error("bounds", f"the check takes more than {MAX_WORK:,} units of work; {_ADVICE}")])
+
+
+def _placed(finding: Finding, places: Places) -> Finding:
+    place = places.of_name(finding.path) if finding.is_at_name else places.of_value(finding.path)
+    return finding if place is None else finding.at(*place)
 
 
 def _path_findings(document: Document, session_life_seconds: int, work: WorkBudget) -> Iterator[Finding]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.expressions import Expression, Name
-from ussd_server.menus.document.findings import Finding, error, warning
+from ussd_server.menus.document.findings import Finding, did_you_mean, error, warning
 from ussd_server.menus.document.nodes import (
     ActionNode,
     BalanceNode,
@@ -17,15 +18,19 @@ from ussd_server.menus.document.nodes import (
     InputNode,
     ListNode,
     LocalizedText,
+    MenuNode,
     Node,
     RouterNode,
     ScreenNode,
     SetNode,
     assigned,
     parts,
+    target_path,
     targets,
+    texts,
     written,
 )
+from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.templates import Template
 from ussd_server.menus.document.variables import WIDEST_FACTS
 from ussd_server.menus.engine.views import keys_of
@@ -38,15 +43,22 @@ _OUR_HEADERS = re.compile(
 _PIN = re.compile(r"\bpin\b|namba ya siri|ennamba (?:yo )?ey'ekyama", re.IGNORECASE)
 
 
-def find_unknown_targets(document: Document) -> Iterator[Finding]:
+def find_unknown_targets(document: Document, spelling: Spelling) -> Iterator[Finding]:
     """Find exits that lead to no node."""
     known = document.nodes.keys() | document.unread
-    if document.start not in known:
-        yield error("goto", f"`start` is `{document.start}`, and there is no such node")
+    written = [name for name in known if "." not in name]
+
+    def unknown(what: str, target: str, node: str | None, path: tuple[str, ...]) -> Finding:
+        nearest = spelling.nearest(target, written)
+        message = f"{what} `{target}`, and there is no such node{did_you_mean(nearest)}"
+        return error("goto", message, node, path, nearest)
+
+    if document.start not in known and document.start:
+        yield unknown("`start` is", document.start, None, ("start",))
     for name, node in document.nodes.items():
-        for label, target in targets(node):
+        for position, (label, target) in enumerate(targets(node)):
             if target not in known:
-                yield error("goto", f"`{label or 'goto'}` leads to `{target}`, and there is no such node", name)
+                yield unknown(f"`{label or 'goto'}` leads to", target, name, target_path(node, label, position))
 
 
 def find_key_clashes(document: Document) -> Iterator[Finding]:
@@ -65,16 +77,23 @@ def find_key_clashes(document: Document) -> Iterator[Finding]:
 
 
 def find_missing_texts(document: Document) -> Iterator[Finding]:
-    """Find texts that the default language lacks."""
+    """Find texts that the default language lacks, or another language where the document allows no fallback."""
     for name, node in document.nodes.items():
-        if any(
-            isinstance(part, LocalizedText) and document.default_language not in part.by_language
-            for part in parts(node)
-        ):
-            yield error("text", f"a text is missing in the default language `{document.default_language}`", name)
+        for language in document.languages:
+            missing = [path for path, text in texts(node) if language not in text.by_language]
+            if not missing:
+                continue
+            if language == document.default_language:
+                message = f"a text is missing in the default language `{language}`"
+                yield error("text", message, name, missing[0])
+            elif not document.fallback:
+                where = ", ".join(f"`{'.'.join(path)}`" for path in missing)
+                ways = 'write it, or let the default language stand in with `"fallback": true`'
+                found = error("language", f"{where} has no text in `{language}`; {ways}", name, missing[0])
+                yield replace(found, language=language)
 
 
-def find_unknown_variables(document: Document) -> Iterator[Finding]:
+def find_unknown_variables(document: Document, spelling: Spelling) -> Iterator[Finding]:
     """Find names that are not declared."""
     for name, node in document.nodes.items():
         own = (node.label, node.value) if isinstance(node, ListNode) else ()
@@ -82,17 +101,24 @@ def find_unknown_variables(document: Document) -> Iterator[Finding]:
             for used in sorted(part.names, key=str):
                 item_names = _item_names(document, node) if any(part is each for each in own) else set()
                 if not _is_known(document, used, item_names):
-                    yield error("variable", f"`{used}` is not declared{_hint(used)}", name)
+                    nearest = _nearest(document, used, item_names, spelling)
+                    message = f"`{used}` is not declared{_hint(used)}{did_you_mean(nearest)}"
+                    yield error("variable", message, name, suggestion=nearest)
         for var in written(node):
             if var not in document.variables:
-                yield error("variable", f"`vars.{var}` is not declared; add it to `vars`", name)
+                nearest = spelling.nearest(var, document.variables)
+                message = f"`vars.{var}` is not declared; add it to `vars`{did_you_mean(nearest)}"
+                yield error("variable", message, name, _written_path(node, var), nearest)
         variable = document.variables.get(node.var) if isinstance(node, BalanceNode) else None
         if variable is not None and variable.type not in ("amount", "integer", "text"):
             yield error("variable", "the variable cannot hold a balance; declare it as an amount", name)
 
 
-def find_leaking_secrets(document: Document) -> Iterator[Finding]:
-    """Find secret entries that a text prints, that a variable stores, or that are dropped before they are used."""
+def find_leaking_secrets(document: Document, *, paths_known: bool) -> Iterator[Finding]:
+    """Find secret entries that a text prints, that a variable stores, or that are dropped before they are used.
+
+    Without `paths_known`, because an exit or a node cannot be read, the last are not looked for.
+    """
     inputs = [node for node in document.nodes.values() if isinstance(node, InputNode) and node.secret]
     secrets = {Name("vars", node.var) for node in inputs}
     readers: dict[str, set[str]] = {}
@@ -109,7 +135,7 @@ def find_leaking_secrets(document: Document) -> Iterator[Finding]:
         if overwrites and not (isinstance(node, InputNode) and node.secret):
             yield error("secret", "this node keeps a value in a variable that belongs to a secret entry", name)
         for secret in sorted(_read_names(node) & secrets, key=str):
-            if name not in readers[secret.name]:
+            if paths_known and name not in readers[secret.name]:
                 yield error("secret", f"`{secret}` is forgotten before this node; ask for it right before", name)
 
 
@@ -157,6 +183,29 @@ def _is_known(document: Document, name: Name, item_names: set[str]) -> bool:
     if name.scope == "vars":
         return name.name in document.variables
     return name in WIDEST_FACTS if name.scope == "session" else name.name in item_names
+
+
+def _nearest(document: Document, name: Name, item_names: set[str], spelling: Spelling) -> str | None:
+    """Return the known name nearest to an undeclared one, with its scope."""
+    if name.scope == "vars":
+        known: set[str] = set(document.variables)
+    else:
+        known = {each.name for each in WIDEST_FACTS} if name.scope == "session" else item_names
+    nearest = spelling.nearest(name.name, sorted(known))
+    return None if nearest is None else f"{name.scope}.{nearest}"
+
+
+def _written_path(node: Node, var: str) -> tuple[str, ...]:
+    """Return the path in a node of the variable that it changes."""
+    match node:
+        case SetNode():
+            return ("values", var)
+        case HttpNode():
+            return ("map", var)
+        case MenuNode():
+            numbers = [number for number, each in enumerate(node.options, 1) if var in dict(each.set)]
+            return ("options", str(numbers[0]), "set", var)
+    return ("var",)
 
 
 def _hint(name: Name) -> str:

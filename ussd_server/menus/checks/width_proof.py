@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document
-from ussd_server.menus.document.findings import Finding, shorten
-from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode
+from ussd_server.menus.document.findings import Finding, node_path, shorten
+from ussd_server.menus.document.nodes import EndNode, InputNode, ScreenNode, texts
 from ussd_server.menus.engine.entries import notices
 from ussd_server.menus.engine.views import OPTIONS, WORDS, Renderer, WidestValues
 from ussd_server.menus.text.gsm7 import BASIC, EXTENSION, Size, measure
@@ -120,11 +120,15 @@ class _Measurer:
 
 
 def _shown(document: Document) -> Iterator[tuple[ScreenNode, str]]:
-    """Yield every node that has a screen, with every language."""
+    """Yield every node that has a screen, with every language.
+
+    Where a text is missing that may not be missing, only that is reported.
+    """
     for node in document.nodes.values():
         if isinstance(node, ScreenNode):
             for language in document.languages:
-                yield node, language
+                if document.fallback or all(language in text.by_language for _, text in texts(node)):
+                    yield node, language
 
 
 def _layouts(document: Document, node: ScreenNode, language: str, measurer: _Measurer) -> Iterator[Layout]:
@@ -174,4 +178,5 @@ def _finding(node: str, language: str, network: str | None, budget: Budget, size
         excess,
         unit,
         shorten(screen),
+        path=(*node_path(node), "text"),
     )

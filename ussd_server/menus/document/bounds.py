@@ -56,12 +56,13 @@ def find_excess(raw: Any) -> Iterator[Finding]:
     )
     for message, count, maximum in counts:
         if count > maximum:
-            yield error("bounds", f"{message.format(count)}; at most {maximum} are allowed")
+            path = tuple(message.split("`")[1].split("."))
+            yield error("bounds", f"{message.format(count)}; at most {maximum} are allowed", path=path)
     for name, node in nodes.items():
         for place, assignments in _assignments(_object(node)):
             if len(assignments) > MAX_ASSIGNMENTS:
                 message = f"`{place}` changes {len(assignments)} variables; at most {MAX_ASSIGNMENTS} are allowed"
-                yield error("bounds", message, str(name))
+                yield error("bounds", message, str(name), tuple(place.split(".")))
 
 
 def _assignments(node: Mapping[Any, Any]) -> Iterator[tuple[str, Mapping[Any, Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.fields import DocumentFields, DocumentReading, Problem
 from ussd_server.menus.document.node_fields import NodeFields
 from ussd_server.menus.document.nodes import Node
+from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT, TYPES, WIDEST_FACTS, Variable, default_max_len
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2, Budget
@@ -56,7 +57,10 @@ class Navigation:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A menu as a client publishes it. `unread` names the nodes that could not be read; a published menu has none."""
+    """A menu as a client publishes it. `unread` names the nodes that could not be read; a published menu has none.
+
+    `complaints` block publishing, but the document can be used.
+    """
 
     id: str
     title: str
@@ -71,6 +75,9 @@ class Document:
     nodes: Mapping[str, Node]
     scripts: tuple[Any, ...]
     unread: frozenset[str]
+    # Whether a text that a language lacks may appear in the default language.
+    fallback: bool = False
+    complaints: tuple[Problem, ...] = ()
     # A cache of pages that are the same for every session.
     page_cache: dict[tuple[Any, ...], list[str]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -92,13 +99,13 @@ def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Prob
 
     Raises `WorkExceededError` when reading exceeds `work`.
     """
-    reading = DocumentReading((), "en", work=work)
+    reading = DocumentReading((), "en", work=work, spelling=Spelling(work))
     fields = DocumentFields(raw, reading)
     languages, default_language = _languages(fields)
     reading = replace(reading, languages=languages, default_language=default_language)
     fields.reading = reading
     variables = {**_balance_variables(fields), **_variables(fields)}
-    reading = replace(reading, widest=_widths(variables))
+    reading = replace(reading, widest=_widths(variables, reading.problems))
     fields.reading = reading
     budget, network_budgets = _limits(fields)
     nodes, unread = _nodes(fields, variables)
@@ -116,6 +123,8 @@ def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Prob
         nodes,
         tuple(fields.items("scripts")),
         unread,
+        fields.boolean("fallback"),
+        tuple(reading.complaints),
     )
     fields.refuse_others()
     return document, tuple(reading.problems)
@@ -126,11 +135,11 @@ def _languages(fields: DocumentFields) -> tuple[tuple[str, ...], str]:
     languages = [str(each) for each in fields.items("languages")] or [default]
     for language in languages:
         if not _LANGUAGE.fullmatch(language):
-            fields.refuse(f"`languages`: `{language}` is not a language code such as `en` or `lg`")
+            fields.refuse(f"`languages`: `{language}` is not a language code such as `en` or `lg`", at="languages")
     if len(set(languages)) != len(languages):
-        fields.refuse("`languages` names a code twice")
+        fields.refuse("`languages` names a code twice", at="languages")
     if default not in languages:
-        fields.refuse(f"`default_language` is `{default}`, which is not in `languages`")
+        fields.refuse(f"`default_language` is `{default}`, which is not in `languages`", at="default_language")
     return tuple(dict.fromkeys(languages)), default
 
 
@@ -138,7 +147,10 @@ def _variables(fields: DocumentFields) -> dict[str, Variable]:
     variables = {}
     for name, raw in fields.entries("vars").items():
         if not _VARIABLE.fullmatch(name):
-            fields.refuse(f"`vars.{name}`: a variable's name has small letters, digits and _, and begins with a letter")
+            fields.refuse(
+                f"`vars.{name}`: a variable's name has small letters, digits and _, and begins with a letter",
+                at=f"vars.{name}",
+            )
         variables[name] = _variable(fields.within(raw, f"vars.{name}"), TYPES)
     return variables
 
@@ -177,8 +189,11 @@ def _variable(fields: DocumentFields, types: tuple[str, ...]) -> Variable:
     return Variable(type_name, max_len or default, overflow == "truncate", given, max_items, item_fields)
 
 
-def _widths(variables: Mapping[str, Variable]) -> dict[Name, str]:
-    return {**WIDEST_FACTS, **{Name("vars", name): variable.widest for name, variable in variables.items()}}
+def _widths(variables: Mapping[str, Variable], problems: Sequence[Problem]) -> dict[Name, str]:
+    """Return the longest value of each variable; empty for one whose declaration cannot be read."""
+    unread = {problem.path[1] for problem in problems if problem.path[:1] == ("vars",) and len(problem.path) > 1}
+    declared = {name: "" if name in unread else variable.widest for name, variable in variables.items()}
+    return {**WIDEST_FACTS, **{Name("vars", name): widest for name, widest in declared.items()}}
 
 
 def _limits(fields: DocumentFields) -> tuple[Budget, dict[str, Budget]]:
@@ -187,7 +202,7 @@ def _limits(fields: DocumentFields) -> tuple[Budget, dict[str, Budget]]:
     networks = {}
     for network, raw in limits.entries("networks").items():
         if not _NETWORK.fullmatch(network):
-            limits.refuse(f"`limits.networks`: `{network}` is not a network code such as `64110`")
+            limits.refuse(f"`limits.networks`: `{network}` is not a network code such as `64110`", at="networks")
         inner = limits.within(raw, f"networks.{network}")
         networks[network] = _budget(inner, budget)
         inner.refuse_others()
@@ -207,7 +222,7 @@ def _navigation(fields: DocumentFields) -> Navigation:
     keys = {name: nav.string(name, default) for name, default in defaults.items()}
     for name, key in keys.items():
         if not _KEY.fullmatch(key):
-            nav.refuse(f"`nav.{name}` is `{key}`; a key is 1 to 4 letters or digits")
+            nav.refuse(f"`nav.{name}` is `{key}`; a key is 1 to 4 letters or digits", at=name)
     if len(set(keys.values())) != len(keys):
         nav.refuse("`nav`: back, home, more and prev need four different keys")
     labels = nav.within(nav.entries("labels"), "labels")
@@ -221,9 +236,11 @@ def _label(labels: DocumentFields, name: str) -> dict[str, str]:
     by_language = {}
     for language, label in labels.entries(name).items():
         if language not in labels.reading.languages:
-            labels.refuse(f"`nav.labels.{name}` has the language `{language}`, which is not in `languages`")
+            where = f"{name}.{language}"
+            labels.refuse(f"`nav.labels.{name}` has the language `{language}`, which is not in `languages`", at=where)
         if not isinstance(label, str) or not 0 < len(label) <= 20 or not label.isprintable():
-            labels.refuse(f"`nav.labels.{name}.{language}` has to be a text of 1 to 20 characters on one line")
+            message = f"`nav.labels.{name}.{language}` has to be a text of 1 to 20 characters on one line"
+            labels.refuse(message, at=f"{name}.{language}")
         else:
             by_language[language] = label
     return by_language
@@ -232,7 +249,7 @@ def _label(labels: DocumentFields, name: str) -> dict[str, str]:
 def _nodes(fields: DocumentFields, variables: Mapping[str, Variable]) -> tuple[dict[str, Node], frozenset[str]]:
     raw_nodes = fields.entries("nodes")
     if not raw_nodes:
-        fields.refuse("`nodes` has to have at least one node")
+        fields.refuse("`nodes` has to have at least one node", at="nodes")
     reader = NodeFields(fields.reading, variables)
     nodes = {name: reader.read(name, raw) for name, raw in raw_nodes.items()}
     whole = {name: node for name, node in nodes.items() if node is not None}

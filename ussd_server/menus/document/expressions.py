@@ -22,6 +22,10 @@ Evaluate = Callable[[Scope], Any]
 class ExpressionError(ValueError):
     """An expression or template that is not allowed in a document; the message says why."""
 
+    def __init__(self, message: str, suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.suggestion = suggestion
+
 
 class NoValueError(ValueError):
     """An expression has no value, for example because a variable was never set."""

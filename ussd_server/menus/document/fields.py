@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Expression, ExpressionError, Name, compile_expression, constant
-from ussd_server.menus.document.findings import shorten
+from ussd_server.menus.document.findings import Finding, did_you_mean, error, node_path, shorten
 from ussd_server.menus.document.nodes import LocalizedText
+from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.templates import Template, compile_template
 
 _UNITS_OF_AN_OBJECT = 20
@@ -24,6 +25,14 @@ class Problem:
     rule: str
     node: str | None
     message: str
+    path: tuple[str, ...] = ()
+    suggestion: str | None = None
+    is_at_name: bool = False
+
+    def finding(self) -> Finding:
+        """Return the problem as an error of the check."""
+        found = error(self.rule, self.message, self.node, suggestion=self.suggestion)
+        return replace(found, path=self.path, is_at_name=self.is_at_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,10 @@ class DocumentReading:
     widest: Mapping[Name, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     work: WorkBudget | None = None
+    spelling: Spelling = field(default_factory=Spelling)
+    foreign_languages: set[str] = field(default_factory=set)
+    # Problems that block publishing. Versions published before these rules were made keep running.
+    complaints: list[Problem] = field(default_factory=list)
 
     def spend(self, units: int) -> None:
         """Count work, if the reading has a work budget."""
@@ -45,8 +58,17 @@ class DocumentReading:
 class DocumentFields:
     """One JSON object of the document. `refuse_others` reports every field that was never read."""
 
-    def __init__(self, raw: Any, reading: DocumentReading, node: str | None = None, place: str = "") -> None:
+    def __init__(
+        self,
+        raw: Any,
+        reading: DocumentReading,
+        node: str | None = None,
+        place: str = "",
+        path: tuple[str, ...] | None = None,
+    ) -> None:
+        """`place` is what messages call this object; `path` leads to it from the root of the document."""
         self.reading, self.node, self.place = reading, node, place
+        self.path: tuple[str, ...] = path if path is not None else () if node is None else node_path(node)
         self._raw: Mapping[str, Any] = {}
         reading.spend(_UNITS_OF_AN_OBJECT)
         self._read_names: set[str] = set()
@@ -55,21 +77,48 @@ class DocumentFields:
         else:
             self.refuse(f"{place or 'this'} has to be an object")
 
-    def refuse(self, message: str, rule: str = "document") -> None:
-        """Add a problem at this place."""
+    def refuse(self, message: str, rule: str = "document", at: str = "", suggestion: str | None = None) -> None:
+        """Add a problem with the field `at` of this object, or with the object itself."""
         # The author chooses the names, which may be long, and every message about a part below repeats them.
-        self.reading.problems.append(Problem(rule, self.node, shorten(message)))
+        self.reading.problems.append(Problem(rule, self.node, shorten(message), self._path_to(at), suggestion))
+
+    def complain(self, message: str, at: str) -> None:
+        """Add a problem that blocks publishing, although the document can be used."""
+        self.reading.complaints.append(Problem("text", self.node, shorten(message), self._path_to(at)))
 
     def within(self, raw: Any, place: str) -> DocumentFields:
         """Return the fields of an object inside this one."""
-        return DocumentFields(raw, self.reading, self.node, self._path(place))
+        path = self._path_to(place)
+        return DocumentFields(raw, self.reading, self.node, self._path(place), path)
 
     def refuse_others(self) -> None:
-        """Add a problem for every field that was not read."""
+        """Add a problem for every field that was not read; leaves out that the field it should be is missing."""
+        absent = sorted(self._read_names - self._raw.keys())
         for name in self._raw:
             if name not in self._read_names:
                 known = ", ".join(f"`{each}`" for each in sorted(self._read_names))
-                self.refuse(f"unknown field `{self._path(str(name))}`; the fields here are {known}")
+                spelling = self.reading.spelling
+                suggestion = spelling.nearest(name, absent) or spelling.nearest(name, sorted(self._read_names))
+                message = f"unknown field `{self._path(name)}`; the fields here are {known}{did_you_mean(suggestion)}"
+                self._refuse_name(name, message, suggestion)
+
+    def refuse_misspelt(self, name: str) -> None:
+        """Say that the missing field `name` is misspelt, where another field is written nearly like it."""
+        for written in self._raw:
+            if written not in self._read_names and self.reading.spelling.nearest(written, (name,)):
+                self._refuse_name(written, f"unknown field `{self._path(written)}`{did_you_mean(name)}", name)
+                return
+
+    def _refuse_name(self, name: str, message: str, suggestion: str | None) -> None:
+        path = (*self.path, name)
+        if suggestion is not None and suggestion not in self._raw:
+            missing = self._path_to(suggestion)
+            self.reading.problems[:] = [each for each in self.reading.problems if each.path != missing]
+        problem = Problem("document", self.node, shorten(message), path, suggestion, is_at_name=True)
+        self.reading.problems.append(problem)
+
+    def _path_to(self, place: str) -> tuple[str, ...]:
+        return (*self.path, *place.split(".")) if place else self.path
 
     def value(self, name: str) -> Any:
         """Return the raw value of a field, or None when it is absent or null."""
@@ -82,9 +131,12 @@ class DocumentFields:
         if value is None and default is not None:
             return default
         if not isinstance(value, str) or not 0 < len(value) <= longest:
-            self.refuse(f"`{self._path(name)}` has to be a text of 1 to {longest} characters")
+            self.refuse(f"`{self._path(name)}` has to be a text of 1 to {longest} characters", at=name)
         elif choices and value not in choices:
-            self.refuse(f"`{self._path(name)}` is `{value}`; it has to be one of {', '.join(choices)}")
+            nearest = self.reading.spelling.nearest(value, choices)
+            allowed = f"it has to be one of {', '.join(choices)}"
+            message = f"`{self._path(name)}` is `{value}`; {allowed}{did_you_mean(nearest)}"
+            self.refuse(message, at=name, suggestion=nearest)
         else:
             return value
         return default or ""
@@ -95,7 +147,7 @@ class DocumentFields:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            self.refuse(f"`{self._path(name)}` has to be a whole number from {low} to {high}")
+            self.refuse(f"`{self._path(name)}` has to be a whole number from {low} to {high}", at=name)
             return default
         return value
 
@@ -103,7 +155,7 @@ class DocumentFields:
         """Return a true or false field; absent means false."""
         value = self.value(name)
         if value is not None and not isinstance(value, bool):
-            self.refuse(f"`{self._path(name)}` has to be true or false")
+            self.refuse(f"`{self._path(name)}` has to be true or false", at=name)
         return value is True
 
     def items(self, name: str, maximum: int = 100) -> list[Any]:
@@ -112,10 +164,10 @@ class DocumentFields:
         if value is None:
             return []
         if not isinstance(value, list | tuple):
-            self.refuse(f"`{self._path(name)}` has to be a list")
+            self.refuse(f"`{self._path(name)}` has to be a list", at=name)
             return []
         if len(value) > maximum:
-            self.refuse(f"`{self._path(name)}` has {len(value)} items; at most {maximum} are allowed")
+            self.refuse(f"`{self._path(name)}` has {len(value)} items; at most {maximum} are allowed", at=name)
         return list(value[:maximum])
 
     def entries(self, name: str) -> dict[str, Any]:
@@ -124,7 +176,7 @@ class DocumentFields:
         if value is None:
             return {}
         if not isinstance(value, Mapping):
-            self.refuse(f"`{self._path(name)}` has to be an object")
+            self.refuse(f"`{self._path(name)}` has to be an object", at=name)
             return {}
         return _named(value)
 
@@ -133,7 +185,8 @@ class DocumentFields:
         value = self.string(name)
         if value and not NAME.fullmatch(value):
             self.refuse(
-                f"`{self._path(name)}` is `{value}`; a name has letters, digits, - and _, and begins with a letter"
+                f"`{self._path(name)}` is `{value}`; a name has letters, digits, - and _, and begins with a letter",
+                at=name,
             )
         return value
 
@@ -157,29 +210,30 @@ class DocumentFields:
         if isinstance(value, int | float):
             value = repr(value)
         if not isinstance(value, str) or not value:
-            self.refuse(f"`{self._path(name)}` has to be an expression, such as `vars.amount`")
+            self.refuse(f"`{self._path(name)}` has to be an expression, such as `vars.amount`", at=name)
             return None
         try:
             return compile_expression(value)
-        except ExpressionError as error:
-            self.refuse(f"`{self._path(name)}`: {error}", "expression")
+        except ExpressionError as refusal:
+            self.refuse(f"`{self._path(name)}`: {refusal}", "expression", name, refusal.suggestion)
             return None
 
     def template(self, value: Any, name: str) -> Template:
         """Compile `value`, from the field `name`, as a text with slots."""
         if not isinstance(value, str):
-            self.refuse(f"`{self._path(name)}` has to be a text")
+            self.refuse(f"`{self._path(name)}` has to be a text; write it in quotes", at=name)
             return Template("", ())
         try:
             return compile_template(value, self.reading.widest)
-        except ExpressionError as error:
-            self.refuse(f"`{self._path(name)}`: {error}", "expression")
+        except ExpressionError as refusal:
+            self.refuse(f"`{self._path(name)}`: {refusal}", "expression", name, refusal.suggestion)
             return Template("", ())
 
     def text(self, name: str) -> LocalizedText:
         """Return a required text: an object by language, or one text for the default language."""
         if self.value(name) is None:
-            self.refuse(f'`{self._path(name)}` is missing; write it as {{"{self.reading.default_language}": "..."}}')
+            example = f'{{"{self.reading.default_language}": "..."}}'
+            self.refuse(f"`{self._path(name)}` is missing; write it as {example}", at=name)
         return self.optional_text(name) or LocalizedText({}, self.reading.default_language)
 
     def optional_text(self, name: str) -> LocalizedText | None:
@@ -190,11 +244,17 @@ class DocumentFields:
         if isinstance(value, str):
             value = {self.reading.default_language: value}
         if not isinstance(value, Mapping):
-            self.refuse(f"`{self._path(name)}` has to be a text, or an object with a text for each language")
+            self.refuse(f"`{self._path(name)}` has to be a text, or an object with a text for each language", at=name)
             return None
         for language in value:
-            if language not in self.reading.languages:
-                self.refuse(f"`{self._path(name)}` has the language `{language}`, which is not in `languages`")
+            if language not in self.reading.languages and language not in self.reading.foreign_languages:
+                # One declaration mends all texts in the language.
+                self.reading.foreign_languages.add(language)
+                where = f"{name}.{language}"
+                message = f"`{self._path(name)}` has the language `{language}`, which is not in `languages`"
+                self.refuse(
+                    message, at=where, suggestion=self.reading.spelling.nearest(str(language), self.reading.languages)
+                )
         return LocalizedText(
             {language: self.template(source, f"{name}.{language}") for language, source in value.items()},
             self.reading.default_language,

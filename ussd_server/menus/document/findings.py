@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 MAX_FINDINGS = 100
@@ -14,7 +14,9 @@ _LONGEST_TEXT = 500  # characters of a message or screen: a document may refer t
 class Finding:
     """An `error`, which blocks publishing, or a `warning`.
 
-    For a screen over budget: `excess` in `unit` ("septets" or "characters"), and the worst `screen`.
+    For a screen over budget: `excess` in `unit` ("septets" or "characters"), and the worst `screen`. `suggestion` is
+    the name that a misspelt one is nearest to. `path` leads to the field in the document; its `line` and `column`
+    count from 1 and are known for a document that was read from a text.
     """
 
     severity: str
@@ -26,10 +28,20 @@ class Finding:
     excess: int | None = None
     unit: str | None = None
     screen: str | None = None
+    line: int | None = None
+    column: int | None = None
+    suggestion: str | None = None
+    path: tuple[str, ...] = field(default=(), compare=False)
+    is_at_name: bool = field(default=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as plain JSON values."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name not in ("path", "is_at_name")}
+
+    def at(self, line: int, column: int) -> Finding:
+        """Return the finding with its position, which its message names."""
+        message = f"{shorten(self.message)} (line {line}, column {column})"
+        return replace(self, line=line, column=column, message=message)
 
 
 def shorten(text: str) -> str:
@@ -37,14 +49,29 @@ def shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 3]}..."
 
 
-def error(rule: str, message: str, node: str | None = None) -> Finding:
-    """Return a finding that blocks publishing."""
-    return Finding("error", rule, shorten(message), None if node is None else shorten(node))
+def did_you_mean(suggestion: str | None) -> str:
+    """Return the end of a message about a misspelt name; empty without a suggestion."""
+    return "" if suggestion is None else f"; did you mean `{suggestion}`?"
+
+
+def error(
+    rule: str, message: str, node: str | None = None, path: tuple[str, ...] = (), suggestion: str | None = None
+) -> Finding:
+    """Return a finding that blocks publishing. `path` begins in the node, if there is one."""
+    whole = path if node is None else (*node_path(node), *path)
+    shown = None if node is None else shorten(node)
+    return Finding("error", rule, shorten(message), shown, suggestion=suggestion, path=whole)
+
+
+def node_path(node: str) -> tuple[str, ...]:
+    """Return the path of a node; a last screen inside another node is named `node.outcome`."""
+    outer, _, outcome = node.partition(".")
+    return ("nodes", outer, outcome) if outcome else ("nodes", outer)
 
 
 def warning(rule: str, message: str, node: str | None = None) -> Finding:
     """Return a finding that does not block publishing."""
-    return Finding("warning", rule, message, node)
+    return Finding("warning", rule, message, node, path=() if node is None else node_path(node))
 
 
 @dataclass(frozen=True, slots=True)

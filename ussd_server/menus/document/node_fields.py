@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ussd_server.menus.document.expressions import Expression, Name, constant
-from ussd_server.menus.document.fields import NAME, DocumentFields, DocumentReading, Problem
+from ussd_server.menus.document.fields import NAME, DocumentFields, DocumentReading
 from ussd_server.menus.document.nodes import (
     Assignments,
     BalanceNode,
@@ -67,6 +67,8 @@ class NodeFields:
             if kind in self._readers:
                 node = self._readers[kind](fields, name)
                 fields.refuse_others()
+            else:
+                fields.refuse_misspelt("type")
         return node if len(self.reading.problems) == before else None
 
     def _menu(self, fields: DocumentFields, name: str) -> Node:
@@ -84,14 +86,16 @@ class NodeFields:
             )
             option.refuse_others()
         if not options:
-            fields.refuse("a menu needs at least one option")
+            fields.refuse("a menu needs at least one option", at="options")
         return MenuNode(name, fields.text("text"), tuple(options), self._invalid(fields))
 
     def _key(self, option: DocumentFields, number: int) -> str:
-        key = option.value("key")
-        key = str(number if key is None else key)
+        raw = option.value("key")
+        key = str(number if raw is None else raw)
         if not KEY.fullmatch(key):
-            option.refuse(f"the key `{key}` has to be 1 to 4 letters or digits", "option_key")
+            option.refuse(f"the key `{key}` has to be 1 to 4 letters or digits", "option_key", "key")
+        elif raw is not None and (isinstance(raw, bool) or not isinstance(raw, str | int)):
+            option.complain("`key` has to be a text; write it in quotes", "key")
         return key
 
     def _input(self, fields: DocumentFields, name: str) -> Node:
@@ -121,14 +125,19 @@ class NodeFields:
             case "regex":
                 rule = replace(rule, pattern=self._pattern(fields))
             case "one_of":
-                values = tuple(str(value) for value in fields.items("values"))
+                raw = fields.items("values")
+                values = tuple(str(value) for value in raw)
                 if not values:
-                    fields.refuse("`one_of` needs `values`, a list of the accepted entries")
+                    fields.refuse("`one_of` needs `values`, a list of the accepted entries", at="values")
+                for number, value in enumerate(raw, start=1):
+                    if not isinstance(value, str):
+                        place = f"values.{number}"
+                        fields.complain(f"`{fields.place}.{place}` has to be a text; write it in quotes", place)
                 rule = replace(rule, values=values)
             case "expr":
                 rule = replace(rule, expression=fields.expression("expr"))
         if rule.min is not None and rule.max is not None and rule.min > rule.max:
-            fields.refuse(f"`min` {rule.min} is above `max` {rule.max}; no entry could pass")
+            fields.refuse(f"`min` {rule.min} is above `max` {rule.max}; no entry could pass", at="min")
         fields.refuse_others()
         return rule
 
@@ -137,7 +146,7 @@ class NodeFields:
         try:
             return compile_pattern(fields.string("pattern"))
         except PatternError as error:
-            fields.refuse(f"`{fields.place}.pattern`: {error}", "regex")
+            fields.refuse(f"`{fields.place}.pattern`: {error}", "regex", "pattern")
             return None
 
     def _confirm(self, fields: DocumentFields, name: str) -> Node:
@@ -166,18 +175,19 @@ class NodeFields:
         items = fields.expression("items")
         declared = [self.variables.get(name.name) for name in items.names if name.scope == "vars"]
         if len(declared) != 1 or declared[0] is None or declared[0].type != "list":
-            fields.refuse("`items` has to be a list, or `vars.x` with a variable of type list")
+            fields.refuse("`items` has to be a list, or `vars.x` with a variable of type list", at="items")
             return items, {}
         return items, {Name("item", each): variable.widest for each, variable in declared[0].fields.items()}
 
     def _literal_widths(self, fields: DocumentFields, items: list[Any] | tuple[Any, ...]) -> dict[Name, str]:
         if not 0 < len(items) <= MAX_ITEMS:
-            fields.refuse(f"`items` has to have 1 to {MAX_ITEMS} items")
+            fields.refuse(f"`items` has to have 1 to {MAX_ITEMS} items", at="items")
         widths: dict[Name, str] = {}
         for item in items:
             for key, value in item.items() if isinstance(item, Mapping) else [("", item)]:
                 if isinstance(value, bool) or not isinstance(value, str | int | float) or len(str(value)) > MAX_TEXT:
-                    fields.refuse(f"an item of `items` has texts of at most {MAX_TEXT} characters, and numbers")
+                    message = f"an item of `items` has texts of at most {MAX_TEXT} characters, and numbers"
+                    fields.refuse(message, at="items")
                     return {}
                 widths[Name("item", str(key))] = max(widths.get(Name("item", str(key)), ""), str(value), key=len)
         return widths
@@ -196,7 +206,7 @@ class NodeFields:
     def _set(self, fields: DocumentFields, name: str) -> Node:
         values = self._assignments(fields, "values")
         if not values:
-            fields.refuse("`values` is empty; name a variable and its expression")
+            fields.refuse("`values` is empty; name a variable and its expression", at="values")
         return SetNode(name, values, fields.identifier("goto"))
 
     def _language(self, fields: DocumentFields, name: str) -> Node:
@@ -228,7 +238,7 @@ class NodeFields:
         paths = fields.entries("map")
         for var, path in paths.items():
             if not isinstance(path, str) or not path or len(path) > 100:
-                fields.refuse(f"`map.{var}` has to be a path into the answer, such as `data.name`")
+                fields.refuse(f"`map.{var}` has to be a path into the answer, such as `data.name`", at=f"map.{var}")
         return HttpNode(
             name,
             fields.string("method", default="GET", choices=("GET", "POST", "PUT", "PATCH", "DELETE")),
@@ -244,7 +254,7 @@ class NodeFields:
 
     def _body(self, fields: DocumentFields, value: Any, place: str, depth: int) -> Any:
         if depth > 5:
-            fields.refuse(f"`{place}` is nested deeper than 5 levels")
+            fields.refuse(f"`{place}` is nested deeper than 5 levels", at=place)
             return None
         match value:
             case str():
@@ -259,7 +269,7 @@ class NodeFields:
         kind = fields.string("kind", choices=("collection", "disbursement", "transfer"))
         to_phone_number = fields.optional_expression("to_phone_number")
         if (kind == "transfer") != (to_phone_number is not None):
-            fields.refuse("`to_phone_number` belongs to a transfer, and a transfer needs it")
+            fields.refuse("`to_phone_number` belongs to a transfer, and a transfer needs it", at="to_phone_number")
         return PayNode(
             name, kind, fields.expression("amount"), fields.expression("phone_number"),
             self._branch(fields, name, "accepted"), self._branch(fields, name, "rejected"),
@@ -296,7 +306,8 @@ class NodeFields:
     def _branch(self, fields: DocumentFields, node: str, name: str) -> str:
         """Read the next node of an outcome: its name, `{"goto": name}`, or `{"end": text}` for a last screen."""
         if fields.value(name) is None:
-            fields.refuse(f'`{name}` is missing; write a node\'s name, {{"goto": "..."}} or {{"end": {{...}}}}')
+            ways = '{"goto": "..."} or {"end": {...}}'
+            fields.refuse(f"`{name}` is missing; write a node's name, {ways}", at=name)
         return self._optional_branch(fields, node, name) or ""
 
     def _optional_branch(self, fields: DocumentFields, node: str, name: str) -> str | None:
@@ -307,7 +318,7 @@ class NodeFields:
         goto, end = branch.optional_identifier("goto"), branch.optional_text("end")
         branch.refuse_others()
         if (goto is None) == (end is None):
-            self.reading.problems.append(Problem("document", node, f"`{name}` needs either `goto` or `end`"))
+            branch.refuse(f"`{name}` needs either `goto` or `end`")
         if end is None:
             return goto
         self.extra[f"{node}.{name}"] = EndNode(f"{node}.{name}", end)

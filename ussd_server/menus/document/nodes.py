@@ -255,6 +255,31 @@ def targets(node: Node) -> tuple[tuple[str, str], ...]:
     return tuple((label, target) for label, target in exits if target is not None)
 
 
+def texts(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], LocalizedText]]:
+    """Yield every text in a node with its path in the document."""
+    if isinstance(value, LocalizedText):
+        yield path, value
+    elif isinstance(value, tuple):
+        for number, each in enumerate(value, start=1):
+            yield from texts(each, (*path, str(number)))
+    elif is_dataclass(value) and not isinstance(value, Expression | Template):
+        for each in fields(value):
+            name = "end" if isinstance(value, EndNode) and "." in value.name else each.name
+            yield from texts(getattr(value, each.name), (*path, name))
+
+
+def target_path(node: Node, label: str, position: int) -> tuple[str, ...]:
+    """Return the path in a node of one of its `targets`: its label, and its position among them."""
+    match node:
+        case MenuNode() if label != "invalid":
+            return ("options", str(position + 1), "goto")
+        case RouterNode() if position < len(node.cases):
+            return ("cases", str(position + 1), "goto")
+        case _ if label == "invalid":
+            return ("invalid", "goto")
+    return ({"": "goto", "error": "on_error", "timeout": "on_timeout"}.get(label, label),)
+
+
 def parts(value: Any) -> Iterator[LocalizedText | Template | Expression]:
     """Yield every text, bare template and expression in a node."""
     match value:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ussd_server.menus.document.expressions import SCOPES, ExpressionError, Name, Scope
+from ussd_server.menus.document.findings import did_you_mean
+from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.text.gsm7 import drop_controls, plain
 
 MAX_CHARACTERS = 1600
@@ -122,7 +124,9 @@ def _filter(source: str) -> Filter:
     name, _, argument = source.partition(":")
     name = name.strip()
     if name not in _FILTERS:
-        raise ExpressionError(f"there is no filter `{name}`; use one of {', '.join(_FILTERS)}")
+        nearest = Spelling().nearest(name, _FILTERS)
+        message = f"there is no filter `{name}`; use one of {', '.join(_FILTERS)}{did_you_mean(nearest)}"
+        raise ExpressionError(message, nearest)
     if name == "trunc" and not (
         argument.isascii() and argument.isdigit() and len(argument) <= 3 and 0 < int(argument) <= 160
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
@@ -61,7 +61,8 @@ def run_scripts(document: Document) -> list[Finding]:
 def read_script(document: Document, raw: Any, number: int) -> tuple[Script | None, list[Finding]]:
     """Read one script; None when it cannot be read: the findings say why."""
     reading = DocumentReading(document.languages, document.default_language)
-    fields = DocumentFields(raw, reading, place=f"scripts.{number}")
+    place = f"scripts.{number}"
+    fields = DocumentFields(raw, reading, place=place, path=("scripts", str(number)))
     name = fields.string("name", f"script {number}")
     dial = fields.within(fields.value("dial"), "dial")
     phone_number = dial.string("phone")
@@ -79,7 +80,7 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
     for part in (dial, after, fields):
         part.refuse_others()
     if reading.problems:
-        return None, [error("script", problem.message) for problem in reading.problems]
+        return None, [replace(problem.finding(), rule="script") for problem in reading.problems]
     return Script(name, facts, tuple(str(text).split("*")) if text else (), language, world, steps, expected), []
 
 
@@ -119,17 +120,14 @@ def _world(fields: DocumentFields) -> World:
 
 
 def _step(fields: DocumentFields) -> ScriptStep:
-    send = fields.value("send")
-    if send is not None and not isinstance(send, str):
-        fields.refuse(f"`{fields.place}.send` has to be a text; write it in quotes")
-    expect = fields.value("expect")
+    send, expect = _word(fields, "send"), _word(fields, "expect")
     end = fields.value("end")
     step = ScriptStep(
-        None if send is None else str(send),
+        send,
         fields.boolean("retry"),
         fields.boolean("redial"),
         fields.integer("wait", 0, 0, MAX_WAIT_SECONDS) or 0,
-        None if expect is None else str(expect),
+        expect,
         end if isinstance(end, bool) else None,
     )
     acts = [step.send is not None, step.retry, step.redial, step.wait_seconds > 0]
@@ -137,6 +135,14 @@ def _step(fields: DocumentFields) -> ScriptStep:
         fields.refuse(f"`{fields.place}` has more than one of send, retry, wait and redial; write one step for each")
     fields.refuse_others()
     return step
+
+
+def _word(fields: DocumentFields, name: str) -> str | None:
+    value = fields.value(name)
+    if value is None or isinstance(value, str):
+        return value
+    fields.refuse(f"`{fields.place}.{name}` has to be a text; write it in quotes", at=name)
+    return None
 
 
 def _act(simulator: Simulator, step: ScriptStep) -> str | None:

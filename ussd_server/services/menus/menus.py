@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,8 @@ from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document, parse, read
 from ussd_server.menus.document.findings import Finding, error
 from ussd_server.menus.document.nodes import HandoverNode, HttpNode
+from ussd_server.menus.source.places import Places, SourceError, json_places
+from ussd_server.menus.source.texts import read_text
 from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
 from ussd_server.messages.channels import BindCode, CodeView
@@ -57,13 +59,14 @@ class MenuService:
     def save_draft(self, request: SaveDraft, context: RequestContext) -> CheckReport:
         """Save a draft, even one that cannot be published; returns the report of its check.
 
-        The document may leave out its `id`. Raises INVALID_REQUEST when it names another menu, when the id is not 1 to
-        64 letters, digits and `_.-`, or beyond 200 menus a client.
+        The document may leave out its `id`. Raises INVALID_REQUEST for a text that is not YAML or JSON, naming line and
+        column; when the document names another menu, when the id is not 1 to 64 letters, digits and `_.-`, or beyond
+        200 menus a client.
         """
         context.require("menus:write")
         if not _MENU_ID.fullmatch(request.menu_id):
             raise ServiceError(Code.INVALID_REQUEST, "menu_id: Must be 1 to 64 letters, digits, dots, dashes or _.")
-        document = _named(request.document, request.menu_id)
+        document, places = _read(request)
         now = self._clock.now()
         saved = {"draft": document, "draft_saved_at": now}
         with unit_of_work():
@@ -73,14 +76,14 @@ class MenuService:
                 Menu.insert(id=new_id(now), client_id=context.client_id, name=request.menu_id, **saved).on_conflict(
                     conflict_target=(Menu.client_id, Menu.name), update=saved
                 ).execute()
-        return self._report(request.menu_id, document)
+        return self._report(request.menu_id, document, places)
 
     def check(self, request: CheckMenu, context: RequestContext) -> CheckReport:
         """Check a menu's draft, or the given document. Raises NOT_FOUND for a menu without a draft."""
         context.require("menus:read")
-        if request.document is None:
+        if request.document is None and request.source is None:
             return self._report(request.menu_id, _find(request.menu_id, context).draft)
-        return self._report(request.menu_id, _named(request.document, request.menu_id))
+        return self._report(request.menu_id, *_read(request))
 
     def publish(self, request: NameMenu, context: RequestContext) -> VersionView:
         """Publish the draft as a new version. Publishing the current version again changes nothing.
@@ -185,13 +188,14 @@ class MenuService:
         context.require_operator()
         return call_secrets(self._keyring, context.client_id)
 
-    def _report(self, menu_id: str, raw: dict[str, Any]) -> CheckReport:
+    def _report(self, menu_id: str, raw: dict[str, Any], places: Callable[[], Places] | None = None) -> CheckReport:
         report = check(
             raw,
             allow_plain_http=self._guard.takes_plain_http,
             session_life_seconds=self._session_life_seconds,
             also=lambda document: _refused_addresses(document, self._guard),
             work=WorkBudget(pause=_yield_to_other_threads),
+            places=places,
         )
         found = report.to_dict()
         return CheckReport(menu_id, report.passes, tuple(found["errors"]), tuple(found["warnings"]))
@@ -224,6 +228,20 @@ def _refused_addresses(document: Document, guard: AddressGuard) -> Iterator[Find
             guard.check_url(url)
         except AddressRefusedError as refusal:
             yield error("address", str(refusal), name)
+
+
+def _read(request: SaveDraft | CheckMenu) -> tuple[dict[str, Any], Callable[[], Places] | None]:
+    """Return the document of a request, and what finds the positions of its fields."""
+    source, document = request.source, request.document
+    if source is None:
+        return _named(document or {}, request.menu_id), None
+    if document is not None:
+        return _named(document, request.menu_id), lambda: json_places(source.text)
+    try:
+        document, places = read_text(source.text, is_yaml=source.is_yaml, pause=_yield_to_other_threads)
+    except SourceError as error:
+        raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
+    return _named(document, request.menu_id), lambda: places
 
 
 def _named(document: dict[str, Any], menu_id: str) -> dict[str, Any]:

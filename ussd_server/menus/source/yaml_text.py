@@ -1,0 +1,172 @@
+"""YAML 1.2 with the core schema, limited to what JSON can say: `yes` and `no` are words, and there are no anchors."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.reader import ReaderError
+
+from ussd_server.menus.source.places import Path, Place, Places, SourceError
+
+MAX_DEPTH = 32
+MAX_PARTS = 20_000
+_PAUSE_EVERY = 100
+_LONGEST_NUMBER = 30
+_CONSTANTS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_WHOLE = re.compile(r"[-+]?[0-9]+", re.ASCII)
+_OTHER_BASE = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
+_DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_UNWRITABLE = re.compile(r"[\x00\ud800-\udfff]")
+
+
+def read_yaml(text: str, pause: Callable[[], object] = lambda: None) -> tuple[dict[str, Any], Places]:
+    """Return the object in a YAML text, and the positions in it. Every name is a text: `64110:` is `"64110"`.
+
+    `pause` is called every 100 parts of the text. Raises `SourceError` for anything that is not YAML 1.2, anchors,
+    merge keys, tags, a second document, a name that is given twice, more than 32 levels or 20,000 parts, infinite
+    numbers, NUL, lone surrogates, and anything but an object.
+    """
+    try:
+        document, places = _Reader(YAML(typ="safe", pure=True).parse(text), pause).read()
+    except MarkedYAMLError as error:
+        place = _place(error.problem_mark) if error.problem_mark else None
+        raise SourceError(f"The text is not valid YAML: {_sentence(error.problem)}", place) from None
+    except ReaderError as error:
+        before = text[: error.position]
+        place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        raise SourceError("The text is not valid YAML: it contains a control character", place) from None
+    except (YAMLError, RecursionError):
+        raise SourceError("The text is not valid YAML") from None
+    if not isinstance(document, dict):
+        raise SourceError("The document has to be an object with fields such as `id`, `start` and `nodes`")
+    return document, places
+
+
+class _Reader:
+    """Builds a document from the events of a parser."""
+
+    def __init__(self, events: Iterator[Event], pause: Callable[[], object]) -> None:
+        self._events, self._pause = events, pause
+        self._count = self._documents = 0
+        self.places = Places()
+
+    def read(self) -> tuple[Any, Places]:
+        """Return the only document of the text, None for an empty text."""
+        document = None
+        for event in self._counted():
+            if isinstance(event, DocumentStartEvent):
+                self._documents += 1
+                if self._documents > 1:
+                    raise SourceError("The text holds more than one document", _place(event.start_mark))
+            elif isinstance(event, ScalarEvent | AliasEvent | MappingStartEvent | SequenceStartEvent):
+                document = self._value(event, ())
+        return document, self.places
+
+    def _counted(self) -> Iterator[Event]:
+        for event in self._events:
+            self._count += 1
+            if self._count % _PAUSE_EVERY == 0:
+                self._pause()
+            if self._count > MAX_PARTS:
+                raise SourceError(f"The text has more than {MAX_PARTS:,} names and values", _place(event.start_mark))
+            yield event
+
+    def _next(self) -> Event:
+        return next(self._counted())
+
+    def _value(self, event: Event, path: Path) -> Any:
+        place = _place(event.start_mark)
+        _refuse_references(event, place)
+        self.places.values[path] = place
+        if isinstance(event, ScalarEvent):
+            return _scalar(event, place)
+        if len(path) >= MAX_DEPTH:
+            raise SourceError(f"The document is nested deeper than {MAX_DEPTH} levels", place)
+        return self._object(path) if isinstance(event, MappingStartEvent) else self._list(path)
+
+    def _object(self, path: Path) -> dict[str, Any]:
+        read: dict[str, Any] = {}
+        while not isinstance(event := self._next(), MappingEndEvent):
+            place = _place(event.start_mark)
+            _refuse_references(event, place)
+            if not isinstance(event, ScalarEvent):
+                raise SourceError("A name has to be a text", place)
+            name = _written(event, place)
+            if name == "<<" and event.style is None:
+                raise SourceError("Merge keys (`<<`) are not allowed; write the fields out", place)
+            if name in read:
+                raise SourceError(f"The name `{name[:64]}` is given twice in one object", place)
+            self.places.names[*path, name] = place
+            read[name] = self._value(self._next(), (*path, name))
+        return read
+
+    def _list(self, path: Path) -> list[Any]:
+        read: list[Any] = []
+        while not isinstance(event := self._next(), SequenceEndEvent):
+            read.append(self._value(event, (*path, str(len(read) + 1))))
+        return read
+
+
+def _refuse_references(event: Event, place: Place) -> None:
+    if isinstance(event, AliasEvent) or getattr(event, "anchor", None) is not None:
+        raise SourceError("Anchors and aliases (`&x`, `*x`) are not allowed; write the value out", place)
+    if getattr(event, "tag", None) not in (None, "!"):
+        raise SourceError("Tags (`!x`) are not allowed", place)
+
+
+def _written(event: ScalarEvent, place: Place) -> str:
+    text = str(event.value)
+    if _UNWRITABLE.search(text):
+        raise SourceError("The text contains a NUL character or half of a surrogate pair", place)
+    return text
+
+
+def _scalar(event: ScalarEvent, place: Place) -> Any:
+    """Return the value of a scalar; one without quotes may be a number, true, false or null."""
+    text = _written(event, place)
+    if event.style is not None or getattr(event, "tag", None) == "!":
+        return text
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    is_number = _WHOLE.fullmatch(text) or _OTHER_BASE.fullmatch(text) or _DECIMAL.fullmatch(text)
+    if _NOT_FINITE.fullmatch(text) or (is_number and len(text) > _LONGEST_NUMBER):
+        raise SourceError(f"A number has at most {_LONGEST_NUMBER} digits; write a text in quotes", place)
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    if _OTHER_BASE.fullmatch(text):
+        return int(text, 0)
+    if is_number:
+        number = float(text)
+        if math.isfinite(number):
+            return number
+        raise SourceError("The number is too large; write a text in quotes", place)
+    return text
+
+
+def _place(mark: Any) -> Place:
+    return Place(mark.line + 1, mark.column + 1)
+
+
+def _sentence(problem: str | None) -> str:
+    """Return what the parser says, on one line, without the names of its tokens."""
+    return " ".join((problem or "it cannot be read").replace("<", "`").replace(">", "`").split())[:200]
