@@ -26,8 +26,9 @@ from ussd_server.server.connection import ClientConnection
 from ussd_server.server.connection_shares import SHARES, ConnectionShare
 from ussd_server.server.refusals import JsonRefusals
 
-# A client may be sending its next request already when the process stops.
-_LINGER_SECONDS = 2.0
+# A client may be sending its next request already when the process stops. nginx closes idle connections sooner
+# (`deploy/nginx.conf`). gunicorn's thread worker waits as long.
+LINGER_SECONDS = 2.0
 
 log = logger(__name__)
 
@@ -93,7 +94,7 @@ class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
         stopped_at = time.monotonic()
         while pool and (waited := time.monotonic() - stopped_at) < self.cfg.graceful_timeout:
             self.notify()
-            for connection in [each for each in self._connections if each.is_idle and waited >= _LINGER_SECONDS]:
+            for connection in [each for each in self._connections if each.is_idle and waited >= LINGER_SECONDS]:
                 with suppress(OSError):
                     connection.shutdown(SHUT_RD)
             pool.join(timeout=0.25)
