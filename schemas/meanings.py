@@ -75,6 +75,7 @@ _MEANINGS = {
     "is_active": "1 while the key is accepted, 0 while it is not.",
     "issued_at": "When it was issued.",
     "items": "The entries of this page.",
+    "kind": "What was found: `transaction`, `session`, `event`, `key` or `payout`.",
     "label": "What the phone shows for this edge.",
     "language": "The language of the screen, such as `en` or `lg`.",
     "last_seen_at": "When the last entry arrived.",
@@ -108,6 +109,7 @@ _MEANINGS = {
     "published_at": "When this version was published.",
     "published_version": "The version in force; null before the first publication.",
     "purpose": "`amount` or `fee`; with `_reserved` or `_released` where money was only set aside or freed.",
+    "q": "The whole value: an id, a reference, a provider's receipt or a phone number, whose `+` may come raw.",
     "rank": "How many steps from the start.",
     "redis": "`up`, or `away` while Redis is unreachable and every web process limits calls by itself.",
     "reference": "The client's own reference, unique for ever. Repeating a request with it is safe.",
@@ -124,6 +126,7 @@ _MEANINGS = {
     "screen": "The screen as the phone shows it.",
     "secret": "The secret that signs the calls; shown this once.",
     "sent": "What was sent to the provider: `payment` or `status_query`.",
+    "sentence": "One sentence about it.",
     "septets": "The length of the screen on the wire.",
     "sequence": "The number of the event among those of its object, from 1.",
     "service_code": "What the phone dials, such as `*165#`.",
@@ -183,6 +186,8 @@ _MEANINGS = {
     "LedgerEntryRecord.amount": "Shillings: positive for what the account received, negative for what it gave.",
     "ChangeDetailRecord.note": "A reason that an operator gave.",
     "ChangeDetailRecord.code": "Our code: a failure code, or the outcome of the call in capitals.",
+    "SearchHitRecord.title": "What it is, in a few words.",
+    "SearchReplyRecord.items": "What was found, transactions first, of each kind the newest first; at most 50.",
 }
 
 

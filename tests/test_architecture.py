@@ -34,7 +34,8 @@ NOT_IN_REPOSITORY = {"application/json", "secrets.json", "var/demo.json"}
 OPEN_TO_ANYBODY = {"/api/clients/login", "/api/clients/token/refresh", "/health/live", "/health/ready"}
 OTHER_LANGUAGES = ("/callbacks/<", "/ussd/<", "/metrics", "/openapi.json", "/docs")
 # Ending one's own login is everybody's right.
-WITHOUT_PERMISSION = {"/api/clients/logout"}
+# A search shows only the kinds that its caller may read.
+WITHOUT_PERMISSION = {"/api/clients/logout", "/api/search"}
 WITHOUT_DATA = {"/api/clients/logout"}
 # For fault tests only; no operator should find it.
 UNDOCUMENTED = {"USSD_KILL_POINT"}

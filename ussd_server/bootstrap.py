@@ -43,6 +43,7 @@ from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.providers.providers import Providers
+from ussd_server.services.search.search import SearchService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.deposits import DepositService
 from ussd_server.services.transactions.provider_callbacks import CallbackService, callback_path
@@ -171,6 +172,7 @@ class Services:
     ussd: UssdServices
     webhooks: WebhookServices
     operations: OperationsServices
+    search: SearchService
 
 
 def build_services(settings: Settings, clock: Clock | None = None) -> Services:
@@ -273,6 +275,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             gauges=Gauges(heartbeat, clock),
             retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
         ),
+        search=SearchService(),
     )
 
 

@@ -109,3 +109,12 @@ def test_the_callback_addresses_of_enabled_providers_are_printed(
     (airtel,) = output_of("callbacks")
     assert airtel["url"] == f"https://api.example.com{airtel['path']}"
     assert output_of("callbacks") == [airtel]
+
+
+def test_a_payment_is_found_by_the_number_of_a_caller(client_id: str, silent: str) -> None:
+    (hit,) = output_of("find", "0770000007")["items"]
+    assert list(hit) == ["kind", "id", "client", "title", "sentence", "created_at"]
+    assert (hit["kind"], hit["id"], hit["client"]) == ("transaction", silent, "ACME")
+    assert hit["sentence"] in run("find", "+256770000007").output
+    assert "Nothing was found" in run("find", "0770000008").output
+    assert run("find", "07").exit_code == 2

@@ -32,6 +32,7 @@ _COMMANDS = {
     "dial": "ussd_server.cli.phone.dial",
     "doctor": "ussd_server.cli.service.doctor",
     "fees": "ussd_server.cli.money.fees",
+    "find": "ussd_server.cli.service.find",
     "keys": "ussd_server.cli.clients.keys",
     "menu": "ussd_server.cli.phone.menu",
     "migrate": "ussd_server.cli.service.run",

@@ -30,7 +30,7 @@ def explain(view: TransactionView, *, is_in_review: bool) -> str:
 
 def _arriving(view: TransactionView) -> str:
     """Where the money of a collection is."""
-    provider, amount = _provider(view), _amount(view.amount_cents)
+    provider, amount = _provider(view), written_amount(view.amount_cents)
     match view.status:
         case TransactionStatus.CREATED:
             return f"{amount} is still with the payer and nothing was sent to {provider} yet"
@@ -49,17 +49,17 @@ def _arriving(view: TransactionView) -> str:
             return f"{_failure(view)}, so {amount} stayed with the payer"
         case TransactionStatus.REVERSED:
             return f"{amount} was collected and all of it went back to the payer"
-    less_fee = f", less a fee of {_amount(view.fee_cents)}" if view.fee_cents else ""
+    less_fee = f", less a fee of {written_amount(view.fee_cents)}" if view.fee_cents else ""
     late = f" although {provider} had reported a failure before" if view.late else ""
     back = ""
     if view.refunded_amount_cents:
-        back = f"; {_amount(view.refunded_amount_cents)} of it went back to the payer or is on its way back"
+        back = f"; {written_amount(view.refunded_amount_cents)} of it went back to the payer or is on its way back"
     return f"{amount} arrived in the {_account(view)} {_since(view)}{less_fee}{late}{back}"
 
 
 def _leaving(view: TransactionView) -> str:
     """Where the money of a disbursement or a refund is."""
-    provider, amount, account = _provider(view), _amount(view.amount_cents), _account(view)
+    provider, amount, account = _provider(view), written_amount(view.amount_cents), _account(view)
     receiver = "payer" if view.type is TransactionType.REFUND else "payee"
     match view.status:
         case TransactionStatus.CREATED:
@@ -87,17 +87,17 @@ def _leaving(view: TransactionView) -> str:
 
 def _transfer(view: TransactionView) -> str:
     if view.status is not TransactionStatus.SUCCEEDED:
-        return f"{_amount(view.amount_cents)} has not moved"
+        return f"{written_amount(view.amount_cents)} has not moved"
     return (
-        f"{_amount(view.amount_cents)} moved from the {_account(view)} "
+        f"{written_amount(view.amount_cents)} moved from the {_account(view)} "
         f"to the account of {view.to_phone_number} {_since(view)}"
     )
 
 
 def _deposit(view: TransactionView) -> str:
     if view.status is not TransactionStatus.SUCCEEDED:
-        return f"{_amount(view.amount_cents)} is not credited yet"
-    return f"{_amount(view.amount_cents)} was credited to the {_account(view)} by the operator {_since(view)}"
+        return f"{written_amount(view.amount_cents)} is not credited yet"
+    return f"{written_amount(view.amount_cents)} was credited to the {_account(view)} by the operator {_since(view)}"
 
 
 _LEAVES = (TransactionType.DISBURSEMENT, TransactionType.REFUND)
@@ -132,13 +132,14 @@ def _account(view: TransactionView) -> str:
 
 def _since(view: TransactionView) -> str:
     """When the transaction got the status that it has now."""
-    return _at(view.events[-1].created_at if view.events else view.updated_at)
+    return _at(view.events[-1].created_at if view.events else view.completed_at or view.updated_at)
 
 
 def _at(moment: datetime | None) -> str:
     return f"at {moment.astimezone(_KAMPALA):%H:%M:%S on %-d %B %Y} (Kampala)" if moment is not None else "later"
 
 
-def _amount(cents: int) -> str:
+def written_amount(cents: int) -> str:
+    """Whole cents as people read them: `UGX 5,000` or `UGX 99.50`."""
     whole, rest = divmod(cents, 100)
     return f"UGX {whole:,}.{rest:02}" if rest else f"UGX {whole:,}"

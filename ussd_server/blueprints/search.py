@@ -1,0 +1,19 @@
+"""Endpoint for searching."""
+
+from __future__ import annotations
+
+from schemas.search import SearchQuery, SearchReplyRecord
+from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
+from ussd_server.messages.search import Search, SearchReply
+
+search = ApiBlueprint("search", authenticate_api_key)
+
+
+@search.call(
+    "GET", "/api/search", query=SearchQuery, makes=Search, gives=SearchReplyRecord(), message="Search results",
+)  # fmt: skip
+def find(request: Search, context: RequestContext) -> SearchReply:
+    """The client's objects that a whole value names: an id, a reference, a provider's receipt or a phone number."""
+    return services().search.search(request, context)

@@ -1,0 +1,31 @@
+"""`find`: what a value names, over all clients."""
+
+from __future__ import annotations
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.context import operator_context
+from ussd_server.messages.search import Search, SearchHit
+
+
+@click.command()
+@click.argument("text")
+@with_json
+def find(text: str, as_json: bool) -> None:
+    """Find TEXT over all clients: a phone number, reference, receipt or id, also of a request.
+
+    Whole values only, 3 to 64 characters; at most 50 results.
+    """
+    if not 3 <= len(text) <= 64:
+        raise click.UsageError("TEXT must be 3 to 64 characters long.")
+    with open_services() as services:
+        found = services.search.find(Search(text), operator_context())
+    show(found, "\n".join(map(_lines, found.items)) or "Nothing was found.", as_json=as_json)
+
+
+def _lines(hit: SearchHit) -> str:
+    return (
+        f"{hit.kind:<11}  {hit.id}  {hit.created_at:%Y-%m-%d %H:%M}  {hit.client or '-'}\n"
+        f"             {hit.title}\n             {hit.sentence}"
+    )

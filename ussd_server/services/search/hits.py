@@ -1,0 +1,55 @@
+"""How each kind of object looks among the hits of a search."""
+
+from __future__ import annotations
+
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.messages.search import SearchHit
+from ussd_server.models.events import Event
+from ussd_server.models.keys import ApiKey
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import UssdSession
+from ussd_server.services.transactions.explanation import explain, written_amount
+from ussd_server.services.transactions.history import views_of
+
+_ENDINGS = {
+    "active": "is waiting for an entry",
+    "completed": "was completed",
+    "timed_out": "timed out",
+    "ended_by_user": "was ended by the subscriber",
+    "ended_by_client": "was ended by the client",
+    "invalidated": "ended because its API key was deleted",
+    "failed": "failed",
+}
+
+
+def transaction_hit(row: Transaction, client: str | None) -> SearchHit:
+    """A transaction, with the explanation of where its money is."""
+    (view,) = views_of([row])
+    is_in_review = row.review_opened_at is not None and row.review_closed_at is None
+    party = f" of {view.phone_number}" if view.phone_number else ""
+    title = (
+        f"{view.type.value.capitalize()} {view.reference}: {written_amount(view.amount_cents)}{party}, {view.status}"
+    )
+    return SearchHit("transaction", row.id, client, title, explain(view, is_in_review=is_in_review), row.created_at)
+
+
+def session_hit(row: UssdSession, client: str | None) -> SearchHit:
+    """A USSD session, and how it ended."""
+    title = f"Session {row.service_code} of {row.phone_number}"
+    paid = f"; it created transaction {row.transaction_id}" if row.transaction_id else ""
+    sentence = f"The session {_ENDINGS[row.status]} after {row.turn} entries{paid}."
+    return SearchHit("session", row.id, client, title, sentence, row.created_at)
+
+
+def event_hit(row: Event, client: str | None) -> SearchHit:
+    """An event, and what it is about."""
+    sentence = f"Event {row.sequence} about {row.object_id}, written at {iso_milliseconds(row.created_at)}."
+    return SearchHit("event", row.id, client, f"Event {row.type}", sentence, row.created_at)
+
+
+def key_hit(row: ApiKey, client: str | None) -> SearchHit:
+    """An API key, without its secret."""
+    state = "is accepted" if row.is_active else "is disabled"
+    until = f" until {iso_milliseconds(row.expires_at)}" if row.is_active and row.expires_at else ""
+    sentence = f"The key {state}{until}; its scopes are {row.scopes or 'everything'}."
+    return SearchHit("key", row.id, client, f"API key {row.apikey}", sentence, row.created_at)
