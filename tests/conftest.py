@@ -34,6 +34,7 @@ hypothesis.settings.load_profile("ours")
 PROGRAM_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 
 _NEEDS = {
+    "needs_chromium": ("chromium",),
     "needs_nginx": ("nginx",),
     "needs_node": ("node", "npm"),
     "needs_promtool": ("promtool",),

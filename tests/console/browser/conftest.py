@@ -1,0 +1,73 @@
+"""One console and one Chromium for all browser tests."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from tests.conftest import PROGRAM_FOLDERS
+from tests.console.browser.visitor import Console, Visitor
+from tests.support.example_client import ExampleClient
+from ussd_server.app import create_app
+from ussd_server.bootstrap import build_services
+from ussd_server.database.unit_of_work import close_connections
+from ussd_server.settings import Settings
+
+# A name as a hostile person would choose it: markup, text from right to left, and a sign of four bytes.
+HOSTILE_NAME = '"><script>alert(1)</script> שלום עולם 🦒 & Sons, Wholesale and Retail Traders'
+
+
+class _QuietHandler(WSGIRequestHandler):
+    """Logs nothing."""
+
+    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's name
+        """Drop a line."""
+
+
+@pytest.fixture(scope="package")
+def console(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path, redis_url: str) -> Iterator[Console]:
+    """A console on a database of its own, with a client whose name is hostile."""
+    folder = tmp_path_factory.mktemp("console")
+    shutil.copy(migrated_sqlite, folder / "console.db")
+    settings = Settings(
+        data_dir=folder, bind="127.0.0.1:8000", database_url=f"sqlite:///{folder}/console.db", redis_url=redis_url,
+        environment="sandbox", workers=1, threads=16, worker_threads=4, secrets_file=folder / "secrets.json",
+        trusted_proxies=0, allow_private_addresses=True, session_idle_seconds=180, session_life_seconds=600,
+        log_level="INFO",
+    )  # fmt: skip
+    services = build_services(settings)
+    server = make_server("127.0.0.1", 0, create_app(services), threaded=True, request_handler=_QuietHandler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    client = ExampleClient(services, HOSTILE_NAME)
+    client.name = "hostile"
+    yield Console(f"http://127.0.0.1:{server.server_port}", services, client)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    services.clients.last_uses.close()
+    services.limiter.close()
+    close_connections()
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium", path=PROGRAM_FOLDERS), args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def visitor(console: Console, chromium: Browser) -> Visitor:
+    """The owner of the client, who signed in."""
+    return Visitor(console, chromium)

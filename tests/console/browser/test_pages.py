@@ -1,0 +1,80 @@
+"""Every page of the console in Chromium: accessible, within its width, without faults and other hosts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.console.browser.visitor import LOOKS, Console, Visitor
+from ussd_server.messages.api_keys import CreateApiKey
+
+pytestmark = pytest.mark.needs_chromium
+
+PAGES = (
+    "/",
+    "/api-keys",
+    "/api-keys/new",
+    "/audit",
+)
+# A folder for a picture of each page, for people.
+PICTURES = os.environ.get("USSD_TEST_PICTURES")
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_every_page_is_accessible_and_fits(visitor: Visitor, console: Console, scheme: str, width: int) -> None:
+    key = console.services.clients.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
+    with visitor.tab(scheme, width) as page:
+        for path in (*PAGES, f"/api-keys/{key.id}"):
+            visitor.look_at(page, path)
+            if PICTURES:
+                name = path.strip("/").replace("/", "-") or "overview"
+                page.screenshot(path=Path(PICTURES) / f"{name}-{scheme}-{width}.png", full_page=True)
+    with visitor.tab(scheme, width, signed_in=False) as page:
+        page.goto("/console/sign-in")
+        visitor.look_at(page)
+
+
+def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted(visitor: Visitor) -> None:
+    with visitor.tab(width=360) as page:
+        page.goto("/console")
+        page.get_by_role("button", name="Menu").click()
+        visitor.look_at(page)
+        page.get_by_role("link", name="API keys").click()
+        page.get_by_role("link", name="New API key").click()
+        page.get_by_role("button", name="Create the key").click()
+        page.get_by_role("button", name="Reveal").click()
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.get_by_role("button", name="Copy secret").click()
+        secret = page.evaluate("navigator.clipboard.readText()")
+        assert len(secret) > 30
+        page.get_by_text("Delete the key …").click()
+        page.get_by_role("button", name="Delete it for ever").click()
+        page.get_by_text("The API key is deleted.").wait_for()
+
+
+def test_a_live_part_follows_what_happens(visitor: Visitor, console: Console) -> None:
+    key = console.services.clients.api_keys.create(CreateApiKey(None), console.client.call())
+    with visitor.tab() as page:
+        page.goto(f"/console/api-keys/{key.id}")
+        page.get_by_text("0 of 100").wait_for()
+        console.services.clients.auth.authenticate_key(key.apikey, key.apisecret, "192.0.2.1")
+        page.get_by_text("1 of 100").wait_for()
+
+
+def test_pages_work_without_scripts(visitor: Visitor, console: Console) -> None:
+    with visitor.tab(scheme="light", width=360) as page:
+        cookies = page.context.storage_state()
+    context = visitor.browser.new_context(
+        base_url=console.base_url,
+        java_script_enabled=False,
+        storage_state=cookies,
+        viewport={"width": 360, "height": 800},
+    )
+    page = context.new_page()
+    page.goto("/console/api-keys")
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Audit trail").click()
+    assert page.get_by_role("heading", name="Audit trail").is_visible()
+    context.close()

@@ -1,0 +1,76 @@
+"""A person with a browser, who expects the same of every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, Page
+
+from tests.support.example_client import PASSWORD, ExampleClient
+from ussd_server.bootstrap import Services
+
+_AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")
+_RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+LOOKS = (("light", 360), ("dark", 360), ("light", 1600), ("dark", 1600))
+
+
+@dataclass
+class Console:
+    """A running console and the client whose people use it."""
+
+    base_url: str
+    services: Services
+    client: ExampleClient
+
+
+class Visitor:
+    """Signs in once and looks at pages."""
+
+    def __init__(self, console: Console, browser: Browser, role: str = "owner") -> None:
+        self.console = console
+        self.browser = browser
+        self.email = console.client.email(role)
+        with self.tab(signed_in=False) as page:
+            self.sign_in(page)
+            self._cookies: Any = page.context.storage_state()
+
+    def sign_in(self, page: Page) -> None:
+        """Fill in the sign-in form."""
+        page.goto(f"{self.console.base_url}/console/sign-in")
+        page.get_by_label("E-mail").fill(self.email)
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url("**/console")
+
+    @contextmanager
+    def tab(self, scheme: str = "light", width: int = 1600, *, signed_in: bool = True) -> Iterator[Page]:
+        """A tab. When it is left, it must have asked no other host and written no error to its console."""
+        context = self.browser.new_context(
+            base_url=self.console.base_url, viewport={"width": width, "height": 900},
+            color_scheme=scheme, storage_state=self._cookies if signed_in else None,  # type: ignore[arg-type]
+        )  # fmt: skip
+        page = context.new_page()
+        faults: list[str] = []
+        host = urlsplit(self.console.base_url).netloc
+        page.on("console", lambda line: faults.append(line.text) if line.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("request", lambda request: faults.append(request.url) if host not in request.url[:40] else None)
+        yield page
+        context.close()
+        assert faults == []
+
+    def look_at(self, page: Page, path: str = "") -> None:
+        """Open a page, unless it is open, and check what holds for every page."""
+        if path:
+            assert page.goto(f"/console{path}".rstrip("/")).status == 200  # type: ignore[union-attr]
+        page.evaluate(_AXE)
+        found = page.evaluate("rules => axe.run(document, rules)", _RULES)
+        faults = [(fault["id"], [node["html"][:200] for node in fault["nodes"]]) for fault in found["violations"]]
+        assert faults == []
+        width = page.viewport_size["width"]  # type: ignore[index]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
