@@ -84,7 +84,13 @@ def test_the_graph_is_data_and_a_diagram(program: Program) -> None:
     assert list(graph) == ["menu_id", "version", "nodes", "edges", "svg"]
     assert {"from": "root", "to": "amount", "label": "1. Pay"} in graph["edges"]
     assert graph["nodes"][0] == {"id": "root", "type": "menu", "text": "Welcome to ACME", "rank": 0}
-    assert "<svg" in graph["svg"]
+    drawn = program._web.get(f"{PATH}/shop/graph", headers={**program.headers, "Accept": "image/svg+xml"})
+    assert (drawn.status_code, drawn.content_type) == (200, "image/svg+xml")
+    assert drawn.text == graph["svg"]
+    assert drawn.text.startswith("<svg")
+    for accepted in ("*/*", "application/json", "text/html", "image/svg+xml;q=0.5, application/json"):
+        reply = program._web.get(f"{PATH}/shop/graph", headers={**program.headers, "Accept": accepted})
+        assert reply.content_type == "application/json"
     assert refusal(program.get(f"{PATH}/shop/graph", version=7)) == (404, "NOT_FOUND")
 
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from tests.support.shop import shop_document
 from ussd_server.cli import main
+from ussd_server.menus.source.texts import read_menu_file
 
 EXAMPLES = Path(__file__).parents[2] / "ussd_server" / "menus" / "examples"
 
@@ -47,6 +48,12 @@ def test_an_example_may_be_published_and_its_fullest_screen_is_drawn(path: Path)
     assert "every screen fits" in result.output
     assert "of 160 septets" in result.output
     assert run("menu", "script", path).exit_code == 0
+
+
+def test_a_menu_is_drawn_from_its_file() -> None:
+    path = EXAMPLES / "shop_bill.yaml"
+    assert run("menu", "graph", path).output.startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+    assert output_of("menu", "graph", path)["start"] == "root"
 
 
 def test_the_worst_screen_is_drawn_as_a_phone_would_show_it(tmp_path: Path) -> None:
@@ -93,6 +100,14 @@ def test_a_client_is_given_a_code_a_menu_and_a_channel(data_dir: Path, menu_file
     assert run("channels", "list").output.count(channel["gateway_path"]) == 1
     assert output_of("channels", "disable", channel["channel_id"])["is_active"] is False
     assert output_of("channels", "enable", channel["channel_id"])["is_active"] is True
+    (listed,) = output_of("menu", "list")
+    assert (listed["client"], listed["menu_id"], listed["published_version"]) == ("ACME", "shop", 1)
+    assert "ACME  shop  version 1  *165#, *384*123#  ACME" in run("menu", "list", "--client", "ACME").output
+    shown = run("menu", "show", "shop", "--client", "ACME").output
+    copied = menu_file.with_suffix(".yaml")
+    copied.write_text(shown)
+    assert read_menu_file(copied)[0] == read_menu_file(menu_file)[0] == output_of(
+        "menu", "show", "shop", "--client", "ACME", "--draft")["draft"]  # fmt: skip
     secret = output_of("menu", "secret", "--client", "ACME")["secret"]
     assert len(base64.b64decode(secret.removeprefix("whsec_"))) == 32
 
@@ -111,6 +126,7 @@ def test_a_command_that_fails_prints_one_sentence(data_dir: Path, menu_file: Pat
         ("channels", "disable", "x"): "Channel not found",
         ("menu", "publish", broken, "--client", "ACME"): "nowhere",
         ("menu", "publish", menu_file, "--client", "Nobody"): "Client not found",
+        ("menu", "show", "never-saved", "--client", "ACME"): "Menu not found",
     }.items():
         result = run(*arguments)
         assert (result.exit_code, sentence in result.output) == (1, True), result.output

@@ -75,19 +75,44 @@ def test_a_diagram_shows_every_node_once_and_no_boxes_overlap(name: str) -> None
         for other_x, other_y, _, other_height in boxes[number + 1 :]:
             assert abs(x - other_x) >= width or y + height <= other_y or other_y + other_height <= y
     described = graph(document)
-    column = {node["id"]: node["rank"] for node in described["nodes"]}
-    forward = [edge for edge in described["edges"] if column[edge["to"]] > column[edge["from"]]]
-    written = " ".join(text.text or "" for text in drawn.iter(f"{SVG}text"))
-    assert len(list(drawn.iter(f"{SVG}path"))) == 2 * len(forward), "a line and its arrowhead"
-    assert all(f"→ {edge['to'][:8]}" in written for edge in described["edges"] if edge not in forward)
+    groups = {group.attrib["data-node"]: group for group in drawn.iter(f"{SVG}g") if "data-node" in group.attrib}
+    assert groups.keys() == {node["id"] for node in described["nodes"]}
+    assert all(group.attrib["id"] == f"node-{name}" for name, group in groups.items())
+    top = {name: int(next(group.iter(f"{SVG}rect")).attrib["y"]) for name, group in groups.items()}
+    forward = [(edge["from"], edge["to"]) for edge in described["edges"] if top[edge["to"]] > top[edge["from"]]]
+    lines = [(g.attrib["data-from"], g.attrib["data-to"]) for g in drawn.iter(f"{SVG}g") if "data-from" in g.attrib]
+    assert sorted(lines) == sorted(forward), "a line down for every exit that leads on"
+    for edge in described["edges"]:
+        arrow = "→" if (edge["from"], edge["to"]) in forward else "↑"
+        written = " ".join(text.text or "" for text in groups[edge["from"]].iter(f"{SVG}text"))
+        assert f"{arrow} {edge['to'][:8]}" in written
+    rank = {node["id"]: node["rank"] for node in described["nodes"]}
+    assert all(top[one] <= top[two] for one in rank for two in rank if rank[one] < rank[two])
     assert all(0 <= x <= int(drawn.attrib["width"]) - width for x, _, width, _ in boxes)
     assert all(0 <= y <= int(drawn.attrib["height"]) - height for _, y, _, height in boxes)
 
 
-def test_a_diagram_never_contains_a_script_element() -> None:
+def test_a_diagram_escapes_what_a_menu_says_cuts_it_and_has_no_style_of_its_own() -> None:
     raw: dict[str, Any] = copy.deepcopy(EXAMPLES["shop_bill"])
-    raw["nodes"]["root"]["text"]["en"] = "<script>alert(1)</script>"
-    assert "<script" not in draw(parse(raw))
+    raw["title"] = "\x01<img onerror=x>"
+    raw["nodes"]["root"]["text"]["en"] = "<script>alert(1)</script> \u202e" + "x" * 500
+    drawn = draw(parse(raw), {"root": "12 % leave here"})
+    elements = list(Xml.fromstring(drawn).iter())
+    assert {element.tag.removeprefix(SVG) for element in elements} == {"svg", "title", "g", "rect", "path", "text"}
+    names = {name for element in elements for name in element.attrib}
+    assert not [name for name in names if name == "style" or name.startswith("on") or "href" in name]
+    texts = [text.text or "" for text in Xml.fromstring(drawn).iter(f"{SVG}text")]
+    assert max(map(len, texts)) <= 40
+    assert "12 % leave here" in texts
+
+
+def test_a_diagram_of_the_largest_menu_has_at_most_six_boxes_beside_each_other() -> None:
+    options = [{"label": f"To {number}", "goto": f"n{number}"} for number in range(60)]
+    nodes: dict[str, Any] = {f"n{number}": {"type": "text", "text": "On", "goto": "root"} for number in range(499)}
+    nodes["root"] = {"type": "menu", "text": "Hi", "options": options}
+    drawn = Xml.fromstring(draw(parse({"id": "m", "start": "root", "nodes": nodes})))
+    assert int(drawn.attrib["width"]) < 1700
+    assert len([group for group in drawn.iter(f"{SVG}g") if "data-node" in group.attrib]) == 500
 
 
 def test_a_graph_has_nodes_edges_and_ranks() -> None:

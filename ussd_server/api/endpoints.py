@@ -57,6 +57,7 @@ class EndpointSpec:
     message: str
     summary: str
     idempotent: bool
+    also: Mapping[str, Callable[[Any], bytes]]
 
 
 class ApiBlueprint(Blueprint):
@@ -81,6 +82,7 @@ class ApiBlueprint(Blueprint):
         status: int = 200,
         message: str = "OK",
         idempotent: bool = False,
+        also: Mapping[str, Callable[[Any], bytes]] | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`.
 
@@ -89,6 +91,7 @@ class ApiBlueprint(Blueprint):
         returns; without it that is sent unchanged.
         An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists the error codes of the service method,
         beside those of authentication, permission and schemas.
+        `also` has other media types that a client may prefer by its `Accept` header, and what writes them.
         """
 
         def register(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,6 +109,7 @@ class ApiBlueprint(Blueprint):
                 message,
                 (view.__doc__ or "").strip().partition("\n")[0],
                 idempotent,
+                also or {},
             )
 
             @takes_api_request
@@ -168,11 +172,20 @@ def answer(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str,
     if isinstance(reply, EndpointReply):
         status, message, headers = reply.status or status, reply.message or message, reply.headers
         reply = reply.data
+    for media_type, write in route.also.items():
+        if accepts(api_request, media_type):
+            return ApiResponse(status, write(reply), headers.items() if headers else (), media_type)
     data = reply if route.gives is None or reply is None else route.gives.dump(reply)
     envelope = (
         management_envelope(status, message, data) if api_request.is_management else success_envelope(message, data)
     )
     return ApiResponse(status, orjson.dumps(envelope), headers.items() if headers else ())
+
+
+def accepts(api_request: ApiRequest, media_type: str) -> bool:
+    """Whether the client prefers `media_type` to JSON."""
+    accepted = api_request.request.accept_mimetypes
+    return accepted.best_match(("application/json", media_type)) == media_type
 
 
 def refusal(error: ServiceError, api_request: ApiRequest) -> ApiResponse:

@@ -101,9 +101,10 @@ def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
 @menus.call(
     "GET", "/api/ussd/menus/<menu_id>/graph", needs="menus:read",
     query=GetGraphQuery, makes=GetGraph, gives=GraphRecord(), message="Menu graph",
+    also={"image/svg+xml": lambda graph: graph.svg.encode()},
 )  # fmt: skip
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
-    """Return the nodes and edges of a menu, and its diagram."""
+    """Return the nodes and edges of a menu, and its diagram; only the diagram with `Accept: image/svg+xml`."""
     return services().menus.menus.graph(request, context)
 
 

@@ -216,7 +216,10 @@ def _successes(rule: Rule, route: EndpointSpec) -> dict[str, Any]:
                 "X-Request-Id", *more, *(["Location"] if status == "201" else []),
                 *(["Idempotent-Replayed"] if route.idempotent and status == "200" else []),
             ),
-            "content": {"application/json": {"schema": _success_envelope(rule, int(status), data)}},
+            "content": {
+                "application/json": {"schema": _success_envelope(rule, int(status), data)},
+                **{media_type: {"schema": {"type": "string"}} for media_type in route.also},
+            },
         }
         for status, message in found.items()
     }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report
 from ussd_server.menus.source.places import Places
 from ussd_server.menus.source.texts import read_menu_file
+from ussd_server.menus.source.yaml_text import write_yaml
+from ussd_server.menus.tools.diagram import draw as draw_diagram
+from ussd_server.menus.tools.graph import graph
 from ussd_server.menus.tools.scripts import play, read_script
 from ussd_server.messages.channels import AssignCode, BindCode
 from ussd_server.messages.menus import NameMenu, SaveDraft
@@ -61,6 +65,56 @@ def script(file: Path, as_json: bool) -> None:
     lines += [f"        {problem}" for result in results for problem in result["problems"]]
     show({"scripts": results}, "\n".join(lines) or "The menu has no scripts.", as_json=as_json)
     sys.exit(1 if any(result["problems"] for result in results) else 0)
+
+
+@menu.command(name="graph")
+@click.argument("file", type=_FILE)
+@with_json
+def show_graph(file: Path, as_json: bool) -> None:
+    """Draw the menu in FILE as SVG; with --json, print its nodes and edges.
+
+    Example: ussd-server menu graph shop.yaml > shop.svg
+    """
+    document, _ = read(load(file))
+    show(graph(document), draw_diagram(document), as_json=as_json)
+
+
+@menu.command(name="list")
+@click.option("--client", metavar="CLIENT", help="Only the menus of this client (name or id).")
+@with_json
+def list_menus(client: str | None, as_json: bool) -> None:
+    """List the menus of all clients, with their published versions and codes.
+
+    Example: ussd-server menu list --client acme
+    """
+    with open_services() as services:
+        operator = operator_context()
+        clients = services.clients.clients
+        owners = clients.list(operator) if client is None else (clients.find(client, operator),)
+        found = [
+            {"client": owner.name, **asdict(each)}
+            for owner in owners
+            for each in services.menus.menus.list(operator_context(owner.client_id))
+        ]
+    lines = [_summary(each) for each in found]
+    show(found, "\n".join(lines) or "There are no menus.", as_json=as_json)
+
+
+@menu.command(name="show")
+@click.argument("menu_id", metavar="MENU")
+@click.option("--client", required=True, metavar="CLIENT", help="The client of the menu (name or id).")
+@click.option("--draft", is_flag=True, help="Show the draft instead of the published version.")
+@with_json
+def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
+    """Print the published document of MENU as YAML; its draft, when it was never published.
+
+    Example: ussd-server menu show shop --client acme > shop.yaml
+    """
+    with open_services() as services:
+        owner = services.clients.clients.find(client, operator_context())
+        found = services.menus.menus.get(NameMenu(menu_id), operator_context(owner.client_id))
+    document = found.draft if draft or found.published is None else found.published
+    show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"), as_json=as_json)
 
 
 @menu.command()
@@ -111,6 +165,11 @@ def _play(document: Document, raw: Any, number: int) -> dict[str, Any]:
     findings = [*findings, *(play(document, script) if script is not None else ())]
     name = script.name if script is not None else f"script {number}"
     return {"name": name, "problems": [finding.message for finding in findings]}
+
+
+def _summary(found: dict[str, Any]) -> str:
+    version = f"version {found['published_version']}" if found["published_version"] else "draft only"
+    return "  ".join([found["client"], found["menu_id"], version, ", ".join(found["codes"]), found["title"]]).rstrip()
 
 
 def _print_report(report: Report, document: Document) -> None:

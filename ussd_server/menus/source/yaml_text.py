@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -170,3 +171,16 @@ def _place(mark: Any) -> Place:
 def _sentence(problem: str | None) -> str:
     """Return what the parser says, on one line, without the names of its tokens."""
     return " ".join((problem or "it cannot be read").replace("<", "`").replace(">", "`").split())[:200]
+
+
+def write_yaml(document: Mapping[str, Any]) -> str:
+    """Return a document as YAML that `read_yaml` reads back unchanged."""
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.allow_unicode = True
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    writer.width = 120
+    writer.representer.ignore_aliases = lambda _: True
+    written = io.StringIO()
+    writer.dump(document, written)
+    return written.getvalue()

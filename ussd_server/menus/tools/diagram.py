@@ -1,148 +1,176 @@
-"""A menu as an SVG diagram: columns of boxes from the first screen to the last, with a line for every edge."""
+"""A menu as an SVG diagram: rows of boxes from the first screen down to the last, with a line for every exit."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree as Xml
 
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.text.gsm7 import drop_controls
 from ussd_server.menus.tools.graph import graph
 
-WIDTH, GAP, MARGIN, LINE = 200, 150, 24, 15
-# So many characters fit into a box, or between two boxes, in the widest of the usual sans-serif fonts.
-CHARACTERS_A_LINE = 28
-CHARACTERS_OF_AN_EDGE = 24
+WIDTH, GAP, ROW_GAP, MARGIN, LINE = 210, 60, 56, 24, 15
+# So many characters fit into a box in the widest of the usual sans-serif fonts.
+CHARACTERS_A_LINE = 30
 MAX_LINES = 3
+MOST_IN_A_ROW = 6
 SWEEPS = 4
 
 _COLOURS = {"pay": "#fde2c8", "confirm": "#fff3bf", "end": "#e3e6ea", "menu": "#d9ecff", "list": "#d9ecff"}
 _ACTION_COLOUR, _OTHER_COLOUR = "#e6dcf7", "#e2f4e4"
-_BACKGROUND_COLOUR, _LINE_COLOUR = "#ffffff", "#5b6b7b"
+# Visible on a light and on a dark page.
+_LINE_COLOUR, _START_COLOUR = "#7a8794", "#1f6feb"
+_TEXT_COLOUR, _QUIET_COLOUR = "#1c2733", "#4b5a68"
 _ACTIONS = ("http", "balance", "lookup_name", "handover")
 
 
 @dataclass(slots=True)
 class Box:
-    """A node in the drawing."""
+    """A node in the drawing. `note` is a line below its name; `exits` are its edges."""
 
     name: str
     kind: str
-    lines: list[str]
-    column: int
-    height: int = 0
+    text: str
+    row: int
+    note: str = ""
+    exits: list[dict[str, Any]] = field(default_factory=list)
     x: int = 0
     y: int = 0
 
+    @property
+    def lines(self) -> list[str]:
+        """The lines below the name."""
+        return [*([self.note] if self.note else []), *_wrapped(self.text)]
 
-def draw(document: Document) -> str:
-    """Return the SVG of a document: columns by distance from the start, few crossings, no overlapping boxes.
+    @property
+    def height(self) -> int:
+        """The height of the box."""
+        return LINE * (len(self.lines) + len(self.exits) + 2)
 
-    An edge to the same or an earlier column is a label beside its box: a line would run behind other boxes.
+    def exit_y(self, number: int) -> int:
+        """The height at which the exit `number` is written, counted from 0."""
+        return self.y + LINE * (len(self.lines) + number + 2)
+
+
+def draw(document: Document, notes: Mapping[str, str] | None = None) -> str:
+    """Return the SVG of a document: rows by distance from the start, few crossings, no overlapping boxes.
+
+    Each node is a group of class `node` with the id `node-NAME` and the attribute `data-node`. `notes` are written
+    below the names of nodes. Colours are attributes, which a style sheet may replace; the background is transparent.
     """
-    described = graph(document)
-    edges: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for edge in described["edges"]:
-        edges[edge["from"]].append(edge)
-    deepest = max((node["rank"] for node in described["nodes"] if node["rank"] is not None), default=0)
-    boxes = {
-        node["id"]: Box(
-            node["id"], node["type"], _wrapped(node["text"]), deepest + 1 if node["rank"] is None else node["rank"]
-        )
-        for node in described["nodes"]
-    }
-    columns = _columns(boxes, edges)
-    height = _place(columns, edges)
-    width = 2 * MARGIN + len(columns) * (WIDTH + GAP) - GAP
+    boxes = _boxes(document, notes or {})
+    rows = _rows(boxes)
+    width, height = _place(rows)
     svg = Xml.Element(
         "svg",
         {
             "xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}", "width": str(width),
-            "height": str(height), "font-family": "sans-serif", "font-size": "11", "role": "img",
+            "height": str(height), "font-family": "sans-serif", "font-size": "11", "role": "img", "class": "diagram",
         },
     )  # fmt: skip
-    Xml.SubElement(svg, "title").text = document.title or document.id
-    Xml.SubElement(svg, "rect", {"width": "100%", "height": "100%", "fill": _BACKGROUND_COLOUR})
-    places = [(box, box.y + LINE * row, edge) for box in boxes.values() for row, edge in enumerate(edges[box.name], 1)]
-    for box, y, edge in places:
-        if boxes[edge["to"]].column > box.column:
-            _draw_line(svg, box.x + WIDTH, y, boxes[edge["to"]])
-    for box, y, edge in places:
-        is_forward = boxes[edge["to"]].column > box.column
-        _draw_label(svg, box.x + WIDTH, y, edge["label"], None if is_forward else edge["to"])
+    Xml.SubElement(svg, "title").text = drop_controls(document.title or document.id)
     for box in boxes.values():
-        _draw_box(svg, box, is_start=box.name == document.start)
+        for number, edge in enumerate(box.exits):
+            target = boxes[edge["to"]]
+            if target.row > box.row:
+                _draw_line(svg, box, number, target)
+    for box in boxes.values():
+        _draw_box(svg, box, boxes, is_start=box.name == document.start)
     return Xml.tostring(svg, encoding="unicode")
 
 
-def _columns(boxes: dict[str, Box], edges: dict[str, list[dict[str, Any]]]) -> list[list[Box]]:
-    """Sort the boxes into columns, each column by the average position of the boxes that lead to it."""
+def _boxes(document: Document, notes: Mapping[str, str]) -> dict[str, Box]:
+    """Return a box for every node. A rank with many nodes is divided into several rows."""
+    described = graph(document)
+    ranks: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    unreachable = 1 + max((node["rank"] for node in described["nodes"] if node["rank"] is not None), default=0)
+    for node in described["nodes"]:
+        ranks[unreachable if node["rank"] is None else node["rank"]].append(node)
+    boxes: dict[str, Box] = {}
+    row = 0
+    for rank in sorted(ranks):
+        for position, node in enumerate(ranks[rank]):
+            row += position > 0 and position % MOST_IN_A_ROW == 0
+            boxes[node["id"]] = Box(node["id"], node["type"], node["text"], row, notes.get(node["id"], ""))
+        row += 1
+    for edge in described["edges"]:
+        boxes[edge["from"]].exits.append(edge)
+    return boxes
+
+
+def _rows(boxes: Mapping[str, Box]) -> list[list[Box]]:
+    """Sort the boxes into rows, each row by the average position of the boxes that lead to it."""
     origins: dict[str, list[str]] = defaultdict(list)
-    for name, leaving in edges.items():
-        for edge in leaving:
-            origins[edge["to"]].append(name)
-    columns: list[list[Box]] = [[] for _ in range(max((box.column for box in boxes.values()), default=0) + 1)]
     for box in boxes.values():
-        columns[box.column].append(box)
+        for edge in box.exits:
+            origins[edge["to"]].append(box.name)
+    rows: list[list[Box]] = [[] for _ in range(max((box.row for box in boxes.values()), default=0) + 1)]
+    for box in boxes.values():
+        rows[box.row].append(box)
     for _ in range(SWEEPS):
-        for before, column in pairwise(columns):
+        for before, row in pairwise(rows):
             places = {box.name: place for place, box in enumerate(before)}
             averages = {
-                box.name: _average([places[name] for name in origins[box.name] if name in places]) for box in column
+                box.name: _average([places[name] for name in origins[box.name] if name in places]) for box in row
             }
-            column.sort(key=lambda box: averages[box.name])
-    return columns
+            row.sort(key=lambda box: averages[box.name])
+    return rows
 
 
-def _place(columns: list[list[Box]], edges: dict[str, list[dict[str, Any]]]) -> int:
-    """Set the position and size of every box; return the height of the diagram."""
-    tallest = 0
-    for number, column in enumerate(columns):
-        y = MARGIN
-        for box in column:
-            box.height = LINE * (max(len(box.lines) + 1, len(edges[box.name])) + 1)
-            box.x, box.y = MARGIN + number * (WIDTH + GAP), y
-            y += box.height + 2 * LINE
-        tallest = max(tallest, y)
-    for column in columns:
-        used = column[-1].y + column[-1].height + 2 * LINE if column else tallest
-        for box in column:
-            box.y += (tallest - used) // 2
-    return tallest
+def _place(rows: list[list[Box]]) -> tuple[int, int]:
+    """Set the position of every box; return width and height of the diagram."""
+    widest = max((len(row) for row in rows), default=1) or 1
+    width = 2 * MARGIN + widest * (WIDTH + GAP) - GAP
+    y = MARGIN
+    for row in rows:
+        used = len(row) * (WIDTH + GAP) - GAP
+        for number, box in enumerate(row):
+            box.x, box.y = (width - used) // 2 + number * (WIDTH + GAP), y
+        y += max((box.height for box in row), default=0) + ROW_GAP
+    return width, y - ROW_GAP + MARGIN
 
 
-def _draw_line(svg: Xml.Element, x: int, y: int, target: Box) -> None:
-    """Draw an arrow from the right of a box to the left of another."""
-    to_x, to_y, bend = target.x, target.y + target.height // 2, GAP // 2
-    curve = f"M{x} {y} C{x + bend} {y} {to_x - bend} {to_y} {to_x} {to_y}"
-    Xml.SubElement(svg, "path", {"d": curve, "fill": "none", "stroke": _LINE_COLOUR})
-    head = f"M{to_x} {to_y} l-8 -4 v8 z"
-    Xml.SubElement(svg, "path", {"d": head, "fill": _LINE_COLOUR})
+def _draw_line(svg: Xml.Element, box: Box, number: int, target: Box) -> None:
+    """Draw an arrow to the top of the target: from the bottom of a box above it, else from the exit."""
+    middle, to_x, to_y = box.x + WIDTH // 2, target.x + WIDTH // 2, target.y
+    if abs(to_x - middle) < WIDTH // 2:
+        x, y, bend, down = middle, box.y + box.height, middle, ROW_GAP // 2
+    else:
+        side = -1 if to_x < middle else 1
+        x, y, down = middle + side * WIDTH // 2, box.exit_y(number) - LINE // 4, 0
+        bend = x + side * GAP
+    edge = Xml.SubElement(svg, "g", {"class": "edge", "data-from": box.name, "data-to": target.name})
+    curve = f"M{x} {y} C{bend} {y + down} {to_x} {to_y - ROW_GAP} {to_x} {to_y - 7}"
+    Xml.SubElement(edge, "path", {"d": curve, "fill": "none", "stroke": _LINE_COLOUR, "stroke-width": "1.5"})
+    Xml.SubElement(edge, "path", {"d": f"M{to_x} {to_y} l-4 -8 h8 z", "fill": _LINE_COLOUR})
 
 
-def _draw_label(svg: Xml.Element, x: int, y: int, label: str, back_to: str | None) -> None:
-    """Write the label of an edge above the beginning of its line, or the node to which it leads back."""
-    text = _shortened(label, CHARACTERS_OF_AN_EDGE)
-    if back_to is not None:
-        half = CHARACTERS_OF_AN_EDGE // 2
-        text = f"{_shortened(label, half)} → {_shortened(back_to, half)}".strip()
-    place = {"x": str(x + 4), "y": str(y - 3 if back_to is None else y + 3), "font-size": "10"}
-    # First an outline in the background colour, so that a line behind the text does not hide it.
-    for paint in ({"stroke": _BACKGROUND_COLOUR, "stroke-width": "3", "fill": _BACKGROUND_COLOUR}, {"fill": "#34404c"}):
-        Xml.SubElement(svg, "text", {**place, **paint}).text = text
-
-
-def _draw_box(svg: Xml.Element, box: Box, *, is_start: bool) -> None:
+def _draw_box(svg: Xml.Element, box: Box, boxes: Mapping[str, Box], *, is_start: bool) -> None:
+    group = {"class": "node", "id": f"node-{box.name}", "data-node": box.name, "data-type": box.kind}
+    drawn = Xml.SubElement(svg, "g", group)
+    Xml.SubElement(drawn, "title").text = drop_controls(f"{box.name} ({box.kind}) {box.text}".strip())
     fill = _ACTION_COLOUR if box.kind in _ACTIONS else _COLOURS.get(box.kind, _OTHER_COLOUR)
-    frame = {"stroke": "#1f6feb" if is_start else _LINE_COLOUR, "stroke-width": "3" if is_start else "1", "rx": "6"}
+    frame = {"stroke": _START_COLOUR if is_start else _LINE_COLOUR, "stroke-width": "3" if is_start else "1", "rx": "6"}
     place = {"x": str(box.x), "y": str(box.y), "width": str(WIDTH), "height": str(box.height)}
-    Xml.SubElement(svg, "rect", {**place, **frame, "fill": fill})
-    for number, line in enumerate([f"{_shortened(box.name, 22)} ({box.kind})", *box.lines], start=1):
-        weight = {"font-weight": "bold"} if number == 1 else {}
-        text = Xml.SubElement(svg, "text", {"x": str(box.x + 8), "y": str(box.y + LINE * number + 2), **weight})
-        text.text = line
+    Xml.SubElement(drawn, "rect", {**place, **frame, "fill": fill})
+    name = f"{_shortened(box.name, 22)} ({box.kind})"
+    _write(drawn, box.x + 8, box.y + LINE + 2, name, {"font-weight": "bold", "fill": _TEXT_COLOUR})
+    for number, line in enumerate(box.lines, start=2):
+        _write(drawn, box.x + 8, box.y + LINE * number + 2, line, {"fill": _TEXT_COLOUR})
+    for number, edge in enumerate(box.exits):
+        is_forward = boxes[edge["to"]].row > box.row
+        label = _shortened(edge["label"], 16)
+        to = _shortened(edge["to"], CHARACTERS_A_LINE - len(label))
+        written = f"{label} {'→' if is_forward else '↑'} {to}".strip()
+        _write(drawn, box.x + 8, box.exit_y(number), written, {"fill": _QUIET_COLOUR, "font-size": "10"})
+
+
+def _write(parent: Xml.Element, x: int, y: int, text: str, style: Mapping[str, str]) -> None:
+    Xml.SubElement(parent, "text", {"x": str(x), "y": str(y), **style}).text = drop_controls(text)
 
 
 def _wrapped(text: str) -> list[str]:
