@@ -31,6 +31,7 @@ from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
 from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.clients.key_explanations import KeyExplanationService
 from ussd_server.services.clients.key_reader import ApiKeyReader
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.clients.logins import LoginService
@@ -87,6 +88,7 @@ class ClientServices:
     logins: LoginService
     clients: ClientService
     api_keys: ApiKeyService
+    key_explanations: KeyExplanationService
     key_reader: ApiKeyReader
 
 
@@ -248,6 +250,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             logins=LoginService(tokens, limiter, clock),
             clients=ClientService(tokens, key_cache, clock),
             api_keys=ApiKeyService(vault, key_cache, limiter, clock),
+            key_explanations=KeyExplanationService(limiter, clock),
             key_reader=ApiKeyReader(vault, limiter, clock),
         ),
         providers=ProviderServices(providers, outages),

@@ -22,13 +22,20 @@ _redis_away = Gauge("ussd_redis_away", "Processes that limit by themselves.", mu
 
 
 def end_request(
-    *, endpoint: str, status: int, code: str, client_id: str | None, request_id: str, took_ms: float
+    *,
+    endpoint: str,
+    status: int,
+    code: str,
+    client_id: str | None,
+    key_id: str | None,
+    request_id: str,
+    took_ms: float,
 ) -> None:
     """Log and count a request. `endpoint` is the route's name, never the path, which may hold a credential."""
     _counter(endpoint, status, code).inc()
     _histogram(endpoint).observe(took_ms / 1000)
     log_call(
-        endpoint=endpoint, status=status, code=code, client_id=client_id, request_id=request_id,
+        endpoint=endpoint, status=status, code=code, client_id=client_id, key_id=key_id, request_id=request_id,
         took_ms=round(took_ms, 1),
     )  # fmt: skip
 

@@ -39,7 +39,13 @@ class Code(Enum):
 
 
 class ServiceError(Exception):
-    """A refusal: one code, one sentence for the caller, and, where known, the seconds until a retry."""
+    """A refusal: one code, one sentence for the caller, and, where known, the seconds until a retry.
+
+    Authentication sets `key_id` and `client_id`, for the log, where it knows whose key it refuses.
+    """
+
+    key_id: str | None = None
+    client_id: str | None = None
 
     def __init__(self, code: Code, message: str, *, retry_after_seconds: int | None = None) -> None:
         super().__init__(message)

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from tests.support.money import request
 from ussd_server.cli import main, open_services
 from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.transactions.outcomes import open_review
 
@@ -109,6 +110,40 @@ def test_the_callback_addresses_of_enabled_providers_are_printed(
     (airtel,) = output_of("callbacks")
     assert airtel["url"] == f"https://api.example.com{airtel['path']}"
     assert output_of("callbacks") == [airtel]
+
+
+def test_two_operators_refund_a_collection_once(client_id: str) -> None:
+    with open_services() as services:
+        context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
+        made = services.transactions.transactions.create(request(reference="order 7"), context).transaction
+        for claimed in services.transactions.settlement.claim(1):
+            services.transactions.settlement.advance(claimed)
+    refund = ("transactions", "refund", made.transaction_id, "--amount", "1500", "--reason", "paid twice")
+    assert "Two different people" in run(*refund, "--by", "Jane", "--and", " jane ").output
+    created = output_of(*refund, "--by", "Jane", "--and", "Mary")["transaction"]
+    assert (created["type"], created["amount_cents"], created["refund_of"]) == ("refund", 150_000, made.transaction_id)
+    assert created["metadata"] == {"reason": "paid twice", "refunded_by": ["Jane", "Mary"]}
+    assert "had been accepted before" in run(*refund, "--by", "Jane", "--and", "Mary").output
+    assert run(*refund, "--by", "Jane", "--and", "Mary", "--reference", "again", "--amount", "3501").exit_code == 1
+    with open_services():
+        audit = AuditEvent.get(AuditEvent.action == "transaction.refunded")
+    assert (audit.client_id, audit.object_id, audit.actor) == (client_id, made.transaction_id, "operator")
+    shown = output_of("transactions", "show", "order 7", "--client", "ACME")["transaction"]
+    assert (shown["transaction_id"], shown["refunded_amount_cents"]) == (made.transaction_id, 150_000)
+    assert (
+        "UGX 1,500 of it went back to the payer or is on its way back" in run("transactions", "show", "order 7").output
+    )
+
+
+def test_a_reference_of_several_clients_needs_the_client(client_id: str) -> None:
+    output_of("clients", "create", "Other")
+    for client in ("ACME", "Other"):
+        output_of("accounts", "credit", "--client", client, "--amount", "5", "--reference", "slip")
+    refused = run("transactions", "show", "slip")
+    assert refused.exit_code == 1
+    assert "Several transactions have this reference" in refused.output
+    assert output_of("transactions", "show", "slip", "--client", "ACME")["client_id"] == client_id
+    assert run("transactions", "show", "missing").exit_code == 1
 
 
 def test_a_payment_is_found_by_the_number_of_a_caller(client_id: str, silent: str) -> None:

@@ -140,6 +140,7 @@ def authenticate_api_key(api_request: ApiRequest) -> Caller:
     admission = api_request.services.clients.auth.authenticate_key(
         given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), api_request.address
     )
+    api_request.client_id, api_request.key_id = admission.caller.client_id, admission.caller.key_id
     _obey(admission.decision, api_request, _RATE_LIMITED)
     return admission.caller
 
@@ -191,6 +192,8 @@ def accepts(api_request: ApiRequest, media_type: str) -> bool:
 def refusal(error: ServiceError, api_request: ApiRequest) -> ApiResponse:
     """Return the response to a refused request, in the envelope of its path."""
     api_request.code, status = error.code.name, error.code.http_status
+    api_request.client_id = api_request.client_id or error.client_id
+    api_request.key_id = api_request.key_id or error.key_id
     if api_request.is_management:
         envelope = management_envelope(status, error.message, None)
     else:

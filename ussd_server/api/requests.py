@@ -51,6 +51,7 @@ class ApiRequest:
         "environ",
         "headers",
         "is_management",
+        "key_id",
         "request_id",
         "services",
     )  # fmt: skip
@@ -66,6 +67,7 @@ class ApiRequest:
         self.request_id = request_id_from(environ.get("HTTP_X_REQUEST_ID"))
         self.headers: dict[str, str] = {}
         self.client_id: str | None = None
+        self.key_id: str | None = None
         self.code = "OK"
         now_about(request_id=self.request_id)
         _current.set(self)
@@ -91,7 +93,7 @@ class ApiRequest:
     def end(self, endpoint: str, status: int) -> Headers:
         """Log and count the request. Returns the headers of every response. `endpoint` is the name of the route."""
         end_request(
-            endpoint=endpoint, status=status, code=self.code, client_id=self.client_id,
+            endpoint=endpoint, status=status, code=self.code, client_id=self.client_id, key_id=self.key_id,
             request_id=self.request_id, took_ms=(time.perf_counter() - self._began) * 1000,
         )  # fmt: skip
         return [*_ON_EVERY_RESPONSE, ("X-Request-Id", self.request_id), *self.headers.items()]

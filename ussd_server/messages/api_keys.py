@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements")
 ACTIONS = ("read", "write", "*")
@@ -175,3 +176,32 @@ class BulkDeletion:
     def failed_count(self) -> int:
         """How many were not found."""
         return len(self.failed)
+
+
+class KeyVerdict(StrEnum):
+    """What happens to a call with a key."""
+
+    ACCEPTED = "accepted"
+    UNKNOWN = "unknown"
+    MISTYPED = "mistyped"
+    DELETED = "deleted"
+    DISABLED = "disabled"
+    EXPIRED = "expired"
+    CLIENT_DISABLED = "client_disabled"
+    OVER_LIMIT = "over_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyExplanation:
+    """What would happen to a call with a key now, and why.
+
+    `since` is when it began, `by` who caused it (an e-mail address, or `operator`), `until` when it ends by itself,
+    `client` the name of the key's client; each None where it is not known.
+    """
+
+    verdict: KeyVerdict
+    sentence: str
+    since: datetime | None = None
+    by: str | None = None
+    until: datetime | None = None
+    client: str | None = None

@@ -95,6 +95,22 @@ class CreateRefund:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorRefund:
+    """Request of two operators to refund a succeeded collection of any client.
+
+    `reason` is 1 to 200 characters, `by` and `second` name two different people. `amount_cents` None refunds what is
+    left. `reference` None: one made from the collection, so that the same request again changes nothing.
+    """
+
+    transaction_id: str
+    reason: str
+    by: str
+    second: str
+    amount_cents: int | None = None
+    reference: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CreateDeposit:
     """An operator's deposit to a client's main account."""
 

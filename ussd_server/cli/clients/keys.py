@@ -86,6 +86,16 @@ def enable(key: str, as_json: bool) -> None:
 
 
 @keys.command()
+@click.argument("key")
+@with_json
+def explain(key: str, as_json: bool) -> None:
+    """Say what would happen to a call with KEY (its id or apikey) now, and why. Counts no call."""
+    with open_services() as services:
+        found = services.clients.key_explanations.explain(key, operator_context())
+    show(asdict(found), f"{found.verdict}: {found.sentence}", as_json=as_json)
+
+
+@keys.command()
 @seed_file
 @with_json
 def seed(file: Path, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`transactions`: show a payment, and list and end reviews."""
+"""`transactions`: show and refund a payment, and list and end reviews."""
 
 from __future__ import annotations
 
@@ -7,25 +7,55 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.money.shillings import written_shillings
+from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.context import operator_context
 from ussd_server.messages.review import EndReview, ReviewItem
-from ussd_server.messages.transactions import TransactionChange
+from ussd_server.messages.transactions import OperatorRefund, TransactionChange
 
 
 @click.group()
 def transactions() -> None:
-    """Show and review payments."""
+    """Show, refund and review payments."""
 
 
 @transactions.command(name="show")
-@click.argument("transaction_id")
+@click.argument("id_or_reference")
+@click.option("--client", help="Name or id of the client, where several have the reference.")
 @with_json
-def show_(transaction_id: str, as_json: bool) -> None:
-    """Show one transaction of any client, with its status history."""
+def show_(id_or_reference: str, client: str | None, as_json: bool) -> None:
+    """Show one transaction: where its money is, and its status history."""
     with open_services() as services:
-        item = services.transactions.review.show(transaction_id, operator_context())
+        client_id = services.clients.clients.find(client, operator_context()).client_id if client else None
+        item = services.transactions.review.show(id_or_reference, operator_context(), client_id)
     show(item, _details(item), as_json=as_json)
+
+
+@transactions.command()
+@click.argument("transaction_id")
+@click.option("--amount", "amount_cents", type=Shillings(), help="Shillings; without it, all that is left.")
+@click.option("--reason", required=True, help="Why; the client reads it in the metadata of the refund.")
+@click.option("--by", required=True, help="Your name.")
+@click.option("--and", "second", required=True, help="The name of a second operator: two people refund a payment.")
+@click.option("--reference", help="Your own name for the refund; a second refund of one payment needs one.")
+@with_json
+def refund(
+    transaction_id: str,
+    amount_cents: int | None,
+    reason: str,
+    by: str,
+    second: str,
+    reference: str | None,
+    as_json: bool,
+) -> None:
+    """Give a succeeded collection back to its payer. The same command again changes nothing."""
+    with open_services() as services:
+        created = services.transactions.refunds.create_by_operators(
+            OperatorRefund(transaction_id, reason, by, second, amount_cents, reference), operator_context()
+        )
+    made = created.transaction
+    verb = "had been accepted before" if created.replayed else "is accepted"
+    sentence = f"The refund of {written_shillings(made.amount_cents)} {verb}, transaction {made.transaction_id}."
+    show({"transaction": made, "replayed": created.replayed}, sentence, as_json=as_json)
 
 
 @transactions.command()

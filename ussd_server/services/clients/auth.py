@@ -165,10 +165,10 @@ class AuthService:
                 return None
         else:
             decision = (self._limiter.hit if counts else self._limiter.peek)(*account)
-        if is_wrong:
-            raise _wrong_secret(decision)
         if fault is not None:
-            raise ServiceError(fault, "The API key is disabled or expired")
+            refusal = _wrong_secret(decision) if is_wrong else ServiceError(fault, "The API key is disabled or expired")
+            refusal.key_id, refusal.client_id = key.key_id, key.client_id
+            raise refusal
         if decision.accepted:
             self._uses.note(key.key_id, self._clock.now())
         return AuthenticatedKey(key.caller, decision)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
@@ -9,6 +12,7 @@ from ussd_server.messages.transactions import (
     UNFINISHED,
     CreatedTransaction,
     CreateRefund,
+    OperatorRefund,
     Source,
     TransactionStatus,
     TransactionType,
@@ -16,6 +20,7 @@ from ussd_server.messages.transactions import (
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import hold_legs
 from ussd_server.services.accounts.postings import AnotherFeeError
+from ussd_server.services.audit import write_audit_event
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.batch import write_batch
 from ussd_server.services.transactions.create import (
@@ -25,6 +30,7 @@ from ussd_server.services.transactions.create import (
     batch_of,
     digest_of,
 )
+from ussd_server.services.transactions.operators import find_any, require_two_people
 from ussd_server.services.transactions.transactions import find_transaction
 from ussd_server.status import Code, ServiceError
 
@@ -49,6 +55,27 @@ class RefundService:
         Raises TRANSACTION_NOT_FOUND, also for another client's collection, INVALID_REQUEST unless it succeeded,
         INVALID_AMOUNT for more than is left; otherwise as `TransactionCreator.create`.
         """
+        return self._create(request, context, Source.SUBMIT, None)
+
+    def create_by_operators(self, request: OperatorRefund, context: RequestContext) -> CreatedTransaction:
+        """Create a refund of any client's collection, on behalf of two operators; the audit trail shows it.
+
+        Raises INVALID_REQUEST unless two different people are named with a reason; otherwise as `create`.
+        """
+        context.require_operator()
+        require_two_people(request.by, request.second, request.reason)
+        original = find_any(request.transaction_id)
+        reference = request.reference or f"operator-refund-{original.id}"
+        return self._create(
+            CreateRefund(original.id, reference, request.amount_cents),
+            replace(context, caller=replace(context.caller, client_id=original.client_id)),
+            Source.OPERATOR,
+            {"reason": request.reason, "refunded_by": [request.by, request.second]},
+        )
+
+    def _create(
+        self, request: CreateRefund, context: RequestContext, source: Source, metadata: dict[str, Any] | None
+    ) -> CreatedTransaction:
         context.require("transactions:write")
         original = find_transaction(request.transaction_id, context)
         digest = digest_of(
@@ -60,16 +87,22 @@ class RefundService:
             draft = self._creator.draft(
                 identity, TransactionType.REFUND, amount_cents, phone_number=original.phone_number, provider=provider,
                 account=original.account, refund_of=original.id, request_id=context.request_id,
+                metadata=metadata,
             )  # fmt: skip
-            batch, view = batch_of(draft, hold_legs(draft.row), Source.SUBMIT)
+            batch, view = batch_of(draft, hold_legs(draft.row), source)
             with unit_of_work():
                 # Two refunds at once must not give back more than there was.
                 lock_row(Transaction, original.id)
                 _within_what_is_left(amount_cents, original)
                 write_batch(batch)
+                if source is Source.OPERATOR:
+                    write_audit_event(
+                        "transaction.refunded", context, view.created_at, client_id=original.client_id,
+                        object_id=original.id,
+                    )  # fmt: skip
         except AnotherFeeError:
             self._creator.fees.forget(context.client_id, TransactionType.REFUND)
-            return self.create(request, context)
+            return self._create(request, context, source, metadata)
         except REFUSALS as refusal:
             return self._creator.existing(identity, refusal)
         self._creator.wake_worker()

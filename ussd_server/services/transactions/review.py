@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.ids import is_id
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.providers import FailureCode
 from ussd_server.messages.review import EndReview, ReviewItem
 from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus
@@ -15,11 +14,9 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.history import view_with_history, views_of
+from ussd_server.services.transactions.operators import find_any, require_two_people
 from ussd_server.services.transactions.outcomes import fail, succeed
 from ussd_server.status import Code, ServiceError
-
-_LONGEST_TEXT = 200
-_LONGEST_NAME = 100
 
 
 class ReviewService:
@@ -36,10 +33,13 @@ class ReviewService:
         rows = Transaction.select().where(is_open).order_by(Transaction.review_opened_at, Transaction.id)
         return tuple(_item(row) for row in rows)
 
-    def show(self, transaction_id: str, context: RequestContext) -> ReviewItem:
-        """Any transaction of any client with its status history. Raises TRANSACTION_NOT_FOUND."""
+    def show(self, id_or_reference: str, context: RequestContext, client_id: str | None = None) -> ReviewItem:
+        """Any transaction of any client, or of one, with its status history.
+
+        Raises TRANSACTION_NOT_FOUND, and INVALID_REQUEST for a reference that several transactions have.
+        """
         context.require_operator()
-        return _item(_find(transaction_id, locked=False), with_history=True)
+        return _item(find_any(id_or_reference, client_id), with_history=True)
 
     def end(self, request: EndReview, context: RequestContext) -> ReviewItem:
         """Settle or close an open review: state, money, event and audit trail in one unit of work.
@@ -49,9 +49,9 @@ class ReviewService:
         list, and unless two different people are named with a reason. Raises TRANSACTION_NOT_FOUND.
         """
         context.require_operator()
-        _require_two_people(request)
+        require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
-            row = _find(request.transaction_id, locked=True)
+            row = find_any(request.transaction_id, locked=True)
             if row.review_opened_at is None or row.review_closed_at is not None:
                 raise ServiceError(Code.INVALID_REQUEST, "The transaction is not on the review list")
             now = self._clock.now()
@@ -79,22 +79,6 @@ class ReviewService:
         if (provider := self._providers.get(row.provider or "")) is not None:
             # People may be wrong as well: the provider is enquired once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
-
-
-def _require_two_people(request: EndReview) -> None:
-    names = [" ".join(name.split()) for name in (request.by, request.second)]
-    if not all(0 < len(name) <= _LONGEST_NAME for name in names) or names[0].casefold() == names[1].casefold():
-        raise ServiceError(Code.INVALID_REQUEST, "Two different people must stand by it, with their names")
-    if not 0 < len(request.reason.strip()) <= _LONGEST_TEXT:
-        raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
-
-
-def _find(transaction_id: str, *, locked: bool) -> Transaction:
-    rows = Transaction.select().where(Transaction.id == transaction_id)
-    row: Transaction | None = (for_update(rows) if locked else rows).first() if is_id(transaction_id) else None
-    if row is None:
-        raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
-    return row
 
 
 def _item(row: Transaction, *, with_history: bool = False) -> ReviewItem:

@@ -1,0 +1,44 @@
+"""What operators need for what they do to transactions: any client's transaction, and two people."""
+
+from __future__ import annotations
+
+from ussd_server.database.ids import is_id
+from ussd_server.database.unit_of_work import for_update
+from ussd_server.models.clients import Client
+from ussd_server.models.transactions import Transaction
+from ussd_server.status import Code, ServiceError
+
+_LONGEST_TEXT = 200
+_LONGEST_NAME = 100
+
+
+def require_two_people(by: str, second: str, reason: str) -> None:
+    """Raise INVALID_REQUEST unless two different people are named, with a reason of 1 to 200 characters."""
+    names = [" ".join(name.split()) for name in (by, second)]
+    if not all(0 < len(name) <= _LONGEST_NAME for name in names) or names[0].casefold() == names[1].casefold():
+        raise ServiceError(Code.INVALID_REQUEST, "Two different people must stand by it, with their names")
+    if not 0 < len(reason.strip()) <= _LONGEST_TEXT:
+        raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
+
+
+def find_any(id_or_reference: str, client_id: str | None = None, *, locked: bool = False) -> Transaction:
+    """The transaction of any client, or of `client_id`, by its id or the client's reference; `locked` only by its id.
+
+    Raises TRANSACTION_NOT_FOUND, and INVALID_REQUEST for a reference that several transactions have.
+    """
+    found: list[Transaction] = []
+    if is_id(id_or_reference):
+        rows = Transaction.select().where(Transaction.id == id_or_reference)
+        found = [row for row in (for_update(rows) if locked else rows) if client_id in (None, row.client_id)]
+    if not found and not locked:
+        client_ids = [client_id] if client_id else [client.id for client in Client.select(Client.id)]
+        for each in client_ids:
+            found += list(
+                Transaction.select().where(Transaction.client_id == each, Transaction.reference == id_or_reference)
+            )
+    if not found:
+        raise ServiceError(Code.TRANSACTION_NOT_FOUND, "Transaction not found")
+    if len(found) > 1:
+        listed = ", ".join(f"{row.id} of client {row.client_id}" for row in found[:5])
+        raise ServiceError(Code.INVALID_REQUEST, f"Several transactions have this reference: {listed}")
+    return found[0]
