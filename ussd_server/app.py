@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from errno import ECONNRESET
 from io import BytesIO
 from typing import Any
 
@@ -23,6 +24,7 @@ from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
 from ussd_server.blueprints.search import search
+from ussd_server.blueprints.statements import statements
 from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
@@ -38,6 +40,7 @@ log = logger(__name__)
 
 # werkzeug matches a path with any number of leading slashes, or none. A proxy that guards a path does not.
 _PATH = re.compile("/(?!/)")
+_LONGEST_SEND_SECONDS = 30.0
 
 
 class _Application(Flask):
@@ -75,10 +78,22 @@ class _Application(Flask):
                 reply = reply._replace(headers=[("Allow", ", ".join(sorted(error.valid_methods or ())))])
         finally:
             release_connection()
-        headers = [("Content-Type", reply.content_type), ("Content-Length", str(len(reply.body)))]
+        body, headers = reply.body, [("Content-Type", reply.content_type)]
+        if isinstance(body, bytes):
+            headers.append(("Content-Length", str(len(body))))
         start_response(reply.status_line, [*headers, *reply.headers, *api_request.end(endpoint, reply.status)])
         # gunicorn sends a body in reply to HEAD too: a proxy would read it as the reply to its next request.
-        return [] if environ["REQUEST_METHOD"] == "HEAD" else [reply.body]
+        is_head = environ["REQUEST_METHOD"] == "HEAD"
+        if isinstance(body, bytes):
+            return [] if is_head else [body]
+        stream = _Stream(body)
+        if is_head:
+            stream.close()
+            return []
+        if connection := environ.get("gunicorn.socket"):
+            # A client that stops reading would hold its thread for ever.
+            connection.settimeout(_LONGEST_SEND_SECONDS)
+        return stream
 
     def _match(self, api_request: ApiRequest) -> tuple[str, Mapping[str, Any]]:
         path = api_request.environ["PATH_INFO"]
@@ -127,12 +142,34 @@ def _starter(api_request: ApiRequest, endpoint: str, start_response: Any) -> Any
     return start
 
 
+class _Stream(Iterator[bytes]):
+    """The parts of a long body. The server closes it when all are sent or the client is gone."""
+
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._parts)
+        except StopIteration:
+            raise
+        except Exception as error:
+            # The status is sent. A connection that breaks tells the client that the body is not whole.
+            log.error("a long body could not be sent to its end", error=trace_of(error))
+            close_connections()
+            raise ConnectionResetError(ECONNRESET, "the body is not whole") from None
+
+    def close(self) -> None:
+        """Give up what the parts hold."""
+        self._parts.close()  # type: ignore[attr-defined]
+
+
 def create_app(services: Services) -> Flask:
     """Build the Flask application around `services`."""
     app = _Application(services)
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
-    data_api = (transactions, collection, balances, ussd, menus, webhooks, search)
+    data_api = (transactions, collection, balances, statements, ussd, menus, webhooks, search)
     for blueprint in (logins, clients, *data_api, gateways, callbacks, ops, openapi, console):
         app.register_blueprint(blueprint)
     app.session_interface = ConsoleSessions()

@@ -26,6 +26,7 @@ from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.accounts.balances import BalanceService
+from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit import AuditService
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
@@ -105,6 +106,7 @@ class AccountServices:
     """The clients' accounts in the ledger."""
 
     balances: BalanceService
+    statements: StatementService
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,11 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         heartbeat.new_lease_token,
     )
     creator = TransactionCreator(providers, guard, clock, wake_up.send)
-    accounts = AccountServices(balances=BalanceService(clock))
+    files = Bulkhead(16, 4) if settings.is_cooperative else Bulkhead(max(1, settings.threads // 4), 1)
+    accounts = AccountServices(
+        balances=BalanceService(clock),
+        statements=StatementService(tokens, clock, files),
+    )
     transactions = TransactionServices(
         transactions=TransactionService(creator, tokens, waiting_calls=settings.threads // 2),
         deposits=DepositService(creator),

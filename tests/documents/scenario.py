@@ -90,6 +90,7 @@ def play_money(player: Player) -> None:
     back = player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
     player.until(lambda: player.look(f"/api/transactions/{back['transaction_id']}")["data"]["completed_at"])
     player.data("GET", "/api/balance")
+    player.data("GET", "/api/statements?limit=2")
 
 
 def play_conversations(player: Player) -> None:

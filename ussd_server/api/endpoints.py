@@ -6,7 +6,7 @@ Services check who owns an object. The API document is built from the same `Endp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -41,6 +41,15 @@ class EndpointReply:
 
 
 @dataclass(frozen=True, slots=True)
+class CsvReply:
+    """A whole list as a CSV file, sent while it is made."""
+
+    name: str
+    parts: Iterator[bytes]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointSpec:
     """The declaration of a route."""
 
@@ -58,6 +67,7 @@ class EndpointSpec:
     summary: str
     idempotent: bool
     also: Mapping[str, Callable[[Any], bytes]]
+    csv: Callable[..., CsvReply] | None
 
 
 class ApiBlueprint(Blueprint):
@@ -83,12 +93,14 @@ class ApiBlueprint(Blueprint):
         message: str = "OK",
         idempotent: bool = False,
         also: Mapping[str, Callable[[Any], bytes]] | None = None,
+        csv: Callable[..., CsvReply] | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`.
 
         The view receives one message and the request context; without `makes` only the context. `makes` builds the
         message from the variables of the path, the checked query and the checked body. `gives` dumps what the view
         returns; without it that is sent unchanged.
+        `csv` is called instead of the view for a request that prefers `text/csv` to JSON.
         An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists the error codes of the service method,
         beside those of authentication, permission and schemas.
         `also` has other media types that a client may prefer by its `Accept` header, and what writes them.
@@ -110,6 +122,7 @@ class ApiBlueprint(Blueprint):
                 (view.__doc__ or "").strip().partition("\n")[0],
                 idempotent,
                 also or {},
+                csv,
             )
 
             @takes_api_request
@@ -168,6 +181,10 @@ def answer(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str,
         call.require(route.needs, route.refusal)
     request = _message(route, api_request, body, variables)
     given = (call,) if request is None else (request, call)
+    if route.csv is not None and _prefers_csv(api_request):
+        file = route.csv(*given)
+        shown = {"Content-Disposition": f'attachment; filename="{file.name}"'}
+        return ApiResponse(200, file.parts, [*shown.items(), *file.headers.items()], "text/csv; charset=utf-8")
     reply = route.view(*given)
     status, message, headers = route.status, route.message, None
     if isinstance(reply, EndpointReply):
@@ -231,6 +248,10 @@ def _body_parts(schema: Body, api_request: ApiRequest, body: bytes) -> dict[str,
     parts = load(schema, parse_object(api_request.request, body))
     has_document = any(value is not None for value in parts.values())
     return {**parts, "source": SourceText(body.decode("utf-8"))} if has_document else parts
+
+
+def _prefers_csv(api_request: ApiRequest) -> bool:
+    return api_request.request.accept_mimetypes.best_match(("application/json", "text/csv")) == "text/csv"
 
 
 def _obey(decision: RateLimitDecision, api_request: ApiRequest, sentence: str) -> None:

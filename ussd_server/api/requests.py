@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,10 +27,10 @@ _current: ContextVar[ApiRequest] = ContextVar("api_request")
 
 
 class ApiResponse(NamedTuple):
-    """The response to a request."""
+    """The response to a request. A body that comes in parts is sent as it is made, and closed at the end."""
 
     status: int
-    body: bytes
+    body: bytes | Iterator[bytes]
     headers: Headers = ()
     content_type: str = "application/json"
 

@@ -208,6 +208,7 @@ def _successes(rule: Rule, route: EndpointSpec) -> dict[str, Any]:
     found = {str(route.status): route.message}
     if route.idempotent:
         found["200"] = "It was recorded before; this is how it stands"
+    media_types = [*route.also, *(["text/csv"] if route.csv else [])]
     more = _LIMIT_HEADERS if route.authenticate is authenticate_api_key else []
     return {
         status: {
@@ -218,7 +219,7 @@ def _successes(rule: Rule, route: EndpointSpec) -> dict[str, Any]:
             ),
             "content": {
                 "application/json": {"schema": _success_envelope(rule, int(status), data)},
-                **{media_type: {"schema": {"type": "string"}} for media_type in route.also},
+                **{media_type: {"schema": {"type": "string"}} for media_type in media_types},
             },
         }
         for status, message in found.items()

@@ -53,8 +53,17 @@ class StatementPage:
 
 @dataclass(frozen=True, slots=True)
 class StatementStream:
-    """A whole statement. `lines` reads some at a time; it may be iterated once."""
+    """A whole statement. `lines` are read some at a time, once."""
 
     opening_balance_cents: int
     closing_balance_cents: int
     lines: Iterator[StatementLine]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementCsv:
+    """A whole statement as a CSV file. Close `parts` when they are not read to the end."""
+
+    opening_balance: str
+    closing_balance: str
+    parts: Iterator[bytes]

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
-from ussd_server.messages.statements import GetStatement, StatementLine, StatementPage, StatementStream
+from ussd_server.messages.statements import (
+    GetStatement,
+    StatementCsv,
+    StatementLine,
+    StatementPage,
+    StatementStream,
+)
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.accounts.ledger import FEE
+from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+
+if TYPE_CHECKING:
+    from ussd_server.services.ussd.bulkhead import Bulkhead
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BEGINNING, _END = 0, 2**62
 _LINES_AT_ONCE = 1000
+_RETRY_AFTER_SECONDS = 5
+COLUMNS = ("at", "kind", "transaction_id", "reference", "description", "debit", "credit", "balance")
 _POSITION = re.compile(r"(\d{1,19}):(\d{1,19})")
 
 
@@ -38,7 +51,9 @@ class _Period(NamedTuple):
 class StatementService:
     """Reads statements. Their cost does not grow with what is before the period."""
 
-    def __init__(self, tokens: Tokens, clock: Clock) -> None:
+    def __init__(self, tokens: Tokens, clock: Clock, bulkhead: Bulkhead) -> None:
+        """`bulkhead` bounds the files that are sent to clients at a time."""
+        self._bulkhead = bulkhead
         self._tokens = tokens
         self._clock = clock
 
@@ -80,6 +95,24 @@ class StatementService:
         period = self._period(account_id, request)
         return StatementStream(period.opening_cents, period.closing_cents, _all_lines(period))
 
+    def csv(self, request: GetStatement, context: RequestContext) -> StatementCsv:
+        """The whole statement as a CSV file, made while it is sent.
+
+        Raises what `get` raises, and SERVICE_UNAVAILABLE while too many files are being sent.
+        """
+        held = ExitStack()
+        if not held.enter_context(self._bulkhead.place(context.client_id)):
+            raise ServiceError(
+                Code.SERVICE_UNAVAILABLE, "Too many files are being sent", retry_after_seconds=_RETRY_AFTER_SECONDS
+            )
+        with held:
+            statement = self.stream(request, context)
+            return StatementCsv(
+                shillings_cell(statement.opening_balance_cents),
+                shillings_cell(statement.closing_balance_cents),
+                _Parts(csv_parts(COLUMNS, map(_cells, statement.lines)), held.pop_all()),
+            )
+
     def _period(self, account_id: str, request: GetStatement) -> _Period:
         """The period of a request as it is now: final, as far as it is over."""
         from_us, to_us = _microseconds(request.from_at, _BEGINNING), _microseconds(request.to_at, _END)
@@ -91,6 +124,30 @@ class StatementService:
             with unit_of_work():
                 list(for_update(Account.select(Account.id).where(Account.id == account_id)))
         return _read_period(account_id, from_us, to_us)
+
+
+class _Parts(Iterator[bytes]):
+    """The parts of a file, which give up their place when they are closed, also before the first one is read."""
+
+    def __init__(self, parts: Iterator[bytes], held: ExitStack) -> None:
+        self._parts = parts
+        self._held = held
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._parts)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._held.close()
+
+
+def _cells(line: StatementLine) -> Iterator[object]:
+    *texts, debit, credit, balance = line
+    yield from texts
+    yield from map(shillings_cell, (debit, credit, balance))
 
 
 def _account_id(request: GetStatement, context: RequestContext) -> str | None:

@@ -1,0 +1,26 @@
+"""Endpoints for statements."""
+
+from __future__ import annotations
+
+from schemas.statements import GetStatementQuery, StatementRecord
+from ussd_server.api.endpoints import ApiBlueprint, CsvReply, authenticate_api_key
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
+from ussd_server.messages.statements import GetStatement, StatementPage
+
+statements = ApiBlueprint("statements", authenticate_api_key)
+
+
+def _send_statement(request: GetStatement, context: RequestContext) -> CsvReply:
+    statement = services().accounts.statements.csv(request, context)
+    balances = {"Opening-Balance": statement.opening_balance, "Closing-Balance": statement.closing_balance}
+    return CsvReply(f"statement-{request.account.removeprefix('+')}.csv", statement.parts, balances)
+
+
+@statements.call(
+    "GET", "/api/statements", needs="statements:read", query=GetStatementQuery, makes=GetStatement,
+    gives=StatementRecord(), csv=_send_statement, message="Statement",
+)  # fmt: skip
+def get_statement(request: GetStatement, context: RequestContext) -> StatementPage:
+    """What moved in an account within a period, oldest first, with the balances before and after it."""
+    return services().accounts.statements.get(request, context)
