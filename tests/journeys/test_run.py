@@ -11,8 +11,8 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -185,16 +185,22 @@ def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything
 
 def test_a_stop_that_is_asked_for_twice_still_lets_a_call_finish(tmp_path: Path) -> None:
     service = Service(tmp_path / "data")
-    request = {"type": "collection", "phone_number": "+256770000004", "amount": 900, "reference": "slow"}
-    with ThreadPoolExecutor(1) as pool:
-        call = pool.submit(service.call, "POST", "/api/transactions?wait=20", request, service.key)
-        listing = "/api/transactions?reference=slow&status=pending"
-        eventually(lambda: bool(service.call("GET", listing, headers=service.key)[1]["data"]["items"]))
-        os.kill(service.pid, signal.SIGTERM)
-        eventually(lambda: not _is_waiting(service.pid, signal.SIGTERM))
-        assert service.stop(signal.SIGTERM) == 0
-        status, body = call.result()
-    assert (status, body["data"]["status"]) == (201, "succeeded")
+    body = b'{"type": "collection", "phone_number": "+256770000000", "amount": 900, "reference": "slow"}'
+    fields = {**service.key, "Content-Type": "application/json", "Content-Length": len(body), "Expect": "100-continue"}
+    address = ("127.0.0.1", service.port)
+    with socket.create_connection(address, timeout=60) as connection, connection.makefile("rb") as reply:
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        connection.sendall(f"POST /api/transactions?wait=20 HTTP/1.1\r\nHost: here\r\n{head}\r\n".encode())
+        # The service asks for the body: the call is under way.
+        assert reply.readline().split()[1] == b"100"
+        assert reply.readline() == b"\r\n"
+        for _ in range(2):
+            os.kill(service.pid, signal.SIGTERM)
+            eventually(lambda: not _is_waiting(service.pid, signal.SIGTERM))
+        connection.sendall(body)
+        received, answer = _read(reply)
+    assert (received.split()[1], json.loads(answer)["data"]["status"]) == ("201", "succeeded")
+    assert service.stop() == 0
 
 
 def _refusal(folder: Path, port: int) -> str:
@@ -205,14 +211,19 @@ def _refusal(folder: Path, port: int) -> str:
 
 
 def _send(port: int, raw: bytes) -> tuple[str, str]:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection, connection.makefile("rb") as answer:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection, connection.makefile("rb") as reply:
         connection.sendall(raw)
-        head = b""
-        while not head.endswith(b"\r\n\r\n"):
-            head += answer.readline()
-        length = re.search(rb"content-length: (\d+)", head.lower())
-        assert length
-        return head.decode("latin-1"), answer.read(int(length[1])).decode()
+        return _read(reply)
+
+
+def _read(reply: BinaryIO) -> tuple[str, str]:
+    """The head and the body of a reply."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += reply.readline()
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    assert length
+    return head.decode("latin-1"), reply.read(int(length[1])).decode()
 
 
 def _is_waiting(pid: int, number: signal.Signals) -> bool:
