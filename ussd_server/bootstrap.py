@@ -38,6 +38,7 @@ from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.menus.menus import MenuService
+from ussd_server.services.menus.walks import WalkService
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.health import HealthService
 from ussd_server.services.operations.heartbeat import Heartbeat
@@ -123,9 +124,10 @@ class TransactionServices:
 
 @dataclass(frozen=True, slots=True)
 class MenuServices:
-    """Menus: drafts, versions and service codes."""
+    """Menus: drafts, versions, service codes, and walks through them."""
 
     menus: MenuService
+    walks: WalkService
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         keyring, drop_offs, clock, settings.session_idle_seconds, settings.session_life_seconds, waiting_steps
     )
     conversations = Conversations(sessions, actions)
+    menus = MenuService(guard, keyring, clock, settings.session_life_seconds)
     channels = ChannelService(vault, limiter, clock)
     quota = QuotaLeases(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
 
@@ -262,7 +265,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         providers=ProviderServices(providers, outages),
         accounts=accounts,
         transactions=transactions,
-        menus=MenuServices(MenuService(guard, keyring, clock, settings.session_life_seconds)),
+        menus=MenuServices(menus, WalkService(menus)),
         ussd=UssdServices(
             channels=channels,
             api_sessions=UssdService(sessions, conversations, tokens),

@@ -244,10 +244,10 @@ def test_a_menu_says_whether_calls_are_continued(
 @pytest.mark.parametrize(
     ("number", "seconds_later", "shown"),
     [
-        ("+256770000000", 1, "Your payment of UGX 5,000 succeeded."),
-        ("+256770000002", 1, "Your payment of UGX 5,000 failed."),
+        ("+256770000000", 1, "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"),
+        ("+256770000002", 1, "Your payment of UGX 5,000 to ACME failed.\n0 Menu"),
         ("+256770000004", 1, "Your payment is being processed."),
-        ("+256770000004", 4, "Your payment of UGX 5,000 succeeded."),
+        ("+256770000004", 4, "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"),
     ],
 )
 def test_the_outcome_of_a_payment_is_the_first_screen_of_the_next_call(

@@ -174,17 +174,17 @@ def test_a_resumed_confirmation_gets_a_new_name(shop: Menu) -> None:
 @pytest.mark.parametrize(
     ("outcome", "cents", "sentence"),
     [
-        ("succeeded", 500_000, "Your payment of UGX 5,000 succeeded."),
-        ("failed", 500_050, "Your payment of UGX 5,000.50 failed."),
-        ("processing", 500_000, "Your payment is being processed."),
+        ("succeeded", 500_000, "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"),
+        ("failed", 500_050, "Your payment of UGX 5,000.50 to ACME failed.\n0 Menu"),
+        ("processing", 500_000, "Your payment is being processed.\n1. Continue"),
     ],
 )
 def test_the_outcome_of_a_payment_is_the_first_screen(shop: Menu, outcome: str, cents: int, sentence: str) -> None:
     document = parse(shop)
     turn = announce(document, AGAIN, "en", outcome, cents)
     assert turn.screen is not None
-    assert turn.screen.text == f"{sentence}\n1. Continue"
-    turn = enter(document, turn.state, "1")
+    assert turn.screen.text == sentence
+    turn = enter(document, turn.state, sentence.split("\n")[1][0])
     assert turn.screen is not None
     assert turn.screen.text == "\n".join(ROOT)
 
@@ -193,3 +193,17 @@ def test_the_outcome_is_shown_in_the_language_of_the_subscriber(shop: Menu) -> N
     turn = announce(parse(shop), AGAIN, "lg", "processing", 100)
     assert turn.screen is not None
     assert turn.screen.text == "Okusasula kwo kukolebwako.\n1. Genda mu maaso"
+
+
+@pytest.mark.parametrize("kind", ["collection", "disbursement", "transfer"])
+@pytest.mark.parametrize("language", ["en", "lg", "sw"])
+def test_an_outcome_names_the_title_as_far_as_it_fits(shop: Menu, kind: str, language: str) -> None:
+    shop["title"] = "ŋ" + "The Extraordinarily Long Name Of A Cooperative Society " * 2
+    shop["limits"] = {"septets": 80, "ucs2": 40}
+    document = parse(shop)
+    turn = announce(document, AGAIN, language, "succeeded", 99_999_900, kind=kind)
+    assert turn.screen is not None
+    assert document.budget.fits(turn.screen.text)
+    assert "999,999" in turn.screen.text
+    assert turn.screen.text.endswith(("\n0 Menu", "\n0 Menyu"))
+    assert ("ng'The Ex" in turn.screen.text) == (kind != "transfer")

@@ -11,7 +11,10 @@ from ussd_server.menus.document.nodes import InputNode, LanguageNode, ListNode, 
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Navigator
 from ussd_server.menus.engine.state import State, Turn
+from ussd_server.menus.engine.views import Renderer
 from ussd_server.menus.text.phrases import phrase
+
+TO_MENU = "0"
 
 
 def reopen(document: Document, dropped: State, facts: SessionFacts, channel: DisplayOptions = STANDARD) -> Turn | None:
@@ -50,17 +53,34 @@ def announce(
     outcome: str,
     amount_cents: int,
     *,
+    kind: str = "collection",
     given: Mapping[str, Any] | None = None,
     channel: DisplayOptions = STANDARD,
 ) -> Turn:
-    """Begin a session with the outcome of a dropped payment: `succeeded`, `failed` or `processing`."""
+    """Begin a session with the outcome of a payment: `succeeded`, `failed` or `processing`.
+
+    The sentence names the menu's title as payee of a `collection` and payer of a `disbursement`, as far as it fits.
+    """
     navigator = Navigator(document, channel)
     state = replace(navigator.begin(facts, language, given), interlude="payment")
     spoken = state.language
     shillings, cents = divmod(amount_cents, 100)
     amount = f"{shillings:,}.{cents:02}" if cents else f"{shillings:,}"
-    sentence = phrase(f"payment_{outcome}", spoken, amount=amount)
-    return navigator.say(state, f"{sentence}\n1. {document.navigation.label('continue', spoken)}", ends=False)
+    renderer = Renderer(document, spoken, channel.transliterates)
+    budget = navigator.budget(state)
+    if outcome == "processing":
+        way_on = f"1. {document.navigation.label('continue', spoken)}"
+    else:
+        way_on = f"{TO_MENU} {phrase('menu', spoken)}"
+    title = "" if kind == "transfer" else document.title.strip()
+    for length in range(len(title), -1, -1):
+        name = title[:length].strip()
+        party = phrase("paid_by" if kind == "disbursement" else "paid_to", spoken, name=name) if name else ""
+        sentence = phrase(f"payment_{outcome}", spoken, amount=amount, party=party)
+        text = f"{sentence}\n{way_on}"
+        if budget.fits(renderer.write(text)):
+            break
+    return navigator.say(state, text, ends=False)
 
 
 def leave_interlude(navigator: Navigator, state: State, typed: str) -> Turn:

@@ -12,6 +12,7 @@ PHRASES = {
     "yes": {"en": "Yes", "lg": "Yee", "sw": "Ndiyo"},
     "no": {"en": "No", "lg": "Nedda", "sw": "Hapana"},
     "continue": {"en": "Continue", "lg": "Genda mu maaso", "sw": "Endelea"},
+    "menu": {"en": "Menu", "lg": "Menyu", "sw": "Menyu"},
     "start_again": {"en": "Start again", "lg": "Tandika buto", "sw": "Anza upya"},
     "choose_language": {"en": "Choose a language", "lg": "Londa olulimi", "sw": "Chagua lugha"},
     "empty_list": {"en": "Nothing to show.", "lg": "Tewali kya kulaga.", "sw": "Hakuna cha kuonyesha."},
@@ -37,16 +38,19 @@ PHRASES = {
         "lg": "Ogenda mu maaso we wakomye?",
         "sw": "Endelea ulipoishia?",
     },
+    # `{party}` is empty, or one of the next two with a space before it.
     "payment_succeeded": {
-        "en": "Your payment of UGX {amount} succeeded.",
-        "lg": "Okusasula kwo okwa UGX {amount} kuwedde.",
-        "sw": "Malipo yako ya UGX {amount} yamefaulu.",
+        "en": "Your payment of UGX {amount}{party} succeeded.",
+        "lg": "Okusasula kwo okwa UGX {amount}{party} kuwedde.",
+        "sw": "Malipo yako ya UGX {amount}{party} yamefaulu.",
     },
     "payment_failed": {
-        "en": "Your payment of UGX {amount} failed.",
-        "lg": "Okusasula kwo okwa UGX {amount} kulemye.",
-        "sw": "Malipo yako ya UGX {amount} yameshindwa.",
+        "en": "Your payment of UGX {amount}{party} failed.",
+        "lg": "Okusasula kwo okwa UGX {amount}{party} kulemye.",
+        "sw": "Malipo yako ya UGX {amount}{party} yameshindwa.",
     },
+    "paid_to": {"en": " to {name}", "lg": " eri {name}", "sw": " kwa {name}"},
+    "paid_by": {"en": " from {name}", "lg": " okuva mu {name}", "sw": " kutoka {name}"},
     "payment_processing": {
         "en": "Your payment is being processed.",
         "lg": "Okusasula kwo kukolebwako.",

@@ -167,6 +167,17 @@ class MenuService:
         parts = graph(document)
         return GraphView(menu.name, version, tuple(parts["nodes"]), tuple(parts["edges"]), draw(document))
 
+    def document(self, menu_id: str, version: int | None, context: RequestContext) -> dict[str, Any]:
+        """Return a version of a menu, the draft for None. Raises NOT_FOUND for an unknown menu or version."""
+        context.require("menus:read")
+        menu = _find(menu_id, context)
+        if version is None:
+            return menu.draft  # type: ignore[no-any-return]
+        row = _version(menu.id, version)
+        if row is None:
+            raise ServiceError(Code.NOT_FOUND, "Menu version not found")
+        return row.document  # type: ignore[no-any-return]
+
     def bind_code(self, request: BindCode, context: RequestContext) -> CodeView:
         """Bind a code to a menu. Raises NOT_FOUND for a code or a menu that the client does not have."""
         context.require("menus:write")

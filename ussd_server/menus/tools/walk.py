@@ -1,0 +1,136 @@
+"""A walk through a menu: the screens after each act, and the script that repeats it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.text.gsm7 import Size, measure
+from ussd_server.menus.text.screen import Screen
+from ussd_server.menus.tools.graph import kind_of
+from ussd_server.menus.tools.keys import NextKey, next_keys
+from ussd_server.menus.tools.scripts import MAX_STEPS, MAX_WAIT_SECONDS
+from ussd_server.menus.tools.simulator import Simulator, World
+
+MAX_ACTS = MAX_STEPS - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What the phone does: `send` (`text`), `retry`, `wait` (`seconds`) or `redial`."""
+
+    kind: str
+    text: str = ""
+    seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WalkedScreen:
+    """A screen, and what a designer wants to know about it. `limit` is in the unit of `size`."""
+
+    act: Act
+    screen: Screen
+    node_type: str
+    size: Size
+    limit: int
+    variables: Mapping[str, Any]
+    keys: tuple[NextKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """All screens of a walk, the phone after it, and the acts that could be done before the session was over."""
+
+    simulator: Simulator
+    entries: tuple[str, ...]
+    screens: tuple[WalkedScreen, ...]
+
+
+def walk(
+    document: Document,
+    facts: SessionFacts,
+    world: World,
+    acts: Sequence[Act],
+    language: str | None = None,
+    entries: tuple[str, ...] = (),
+) -> Walk:
+    """Dial a menu and do `acts`; stops before an entry to a session that is over."""
+    simulator = Simulator(document, facts, world, language)
+    simulator.dial(entries)
+    screens = [_seen(simulator, Act("send"))]
+    for act in acts[:MAX_ACTS]:
+        if act.kind in ("send", "retry") and simulator.is_over:
+            break
+        match act.kind:
+            case "send":
+                simulator.send(act.text)
+            case "retry":
+                simulator.repeat()
+            case "wait":
+                simulator.wait(min(act.seconds, MAX_WAIT_SECONDS))
+            case "redial":
+                simulator.redial()
+        screens.append(_seen(simulator, act))
+    return Walk(simulator, entries, tuple(screens))
+
+
+def script_of(walked: Walk, name: str) -> dict[str, Any]:
+    """Return the script that repeats a walk: it expects the first line of every screen."""
+    simulator = walked.simulator
+    facts = simulator.facts
+    dial = {"phone": facts.phone_number, "code": facts.service_code, "network": facts.network}
+    if walked.entries:
+        dial["text"] = "*".join(walked.entries)
+    payments = list(simulator.payments.values())
+    paid = {key: value for key, value in payments[-1].items() if value is not None} if payments else "none"
+    script: dict[str, Any] = {"name": name, "dial": dial}
+    first = walked.screens[0].screen.language
+    if first != simulator.document.default_language:
+        script["language"] = first
+    world = _world(simulator.world)
+    if world:
+        script["world"] = world
+    script["steps"] = list(_steps(walked.screens))
+    script["after"] = {"transaction": paid, "node": simulator.state.node, "language": simulator.state.language}
+    return script
+
+
+def world_of(raw: Mapping[str, Any]) -> World:
+    """Return the simulated values that `world` of a script describes."""
+    objects = {
+        name: raw[name] for name in ("balances", "names", "answers", "given") if isinstance(raw.get(name), Mapping)
+    }
+    return World(**objects, accepts_payments=raw.get("payments") != "rejected")
+
+
+def _world(world: World) -> dict[str, Any]:
+    written = {"balances": world.balances, "names": world.names, "answers": world.answers, "given": world.given}
+    found: dict[str, Any] = {name: dict(values) for name, values in written.items() if values}
+    return found if world.accepts_payments else {**found, "payments": "rejected"}
+
+
+def _steps(screens: Sequence[WalkedScreen]) -> Iterator[dict[str, Any]]:
+    for number, seen in enumerate(screens):
+        step: dict[str, Any] = {}
+        match seen.act.kind:
+            case "wait":
+                yield {"wait": seen.act.seconds}
+                continue
+            case "retry" | "redial" as act:
+                step[act] = True
+            case _ if number:
+                step["send"] = seen.act.text
+        line = next((line for line in seen.screen.text.split("\n") if line.strip()), "")
+        yield {**step, "expect": line, "end": seen.screen.ends}
+
+
+def _seen(simulator: Simulator, act: Act) -> WalkedScreen:
+    document, screen, state = simulator.document, simulator.screen, simulator.state
+    budget = document.budget_for(simulator.facts.network).narrowed(simulator.channel.budget)
+    size = measure(screen.text)
+    limit = budget.septets if size.encoding == "gsm7" else budget.characters
+    keys = () if simulator.is_over else next_keys(document, state, simulator.channel)
+    return WalkedScreen(act, screen, kind_of(document.nodes[state.node]), size, limit, dict(state.variables), keys)

@@ -1,0 +1,76 @@
+"""Walks: a menu tried out by its author, without money, network or state on the server."""
+
+from __future__ import annotations
+
+from ussd_server.context import RequestContext
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.source.yaml_text import write_yaml
+from ussd_server.menus.tools.scripts import MAX_SCRIPTS
+from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, walk, world_of
+from ussd_server.messages.menus import NameMenu, SaveDraft
+from ussd_server.messages.walks import KeyView, MakeScript, ScriptView, WalkMenu, WalkScreen, WalkView
+from ussd_server.services.menus.menus import MenuService
+from ussd_server.services.menus.usable import usable_document
+from ussd_server.status import Code, ServiceError
+
+
+class WalkService:
+    """Walks drafts and published versions. A walk is done anew for each request, so nothing of it is stored."""
+
+    def __init__(self, menus: MenuService) -> None:
+        self._menus = menus
+
+    def walk(self, request: WalkMenu, context: RequestContext) -> WalkView:
+        """Return every screen of a walk; at most 99 acts are done.
+
+        Raises NOT_FOUND for a menu or version that the client does not have, and MENU_INVALID with the first error for
+        a draft that cannot be walked. A draft whose screens are too long can.
+        """
+        walked = self._walk(request, context)
+        return WalkView(
+            menu_id=request.menu_id,
+            version=request.version,
+            is_over=walked.simulator.is_over,
+            screens=tuple(_screen_view(each, request.network) for each in walked.screens),
+            payments=tuple(walked.simulator.payments.values()),
+        )
+
+    def make_script(self, request: MakeScript, context: RequestContext) -> ScriptView:
+        """Return the script that repeats a walk; with `save`, also add it to the menu's draft.
+
+        Raises the errors of `walk`, and INVALID_REQUEST when the draft has 50 scripts already.
+        """
+        script = script_of(self._walk(request.walk, context), request.name)
+        if request.save:
+            draft = self._menus.get(NameMenu(request.walk.menu_id), context).draft
+            scripts = draft.get("scripts") or []
+            if not isinstance(scripts, list) or len(scripts) >= MAX_SCRIPTS:
+                raise ServiceError(Code.INVALID_REQUEST, f"A menu may have at most {MAX_SCRIPTS} scripts")
+            document = {**draft, "scripts": [*scripts, script]}
+            self._menus.save_draft(SaveDraft(request.walk.menu_id, document), context)
+        return ScriptView(script, write_yaml({"scripts": [script]}))
+
+    def _walk(self, request: WalkMenu, context: RequestContext) -> Walk:
+        document = usable_document(self._menus.document(request.menu_id, request.version, context))
+        facts = SessionFacts(request.phone_number, request.service_code, request.network, "walk")
+        acts = [Act(each.kind.value, each.text, each.seconds) for each in request.acts]
+        entries = tuple(request.entries.split("*")) if request.entries.strip("*") else ()
+        return walk(document, facts, world_of(request.world), acts, request.language, entries)
+
+
+def _screen_view(seen: WalkedScreen, network: str) -> WalkScreen:
+    screen = seen.screen
+    return WalkScreen(
+        entry=seen.act.text,
+        text=screen.text,
+        ends=screen.ends,
+        node=screen.node,
+        node_type=seen.node_type,
+        language=screen.language,
+        network=network,
+        used=seen.size.units,
+        limit=seen.limit,
+        unit="septets" if seen.size.encoding == "gsm7" else "characters",
+        variables=seen.variables,
+        keys=tuple(KeyView(each.key, each.label, each.goto) for each in seen.keys),
+    )
