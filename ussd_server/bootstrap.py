@@ -46,6 +46,8 @@ from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.providers.providers import Providers
+from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.deposits import DepositService
@@ -123,6 +125,14 @@ class TransactionServices:
 
 
 @dataclass(frozen=True, slots=True)
+class ReconciliationServices:
+    """Statements of providers, and their differences from our transactions."""
+
+    statements: ProviderStatementService
+    differences: DifferenceService
+
+
+@dataclass(frozen=True, slots=True)
 class MenuServices:
     """Menus: drafts, versions, service codes, and walks through them."""
 
@@ -174,6 +184,7 @@ class Services:
     providers: ProviderServices
     accounts: AccountServices
     transactions: TransactionServices
+    reconciliation: ReconciliationServices
     menus: MenuServices
     ussd: UssdServices
     webhooks: WebhookServices
@@ -266,6 +277,15 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         accounts=accounts,
         transactions=transactions,
         menus=MenuServices(menus, WalkService(menus)),
+        reconciliation=ReconciliationServices(
+            statements=ProviderStatementService(
+                clock,
+                tokens,
+                settings.statement_headings,
+                {name: access.currency for name, access in settings.providers.items()},
+            ),
+            differences=DifferenceService(transactions.review, clock, tokens),
+        ),
         ussd=UssdServices(
             channels=channels,
             api_sessions=UssdService(sessions, conversations, tokens),

@@ -14,8 +14,9 @@ from environs import Env, EnvValidationError, validate
 
 from ussd_server.outbound.transport import authorities
 from ussd_server.providers.package import ProviderAccess
-from ussd_server.providers.registry import read_provider_settings
+from ussd_server.providers.registry import provider_names, read_provider_settings
 from ussd_server.providers.settings import problems_of_address
+from ussd_server.providers.statement_format import problem_of_additions
 from ussd_server.redis.client import hosts_of, is_address
 
 _ENVIRONMENTS = ("sandbox", "production")
@@ -62,6 +63,7 @@ class Settings:
     keep_sessions_days: int = 90
     keep_deliveries_days: int = 30
     ca_file: Path | None = None
+    statement_headings: Path | None = None
     machines: int = 1
     console_idle_seconds: int = 1800
 
@@ -146,6 +148,7 @@ def read_settings() -> Settings:
         keep_sessions_days=env.int("KEEP_SESSIONS_DAYS", 90, validate=validate.Range(1, 36_500)),
         keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
         console_idle_seconds=env.int("CONSOLE_IDLE_SECONDS", 1800, validate=validate.Range(60, 43_200)),
+        statement_headings=Path(headings) if (headings := env.str("STATEMENT_HEADINGS", None)) else None,
         ca_file=Path(ca_file) if (ca_file := env.str("CA_FILE", None)) else None,
     )
     try:
@@ -192,6 +195,9 @@ def _malformed(settings: Settings) -> list[str]:
         problems.append("USSD_SESSION_LIFE_SECONDS: must not be shorter than USSD_SESSION_IDLE_SECONDS")
     if settings.public_url is not None:
         problems += problems_of_address("PUBLIC_URL", settings.public_url, https_only=not settings.is_sandbox)
+    if settings.statement_headings is not None:
+        problem = problem_of_additions(settings.statement_headings, provider_names())
+        problems += [f"USSD_STATEMENT_HEADINGS: {problem}"] if problem else []
     try:
         if settings.ca_file is not None:
             authorities(settings.ca_file)

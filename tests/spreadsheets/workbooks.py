@@ -28,8 +28,11 @@ def workbook(rows: Sequence[Sequence[object]], change: Callable[[Workbook, Works
     return written.getvalue()
 
 
-def raw_workbook(sheet: bytes, shared: bytes = b"", repeat: int = 1) -> bytes:
-    """A workbook whose sheet has exactly this XML inside `sheetData`, repeated; `shared` is that of the texts."""
+def raw_workbook(sheet: bytes, shared: bytes = b"", repeat: int = 1, declared_bytes: int = 0) -> bytes:
+    """A workbook whose sheet has exactly this XML inside `sheetData`, repeated; `shared` is that of the texts.
+
+    `declared_bytes` is a size that the file claims for its sheet.
+    """
     written = io.BytesIO()
     with ZipFile(written, "w", ZIP_DEFLATED) as parts:
         parts.writestr(
@@ -48,4 +51,6 @@ def raw_workbook(sheet: bytes, shared: bytes = b"", repeat: int = 1) -> bytes:
             for _ in range(repeat):
                 part.write(sheet)
             part.write(b"</sheetData></worksheet>")
+        if declared_bytes:
+            parts.getinfo("xl/worksheets/a.xml").file_size = declared_bytes
     return written.getvalue()

@@ -36,6 +36,7 @@ _COMMANDS = {
     "keys": "ussd_server.cli.clients.keys",
     "menu": "ussd_server.cli.phone.menu",
     "migrate": "ussd_server.cli.service.run",
+    "reconcile": "ussd_server.cli.money.reconcile",
     "run": "ussd_server.cli.service.run",
     "secrets": "ussd_server.cli.service.secrets",
     "transactions": "ussd_server.cli.money.transactions",

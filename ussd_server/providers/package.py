@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.messages.providers import PollingSchedule, Provider
+from ussd_server.messages.statement_formats import StatementFormat
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.settings import SettingsReader
 
@@ -37,6 +38,7 @@ class ProviderPackage:
     `number_prefixes` are the blocks of the national numbering plan, after +256.
     `read_settings` reads the settings of a provider that is switched on. None: the provider needs no settings and is
     switched on where `USSD_ENV` is sandbox.
+    `statement` is how it writes its statements, None where these cannot be reconciled.
     `build` makes the adapter from the access (None without settings), a connection pool and the clock (UTC).
     """
 
@@ -46,3 +48,4 @@ class ProviderPackage:
     build: Callable[[Any, Transport, Callable[[], datetime]], Provider]
     read_settings: Callable[[SettingsReader], ProviderAccess] | None = None
     number_prefixes: tuple[str, ...] = ()
+    statement: StatementFormat | None = None

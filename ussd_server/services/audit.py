@@ -28,8 +28,8 @@ def write_audit_event(
 ) -> None:
     """Add to the audit trail of `client_id`. Call in the unit of work of the change.
 
-    `user_id` names the person where the call does not. `client_id` is None only for a login under an e-mail address
-    that no user has.
+    `user_id` names the person where the call does not. `client_id` is None for what concerns no client, and for
+    a login under an e-mail address that no user has.
     """
     _WRITE.run(
         id=new_id(now),

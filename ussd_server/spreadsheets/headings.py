@@ -31,21 +31,21 @@ def find_columns(
         merged = tuple(row.cell(index) or "".join(above[index : index + 1]) for index in range(length))
         for cells in (row.cells, merged):
             found = _columns_in(cells, headings)
-            missing = [
-                " or ".join(headings[field][0] for field in fields)
-                for fields in required
-                if found.keys().isdisjoint(fields)
-            ]
+            missing = [_named(fields, headings) for fields in required if found.keys().isdisjoint(fields)]
             if not missing:
                 return found
             if found and (likely is None or len(found) > likely[0]):
                 likely = (len(found), row.line, missing)
         above = row.cells
     if likely is None:
-        wanted = ", ".join(" or ".join(headings[field][0] for field in fields) for fields in required)
+        wanted = ", ".join(_named(fields, headings) for fields in required)
         raise SpreadsheetError(f"No row has the headings {wanted}.")
     _, line, missing = likely
     raise SpreadsheetError(f"the headings lack {', '.join(missing)}.", line=line)
+
+
+def _named(fields: Collection[str], headings: Mapping[str, Sequence[str]]) -> str:
+    return " or ".join(headings[field][0] for field in fields if field in headings)
 
 
 def _columns_in(cells: Sequence[str], headings: Mapping[str, Sequence[str]]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from ussd_server.providers.airtel.adapter import AirtelProvider
 from ussd_server.providers.airtel.settings import read_settings
 from ussd_server.providers.package import ProviderPackage
+from ussd_server.providers.statement_format import read_statement_format
 
 PACKAGE = ProviderPackage(
     name=AirtelProvider.name,
@@ -11,4 +12,5 @@ PACKAGE = ProviderPackage(
     build=lambda access, transport, _: AirtelProvider(access, transport),
     read_settings=read_settings,
     number_prefixes=("70", "74", "75"),
+    statement=read_statement_format(__name__),
 )

@@ -3,6 +3,7 @@
 from ussd_server.providers.mtn.adapter import MtnProvider
 from ussd_server.providers.mtn.settings import read_settings
 from ussd_server.providers.package import ProviderPackage
+from ussd_server.providers.statement_format import read_statement_format
 
 PACKAGE = ProviderPackage(
     name=MtnProvider.name,
@@ -11,4 +12,5 @@ PACKAGE = ProviderPackage(
     build=lambda access, transport, _: MtnProvider(access, transport),
     read_settings=read_settings,
     number_prefixes=("39", "76", "77", "78", "79"),
+    statement=read_statement_format(__name__),
 )

@@ -17,6 +17,11 @@ def require_two_people(by: str, second: str, reason: str) -> None:
     names = [" ".join(name.split()) for name in (by, second)]
     if not all(0 < len(name) <= _LONGEST_NAME for name in names) or names[0].casefold() == names[1].casefold():
         raise ServiceError(Code.INVALID_REQUEST, "Two different people must stand by it, with their names")
+    require_reason(reason)
+
+
+def require_reason(reason: str) -> None:
+    """Raise INVALID_REQUEST unless a reason has 1 to 200 characters."""
     if not 0 < len(reason.strip()) <= _LONGEST_TEXT:
         raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
 

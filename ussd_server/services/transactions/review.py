@@ -59,11 +59,25 @@ class ReviewService:
                 self._settle(row, request.has_succeeded, request.reason, now)
             elif row.completed_at is None:
                 raise ServiceError(Code.INVALID_REQUEST, "Nobody knows the outcome yet; settle it as one or the other")
-            row.review_closed_at = row.updated_at = now
-            row.review_note = f"{request.reason} ({request.by}, {request.second})"
-            row.save()
+            row.review_closed_at = now
             action = "transaction.reviewed" if request.has_succeeded is None else "transaction.settled"
-            write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+            _note(row, request, action, context, now)
+        return _item(row, with_history=True)
+
+    def conclude(self, request: EndReview, provider_transaction_id: str | None, context: RequestContext) -> ReviewItem:
+        """Set a transaction that has no outcome, or failed, to succeeded, because the provider's statement says so.
+
+        The transaction need not be on the review list. Refusals are those of `end`.
+        """
+        context.require_operator()
+        require_two_people(request.by, request.second, request.reason)
+        with unit_of_work():
+            row, now = find_any(request.transaction_id, locked=True), self._clock.now()
+            row.provider_transaction_id = row.provider_transaction_id or provider_transaction_id
+            self._settle(row, True, request.reason, now)
+            if row.review_opened_at is not None:
+                row.review_closed_at = row.review_closed_at or now
+            _note(row, request, "transaction.settled", context, now)
         return _item(row, with_history=True)
 
     def _settle(self, row: Transaction, has_succeeded: bool, reason: str, now: datetime) -> None:
@@ -79,6 +93,13 @@ class ReviewService:
         if (provider := self._providers.get(row.provider or "")) is not None:
             # People may be wrong as well: the provider is enquired once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
+
+
+def _note(row: Transaction, request: EndReview, action: str, context: RequestContext, now: datetime) -> None:
+    row.updated_at = now
+    row.review_note = f"{request.reason} ({request.by}, {request.second})"
+    row.save()
+    write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
 
 
 def _item(row: Transaction, *, with_history: bool = False) -> ReviewItem:

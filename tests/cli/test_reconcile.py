@@ -1,0 +1,98 @@
+"""`ussd-server reconcile`: what it prints and writes, and its exit status."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.conftest import MovableClock
+from tests.services.reconciliation.statement_files import MTN, csv_file, mtn_row
+from tests.support.money import a_client, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.cli import main
+from ussd_server.models.transactions import Transaction
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(services: Services, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    settings = services.settings
+    monkeypatch.setenv("USSD_DATA_DIR", str(settings.data_dir))
+    monkeypatch.setenv("USSD_DATABASE_URL", settings.database_url)
+    monkeypatch.setenv("USSD_REDIS_URL", settings.redis_url)
+    return lambda *arguments: CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+def three_payments(services: Services, clock: MovableClock) -> list[Transaction]:
+    call = a_client()
+    made = []
+    for number in range(3):
+        reference = f"order {number}"
+        view = services.transactions.transactions.create(request(reference=reference, number="+256770000000"), call)
+        work(services, clock, 2)
+        made.append(Transaction.get_by_id(view.transaction.transaction_id))
+    return made
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_the_day_is_closed_at_the_command_line(
+    run: Run, services: Services, clock: MovableClock, tmp_path: Path
+) -> None:
+    first, second, third = three_payments(services, clock)
+    file, out, headings = tmp_path / "day.csv", tmp_path / "result.csv", tmp_path / "headings.csv"
+    lines = [mtn_row(first), mtn_row(second, Amount="4,000.50"), mtn_row(third, Id="=1+1", **{"External id": ""})]
+    file.write_bytes(csv_file(lines))
+    result = run("reconcile", "sandbox", file, "--json", "--csv", out)
+    assert result.exit_code == 1, result.output
+    document = json.loads(result.output)
+    assert list(document) == ["lines", "differences", "sums"]
+    assert document["lines"] == {"matched": 1, "amount_differs": 1, "not_ours": 1, "not_theirs": 1}
+    assert document["sums"] == {"ours": 15000, "theirs": 14000.5, "difference": 999.5}
+    names = {"provider_id": second.provider_transaction_id, "reference": second.provider_reference}
+    assert document["differences"][0] == {
+        "line": 5, "verdict": "amount_differs", **names, "transaction_id": second.id, "ours": 5000, "theirs": 4000.5,
+    }  # fmt: skip
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    assert [each["verdict"] for each in rows] == ["matched", "amount_differs", "not_ours", "not_theirs"]
+    assert list(rows[0]) == list(document["differences"][0])
+    assert rows[2]["provider_id"] == "'=1+1", "a program that opens the file must not evaluate it"
+
+    listed = json.loads(run("reconcile", "review", "list", "--json").output)["items"]
+    assert [each["verdict"] for each in listed] == ["not_theirs", "not_ours", "amount_differs"]
+    for each in listed:
+        ended = run("reconcile", "review", "end", each["difference_id"], "--reason", "explained", "--by", "Jane")
+        assert ended.exit_code == 0, ended.output
+    assert run("reconcile", "review", "list").output == "No difference waits for a review.\n"
+    assert run("reconcile", "review", "end", listed[0]["difference_id"], "--reason", "again").exit_code == 1
+    refused = run(
+        "reconcile", "review", "conclude", listed[0]["difference_id"], "--reason", "x", "--by", "A", "--and", "B"
+    )
+    assert (refused.exit_code, refused.output) == (1, "Error: Only a success of the provider concludes a payment\n")
+    assert "imported before" in run("reconcile", "sandbox", file).output
+
+    out.unlink()
+    whole = csv_file([mtn_row(each) for each in (first, second, third)], ["Number", *MTN[1:]])
+    file.write_bytes(whole.replace(b"Successful", b"Perhaps"))
+    refused = run("reconcile", "sandbox", file, "--csv", out)
+    assert refused.exit_code == 2
+    assert refused.output == "Error: day.csv: Row 4, column D: the status 'Perhaps' is not known.\n"
+    assert [path.name for path in tmp_path.glob("*result*")] == []
+    headings.write_text("provider,part,text,meaning\nsandbox,status,Perhaps,succeeded\nsandbox,heading,Number,id\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("USSD_STATEMENT_HEADINGS", str(headings))
+        agreed = run("reconcile", "sandbox", file)
+        assert (agreed.exit_code, agreed.output.splitlines()[0][-9:]) == (0, "3 matched")
+        headings.write_text("provider,part,text,meaning\nsandbox,status,Perhaps,maybe\n", "utf-8")
+        wrong = run("reconcile", "sandbox", file)
+        assert wrong.exit_code == 1
+        assert "USSD_STATEMENT_HEADINGS: gives a status the meaning 'maybe'" in wrong.output
+
+    assert run("reconcile", "nobody", file).exit_code == 2
+    assert run("reconcile", "sandbox", tmp_path / "missing.csv").exit_code == 2
+    assert "PROVIDER FILE" in run("reconcile", "--help").output

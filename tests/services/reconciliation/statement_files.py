@@ -1,0 +1,48 @@
+"""Statements of providers as the tests write them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from datetime import datetime
+
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.reconciliation.cell_values import KAMPALA
+
+MTN = ("Id", "External id", "Date", "Status", "Type", "From", "To", "Amount", "Currency", "Fee", "Balance")
+_TYPES = {"collection": "Payment", "disbursement": "Transfer", "refund": "Reversal"}
+
+
+def mtn_row(row: Transaction, **changes: object) -> list[str]:
+    """The line that MTN would write for a transaction."""
+    party, ours = f"FRI:{row.phone_number.removeprefix('+')}/MSISDN", "FRI:41000001/MM"
+    collects = row.type == "collection"
+    values: dict[str, object] = {
+        "Id": row.provider_transaction_id,
+        "External id": row.provider_reference,
+        "Date": kampala(row.completed_at or row.updated_at),
+        "Status": "Successful",
+        "Type": _TYPES[row.type],
+        "From": party if collects else ours,
+        "To": ours if collects else party,
+        "Amount": f"{row.amount_cents / 100:,.2f}",
+        "Currency": "UGX",
+        "Fee": "0",
+        "Balance": "1,000,000",
+    }
+    return [str(value if value is not None else "") for value in (values | changes).values()]
+
+
+def kampala(moment: datetime) -> str:
+    """A moment as statements show it."""
+    return f"{moment.astimezone(KAMPALA):%Y-%m-%d %H:%M:%S}"
+
+
+def csv_file(rows: Sequence[Sequence[str]], headings: Sequence[str] = MTN) -> bytes:
+    """A statement in CSV, with a title above the headings and a total below the lines."""
+    text = io.StringIO()
+    written = csv.writer(text)
+    written.writerows([["Account holder: ACME"], [], headings, *rows])
+    written.writerow(["Total", "", "", "", "", "", "", "1,234,567.00"])
+    return text.getvalue().encode()

@@ -1,0 +1,220 @@
+"""`reconcile`: compare a provider's statement with our transactions, and review the differences."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.money.shillings import written_shillings
+from ussd_server.context import operator_context
+from ussd_server.messages.reconciliation import (
+    ComparedLine,
+    ConcludeFromStatement,
+    DifferenceView,
+    EndDifference,
+    ListDifferences,
+    ReconcileStatement,
+    Reconciliation,
+)
+from ussd_server.spreadsheets.cells import neutralised
+from ussd_server.status import ServiceError
+
+_FIELDS = ("line", "verdict", "provider_id", "reference", "transaction_id", "ours", "theirs")
+_HAS_DIFFERENCES = 1
+_PAGE = 100
+
+
+class _UnreadableError(click.ClickException):
+    """A statement that cannot be read."""
+
+    exit_code = 2
+
+
+class _Reconcile(click.Group):
+    """`review` is a group of commands; anything else is the provider of a statement."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in {*self.commands, *self.get_help_option_names(ctx)}:
+            args = ["statement", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Reconcile, options_metavar="", subcommand_metavar="PROVIDER FILE [--json] [--csv OUT] | review ...")
+def reconcile() -> None:
+    """Compare a provider's statement with our transactions, and review the differences.
+
+    \b
+    ussd-server reconcile mtn statement.csv
+    ussd-server reconcile mtn statement.xlsx --csv result.csv
+    ussd-server reconcile review list
+
+    FILE is CSV or XLSX as downloaded from the provider. Every difference waits on the review list until an operator
+    ends it. Importing the same file again stores nothing. The exit status is 0 when the books agree, 1 with
+    differences, and 2 for a file that cannot be read.
+    """
+
+
+@reconcile.command(hidden=True)
+@click.argument("provider")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
+@with_json
+@click.pass_context
+def statement(ctx: click.Context, provider: str, file: Path, csv_path: Path | None, as_json: bool) -> None:
+    """Compare a statement, and exit with 1 when there are differences."""
+    with open_services() as services, file.open("rb") as source, _csv_writer(csv_path) as write:
+        request = ReconcileStatement(provider, file.name, source, write)
+        try:
+            result = services.reconciliation.statements.reconcile(request, operator_context())
+        except ServiceError as refusal:
+            raise _UnreadableError(f"{file.name}: {refusal}") from None
+    if as_json:
+        _print_json(result)
+    else:
+        _print_sentences(result)
+    if next(result.differences(), None) is not None:
+        ctx.exit(_HAS_DIFFERENCES)
+
+
+@reconcile.group()
+def review() -> None:
+    """Differences that wait for an operator."""
+
+
+@review.command(name="list")
+@click.option("--statement", "statement_id", help="The differences of one statement, ended ones too.")
+@with_json
+def list_(statement_id: str | None, as_json: bool) -> None:
+    """Show the differences whose review is open, newest first."""
+    with open_services() as services:
+        found: list[DifferenceView] = []
+        cursor = None
+        while True:
+            page = services.reconciliation.differences.list(
+                ListDifferences(statement_id, cursor, _PAGE), operator_context()
+            )
+            found += page.items
+            if (cursor := page.next_cursor) is None:
+                break
+    sentence = "\n".join(map(_sentence_of_review, found)) or "No difference waits for a review."
+    show({"items": [_plain_difference(each) for each in found]}, sentence, as_json=as_json)
+
+
+@review.command()
+@click.argument("difference_id", metavar="ID")
+@click.option("--reason", required=True, help="What explains the difference.")
+@click.option("--by", default="operator", help="Your name.")
+@with_json
+def end(difference_id: str, reason: str, by: str, as_json: bool) -> None:
+    """End the review of a difference that is explained. No money moves."""
+    with open_services() as services:
+        ended = services.reconciliation.differences.end(EndDifference(difference_id, reason, by), operator_context())
+    show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
+
+
+@review.command()
+@click.argument("difference_id", metavar="ID")
+@click.option("--reason", required=True, help="How you know; the client reads it.")
+@click.option("--by", required=True, help="Your name.")
+@click.option("--and", "second", required=True, help="The name of a second person.")
+@with_json
+def conclude(difference_id: str, reason: str, by: str, second: str, as_json: bool) -> None:
+    """Set a payment to succeeded, as the provider's statement says, and move its money.
+
+    For a payment that has no outcome, or failed, here; two people stand by it.
+    """
+    with open_services() as services:
+        ended = services.reconciliation.differences.conclude(
+            ConcludeFromStatement(difference_id, reason, by, second), operator_context()
+        )
+    show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
+
+
+@contextmanager
+def _csv_writer(path: Path | None) -> Iterator[Callable[[ComparedLine], object]]:
+    """Give a function that writes a line's result; the file appears when all are written."""
+    if path is None:
+        yield lambda _: None
+        return
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="") as file:
+            yield _row_writer(file)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _row_writer(file: TextIO) -> Callable[[ComparedLine], object]:
+    rows = csv.writer(file)
+    rows.writerow(_FIELDS)
+    return lambda compared: rows.writerow([neutralised(value) for value in _plain_line(compared).values()])
+
+
+def _plain_line(compared: ComparedLine | DifferenceView) -> dict[str, Any]:
+    """The seven fields of the wire contract; amounts in shillings."""
+    values = {name: getattr(compared, name) for name in _FIELDS}
+    return values | {side: _shillings(values[side]) for side in ("ours", "theirs")}
+
+
+def _plain_difference(difference: DifferenceView) -> dict[str, Any]:
+    return asdict(difference) | _plain_line(difference)
+
+
+def _shillings(value: int | str | None) -> int | float | str | None:
+    if not isinstance(value, int):
+        return value
+    return value // 100 if value % 100 == 0 else value / 100
+
+
+def _print_json(result: Reconciliation) -> None:
+    """Print one document; the differences one by one, because there may be very many."""
+    seen = result.statement
+    click.echo(f'{{\n  "lines": {json.dumps(dict(seen.lines))},\n  "differences": [', nl=False)
+    separator = ""
+    for each in result.differences():
+        click.echo(f"{separator}\n    {json.dumps(_plain_line(each), ensure_ascii=False)}", nl=False)
+        separator = ","
+    sums = {name: _shillings(cents) for name, cents in _sums(result).items()}
+    click.echo(f'\n  ],\n  "sums": {json.dumps(sums)}\n}}')
+
+
+def _print_sentences(result: Reconciliation) -> None:
+    seen = result.statement
+    for each in result.differences():
+        click.echo(_sentence(each))
+    click.echo(
+        f"{seen.provider}, {seen.first_at:%Y-%m-%d %H:%M} to {seen.last_at:%Y-%m-%d %H:%M} UTC: "
+        + ", ".join(f"{count} {verdict}" for verdict, count in sorted(seen.lines.items()))
+    )
+    click.echo(", ".join(f"{name} {written_shillings(cents)}" for name, cents in _sums(result).items()))
+    if result.is_repeat:
+        click.echo("This file was imported before; nothing was stored.")
+
+
+def _sums(result: Reconciliation) -> dict[str, int]:
+    ours, theirs = result.statement.ours_cents, result.statement.theirs_cents
+    return {"ours": ours, "theirs": theirs, "difference": ours - theirs}
+
+
+def _sentence(each: ComparedLine | DifferenceView) -> str:
+    place = "no line" if each.line is None else f"line {each.line}"
+    ours, theirs = (
+        written_shillings(side) if isinstance(side, int) else side or "nothing" for side in (each.ours, each.theirs)
+    )
+    names = [each.provider_id, each.reference, each.dated, each.party]
+    about = f", transaction {each.transaction_id}" if each.transaction_id else ""
+    return f"{place}  {each.verdict}: ours {ours}, theirs {theirs}  {'  '.join(filter(None, names))}{about}"
+
+
+def _sentence_of_review(difference: DifferenceView) -> str:
+    ending = f"  ended by {difference.ended_by}: {difference.reason}" if difference.ended_at else ""
+    return f"{difference.difference_id}  {difference.file_name}  {_sentence(difference)}{ending}"

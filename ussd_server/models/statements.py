@@ -1,0 +1,104 @@
+"""Statements of providers that were imported, and their differences from our transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+from peewee import IntegerField, TextField
+
+from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
+from ussd_server.database.unit_of_work import database, is_postgres
+
+
+class ProviderStatement(Table):
+    """A statement that was imported; `digest` is the SHA-256 of its file. `counts` has the lines by verdict."""
+
+    id = IdField(primary_key=True)
+    provider = TextField()
+    digest = TextField()
+    file_name = TextField()
+    first_at = MomentField()
+    last_at = MomentField()
+    counts = JsonField()
+    ours_cents = CentsField()
+    theirs_cents = CentsField()
+    imported_at = MomentField()
+
+    class Meta:
+        table_name = "provider_statements"
+
+
+class StatementDifference(Table):
+    """A difference, once however many statements have it, and its review.
+
+    `key` is a digest of what makes it the same difference. `statement_id` and `line` are of the first statement.
+    `ours` and `theirs` are statuses or signed cents. An open review has no `ended_at`.
+    """
+
+    id = IdField(primary_key=True)
+    key = TextField()
+    provider = TextField()
+    statement_id = IdField()
+    line = IntegerField(null=True)
+    verdict = TextField()
+    provider_id = TextField(null=True)
+    reference = TextField(null=True)
+    transaction_id = IdField(null=True)
+    ours = JsonField(null=True)
+    theirs = JsonField(null=True)
+    dated = TextField(null=True)
+    party = TextField(null=True)
+    opened_at = MomentField()
+    ended_at = MomentField(null=True)
+    ended_by = TextField(null=True)
+    reason = TextField(null=True)
+
+    class Meta:
+        table_name = "statement_differences"
+
+
+class DifferenceInStatement(Table):
+    """Names a difference of a statement; the ids are in the order of the statement's differences."""
+
+    id = IdField(primary_key=True)
+    statement_id = IdField()
+    line = IntegerField(null=True)
+    difference_id = IdField()
+
+    class Meta:
+        table_name = "differences_in_statements"
+
+
+def insert_differences(rows: Sequence[dict[str, Any]]) -> None:
+    """Write differences of one statement in two statements; those that are known stay as they are.
+
+    The rows have every column of `StatementDifference` that an open one needs, converted for the database, and
+    `place_id`, the id of its `DifferenceInStatement`. Call inside a unit of work.
+    """
+    document = (orjson.dumps(rows).decode(),)
+    for statement in _ON_POSTGRES if is_postgres() else _ON_SQLITE:
+        database.execute_sql(statement, document)
+
+
+_COLUMNS = (
+    "id, key, provider, statement_id, line, verdict, provider_id, reference, transaction_id, ours, theirs, dated, "
+    "party, opened_at"
+)
+_ON_POSTGRES = (
+    f"""INSERT INTO statement_differences ({_COLUMNS})
+    SELECT {_COLUMNS} FROM jsonb_populate_recordset(NULL::statement_differences, %s::jsonb)
+    ON CONFLICT (key) DO NOTHING""",
+    """INSERT INTO differences_in_statements (id, statement_id, line, difference_id)
+    SELECT found.place_id, found.statement_id, found.line, known.id
+    FROM jsonb_to_recordset(%s::jsonb) AS found (place_id uuid, statement_id uuid, line integer, key text)
+    JOIN statement_differences AS known USING (key)""",
+)
+_ON_SQLITE = (
+    f"""INSERT OR IGNORE INTO statement_differences ({_COLUMNS})
+    SELECT {", ".join(f"value ->> '{column}'" for column in _COLUMNS.split(", "))} FROM json_each(?)""",
+    """INSERT INTO differences_in_statements (id, statement_id, line, difference_id)
+    SELECT value ->> 'place_id', value ->> 'statement_id', value ->> 'line', known.id
+    FROM json_each(?) JOIN statement_differences AS known ON known.key = value ->> 'key'""",
+)

@@ -1,0 +1,88 @@
+"""Reads how providers write statements, from tables that can be corrected without touching code."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+
+from ussd_server.messages.statement_formats import LineStatus, LineType, StatementField, StatementFormat
+from ussd_server.spreadsheets.headings import heading_key
+
+_Rows = Iterable[Mapping[str, str | None]]
+_MEANINGS: dict[str, type[StrEnum]] = {"heading": StatementField, "status": LineStatus, "type": LineType}
+_COLUMNS = ("provider", "part", "text", "meaning")
+
+
+def read_statement_format(package: str) -> StatementFormat:
+    """The table `statement.csv` in the folder of a provider, with the columns `part`, `text` and `meaning`.
+
+    `part` is `heading`, `status` or `type`; `meaning` is one of `StatementField`, `LineStatus` or `LineType`. Raises
+    ValueError for any other, a mistake in the table. `package` is the folder as a dotted name.
+    """
+    with files(package).joinpath("statement.csv").open(encoding="utf-8") as lines:
+        return _format_of(csv.DictReader(lines))
+
+
+def with_additions(known: StatementFormat, provider: str, additions: Path | None) -> StatementFormat:
+    """A format with the rows for this provider in an operator's file, which come after those of the provider.
+
+    The file has the columns `provider`, `part`, `text` and `meaning`. Raises ValueError for a file that cannot be used.
+    """
+    if additions is None:
+        return known
+    added = _format_of(row for row in _read_additions(additions) if row["provider"] == provider)
+    headings = {field: known.headings.get(field, ()) + added.headings.get(field, ()) for field in StatementField}
+    return StatementFormat(
+        {field: names for field, names in headings.items() if names},
+        {**known.statuses, **added.statuses},
+        {**known.types, **added.types},
+    )
+
+
+def problem_of_additions(additions: Path, providers: Collection[str]) -> str | None:
+    """What is wrong with an operator's file, None for one that can be used."""
+    try:
+        for row in _read_additions(additions):
+            if row["provider"] not in providers:
+                return f"names the provider {row['provider']}, which is none of {', '.join(providers)}"
+            _format_of([row])
+    except (ValueError, csv.Error) as error:
+        return str(error)
+    except OSError:
+        return "must be a file that this user can read"
+    return None
+
+
+def _read_additions(path: Path) -> list[dict[str, str | None]]:
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        rows = csv.DictReader(lines)
+        if set(rows.fieldnames or ()) != set(_COLUMNS):
+            raise ValueError(f"must have the columns {', '.join(_COLUMNS)}")
+        return list(rows)
+
+
+def _format_of(rows: _Rows) -> StatementFormat:
+    headings: dict[StatementField, tuple[str, ...]] = {}
+    statuses: dict[str, LineStatus] = {}
+    types: dict[str, LineType] = {}
+    for row in rows:
+        text, meaning = row["text"] or "", _meaning(row["part"] or "", row["meaning"] or "")
+        if isinstance(meaning, StatementField):
+            headings[meaning] = (*headings.get(meaning, ()), text)
+        elif isinstance(meaning, LineStatus):
+            statuses[heading_key(text)] = meaning
+        elif isinstance(meaning, LineType):
+            types[heading_key(text)] = meaning
+    return StatementFormat(headings, statuses, types)
+
+
+def _meaning(part: str, meaning: str) -> StrEnum:
+    if part not in _MEANINGS:
+        raise ValueError(f"has the part {part!r}, which is none of {', '.join(_MEANINGS)}")
+    meanings = _MEANINGS[part]
+    if meaning not in set(meanings):
+        raise ValueError(f"gives a {part} the meaning {meaning!r}, which is none of {', '.join(meanings)}")
+    return meanings(meaning)

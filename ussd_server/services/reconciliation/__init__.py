@@ -1,0 +1,1 @@
+"""Reconciliation: compares the statements of providers with our transactions."""

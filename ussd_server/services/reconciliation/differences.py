@@ -1,0 +1,137 @@
+"""Differences of statements: lists them, and ends their reviews."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.ids import is_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.messages.reconciliation import (
+    ConcludeFromStatement,
+    DifferencePage,
+    DifferenceView,
+    EndDifference,
+    ListDifferences,
+    Verdict,
+)
+from ussd_server.messages.review import EndReview
+from ussd_server.messages.statement_formats import LineStatus
+from ussd_server.models.statements import DifferenceInStatement, ProviderStatement, StatementDifference
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.pages import page_of
+from ussd_server.services.transactions.operators import require_reason, require_two_people
+from ussd_server.services.transactions.review import ReviewService
+from ussd_server.status import Code, ServiceError
+
+_LONGEST_NAME = 100
+
+
+class DifferenceService:
+    """Lists differences and ends their reviews, for operators only."""
+
+    def __init__(self, review: ReviewService, clock: Clock, tokens: Tokens) -> None:
+        self._review = review
+        self._clock = clock
+        self._tokens = tokens
+
+    def list(self, request: ListDifferences, context: RequestContext) -> DifferencePage:
+        """A page of differences. Raises INVALID_REQUEST for a cursor of another list."""
+        context.require_operator()
+        if request.statement_id is not None:
+            return self._of_statement(request.statement_id, request)
+        rows = StatementDifference.select().where(StatementDifference.ended_at.is_null())
+        found, cursor = page_of(rows, StatementDifference, request.cursor, request.limit, self._tokens, may_lag=False)
+        return DifferencePage(_views(found), cursor)
+
+    def end(self, request: EndDifference, context: RequestContext) -> DifferenceView:
+        """End the review of a difference with a reason. Raises NOT_FOUND, INVALID_REQUEST for one that has ended."""
+        context.require_operator()
+        require_reason(request.reason)
+        by = " ".join(request.by.split())
+        if not 0 < len(by) <= _LONGEST_NAME:
+            raise ServiceError(Code.INVALID_REQUEST, "The name of the operator has 1 to 100 characters")
+        with unit_of_work():
+            row = _locked(request.difference_id)
+            self._end(row, request.reason, by, context)
+        return _views([row])[0]
+
+    def conclude(self, request: ConcludeFromStatement, context: RequestContext) -> DifferenceView:
+        """Set the payment of a difference to succeeded, as the statement says, and end the review.
+
+        State, money, event and audit trail change in one unit of work. Raises NOT_FOUND, and INVALID_REQUEST unless the
+        provider reports a success of the same amount for a payment of ours that is unfinished or failed, and two
+        different people are named with a reason.
+        """
+        context.require_operator()
+        require_two_people(request.by, request.second, request.reason)
+        with unit_of_work():
+            row = _locked(request.difference_id)
+            if row.verdict != Verdict.STATUS_DIFFERS or row.theirs != LineStatus.SUCCEEDED:
+                raise ServiceError(Code.INVALID_REQUEST, "Only a success of the provider concludes a payment")
+            self._review.conclude(
+                EndReview(row.transaction_id, request.reason, request.by, request.second), row.provider_id, context
+            )
+            self._end(row, request.reason, f"{request.by}, {request.second}", context)
+        return _views([row])[0]
+
+    def _end(self, row: StatementDifference, reason: str, by: str, context: RequestContext) -> None:
+        if row.ended_at is not None:
+            raise ServiceError(Code.INVALID_REQUEST, "The review of this difference has ended")
+        row.ended_at, row.ended_by, row.reason = self._clock.now(), by, reason.strip()
+        row.save()
+        write_audit_event("difference.ended", context, row.ended_at, client_id=None, object_id=row.id)
+
+    def _of_statement(self, statement_id: str, request: ListDifferences) -> DifferencePage:
+        """The differences of one statement, in its order."""
+        if not is_id(statement_id) or ProviderStatement.get_or_none(ProviderStatement.id == statement_id) is None:
+            raise ServiceError(Code.NOT_FOUND, "Statement not found")
+        kind = "differences_in_statements"
+        rows = DifferenceInStatement.select().where(DifferenceInStatement.statement_id == statement_id)
+        if request.cursor is not None:
+            rows = rows.where(DifferenceInStatement.id > self._tokens.read_cursor(kind, request.cursor))
+        places = list(rows.order_by(DifferenceInStatement.id).limit(request.limit + 1))
+        shown = places[: request.limit]
+        named = StatementDifference.select().where(StatementDifference.id.in_([place.difference_id for place in shown]))
+        by_id = {row.id: row for row in named}
+        cursor = self._tokens.cursor(kind, shown[-1].id) if len(places) > request.limit else None
+        return DifferencePage(_views([by_id[place.difference_id] for place in shown]), cursor)
+
+
+def _locked(difference_id: str) -> Any:
+    rows = StatementDifference.select().where(StatementDifference.id == difference_id)
+    row = for_update(rows).first() if is_id(difference_id) else None
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Difference not found")
+    return row
+
+
+def _views(rows: list[Any]) -> tuple[DifferenceView, ...]:
+    statements = ProviderStatement.select(ProviderStatement.id, ProviderStatement.file_name).where(
+        ProviderStatement.id.in_({row.statement_id for row in rows})
+    )
+    names = {statement.id: statement.file_name for statement in statements} if rows else {}
+    return tuple(
+        DifferenceView(
+            difference_id=row.id,
+            provider=row.provider,
+            statement_id=row.statement_id,
+            file_name=names[row.statement_id],
+            line=row.line,
+            verdict=Verdict(row.verdict),
+            provider_id=row.provider_id,
+            reference=row.reference,
+            transaction_id=row.transaction_id,
+            ours=row.ours,
+            theirs=row.theirs,
+            dated=row.dated,
+            party=row.party,
+            opened_at=row.opened_at,
+            ended_at=row.ended_at,
+            ended_by=row.ended_by,
+            reason=row.reason,
+        )
+        for row in rows
+    )

@@ -1,0 +1,244 @@
+"""Matches lines of a statement with our transactions, and compares each pair."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from ussd_server.database.ids import is_id, new_id_floor
+from ussd_server.messages.reconciliation import ComparedLine, Verdict
+from ussd_server.messages.statement_formats import LineStatus, LineType
+from ussd_server.messages.transactions import UNFINISHED, TransactionStatus, TransactionType
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine
+
+_PAGE = 5000
+_MOVED = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
+_AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
+# A provider settles a payment within this time, whenever we learn of it.
+_LONGEST_PAYMENT = timedelta(hours=1)
+_SHARE_OF_PERIOD = 100
+_COLUMNS = (
+    Transaction.id,
+    Transaction.type,
+    Transaction.status,
+    Transaction.amount_cents,
+    Transaction.provider_reference,
+    Transaction.provider_transaction_id,
+    Transaction.refund_of,
+    Transaction.completed_at,
+    Transaction.created_at,
+)
+
+
+class _Ours(NamedTuple):
+    """What is compared of a transaction."""
+
+    id: str
+    type: str
+    status: str
+    amount_cents: int
+    provider_reference: str | None
+    provider_transaction_id: str | None
+    refund_of: str | None
+    completed_at: datetime | None
+    created_at: datetime
+
+    @property
+    def direction(self) -> int:
+        """1 for money to us, -1 for money from us."""
+        return 1 if self.type == TransactionType.COLLECTION else -1
+
+    @property
+    def signed_cents(self) -> int:
+        """The amount, positive for money to us."""
+        return self.direction * self.amount_cents
+
+    @property
+    def standing(self) -> LineStatus:
+        """The status in the words of a statement."""
+        if self.status in _MOVED:
+            return LineStatus.SUCCEEDED
+        return LineStatus.PENDING if self.status in UNFINISHED else LineStatus.FAILED
+
+
+class Matcher:
+    """Compares one statement with the transactions of its provider.
+
+    A line is matched by the provider's id, then by our reference, never by its amount. A transaction is matched once:
+    a second line for it is not ours. Memory grows by some 100 bytes for each matched line.
+    """
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._matched: set[bytes] = set()
+        self.ours_cents = 0
+        self.theirs_cents = 0
+
+    def compare(self, lines: Sequence[ProviderLine]) -> list[ComparedLine]:
+        """The results of some lines, in their order; queries the database a few times for all of them."""
+        by_id, by_reference = self._find(lines)
+        refunds = self._refunds_of(lines, by_id, by_reference)
+        return [self._compare(line, by_id, by_reference, refunds) for line in lines]
+
+    def missing(self, period: Period) -> Iterator[ComparedLine]:
+        """The results for what succeeded here within the period and has no line."""
+        after = new_id_floor(period.first - _LONGEST_PAYMENT)
+        end = new_id_floor(period.last)
+        is_candidate = (
+            (Transaction.provider == self._provider)
+            & Transaction.status.in_(_MOVED)
+            & Transaction.type.in_(_AT_PROVIDERS)
+            & (Transaction.id < end)
+        )
+        while True:
+            rows: Any = Transaction.select(*_COLUMNS).where(is_candidate, Transaction.id > after)
+            page = [_Ours(*row) for row in rows.order_by(Transaction.id).limit(_PAGE).tuples()]
+            for ours in page:
+                if _key(ours.id) not in self._matched and _lies_within(ours, period):
+                    self.ours_cents += ours.signed_cents
+                    yield _result(None, Verdict.NOT_THEIRS, ours, ours.signed_cents, None, is_difference=True)
+            if len(page) < _PAGE:
+                return
+            after = page[-1].id
+
+    def _find(self, lines: Sequence[ProviderLine]) -> tuple[dict[str, list[_Ours]], dict[str, _Ours]]:
+        """Our transactions by the provider's ids and by our references, of which an id of ours is one too."""
+        ids = {line.provider_id for line in lines if line.provider_id}
+        references = {line.reference.lower() for line in lines if is_id(line.reference.lower())}
+        by_id: dict[str, list[_Ours]] = {}
+        for ours in self._select(Transaction.provider_transaction_id, ids):
+            by_id.setdefault(ours.provider_transaction_id or "", []).append(ours)
+        by_reference = {ours.id: ours for ours in self._select(Transaction.id, references)}
+        by_reference |= {
+            ours.provider_reference or "": ours for ours in self._select(Transaction.provider_reference, references)
+        }
+        return by_id, by_reference
+
+    def _refunds_of(
+        self, lines: Sequence[ProviderLine], by_id: dict[str, list[_Ours]], by_reference: dict[str, _Ours]
+    ) -> dict[str, list[_Ours]]:
+        """Our refunds of the collections that reversals name, by the collection."""
+        collections = {
+            ours.id
+            for line in lines
+            if line.type is LineType.REVERSAL
+            for ours in (*by_id.get(line.provider_id, ()), by_reference.get(line.reference.lower()))
+            if ours is not None and ours.type == TransactionType.COLLECTION
+        }
+        refunds: dict[str, list[_Ours]] = {}
+        for ours in self._select(Transaction.refund_of, collections):
+            refunds.setdefault(ours.refund_of or "", []).append(ours)
+        return refunds
+
+    def _select(self, column: Any, values: Collection[str]) -> list[_Ours]:
+        if not values:
+            return []
+        rows: Any = Transaction.select(*_COLUMNS).where(
+            column.in_(list(values)), Transaction.provider == self._provider
+        )
+        return [_Ours(*row) for row in rows.tuples()]
+
+    def _compare(
+        self,
+        line: ProviderLine,
+        by_id: dict[str, list[_Ours]],
+        by_reference: dict[str, _Ours],
+        refunds: dict[str, list[_Ours]],
+    ) -> ComparedLine:
+        named = [*by_id.get(line.provider_id, ()), *filter(None, [by_reference.get(line.reference.lower())])]
+        if line.type is LineType.FEE:
+            theirs_cents = (line.direction or -1) * line.amount_cents
+            return _result(line, Verdict.FEE, named[0] if named else None, None, theirs_cents)
+        if line.type is LineType.REVERSAL:
+            # Airtel gives a refund the id of the payment that it gives back.
+            named = [
+                refund
+                for ours in named
+                for refund in (refunds.get(ours.id, ()) if ours.type == TransactionType.COLLECTION else (ours,))
+            ] or named
+            return self._compare_reversal(line, named)
+        candidates = [ours for ours in named if ours.type != TransactionType.REFUND] or named
+        ours = next((each for each in candidates if _key(each.id) not in self._matched), None)
+        if ours is None:
+            theirs_cents = self._count_theirs(line, _direction_of(line))
+            second = candidates[0] if candidates else None
+            return _result(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True)
+        return self._compare_pair(line, ours, Verdict.MATCHED)
+
+    def _compare_reversal(self, line: ProviderLine, named: list[_Ours]) -> ComparedLine:
+        refunds = [ours for ours in named if ours.type == TransactionType.REFUND and _key(ours.id) not in self._matched]
+        # The provider names the collection alone, which may have several refunds.
+        refunds.sort(key=lambda ours: ours.amount_cents != line.amount_cents)
+        if refunds:
+            return self._compare_pair(line, refunds[0], Verdict.REVERSAL)
+        theirs_cents = self._count_theirs(line, line.direction or -1)
+        original = named[0] if named else None
+        has_moved = line.status is LineStatus.SUCCEEDED
+        return _result(line, Verdict.REVERSAL, original, None, theirs_cents, is_difference=has_moved)
+
+    def _compare_pair(self, line: ProviderLine, ours: _Ours, agreed: Verdict) -> ComparedLine:
+        self._matched.add(_key(ours.id))
+        if ours.standing is LineStatus.SUCCEEDED:
+            self.ours_cents += ours.signed_cents
+        # A reversal is written as money to us or from us, as the provider sees it.
+        direction = ours.direction if agreed is Verdict.REVERSAL else line.direction or ours.direction
+        theirs_cents = self._count_theirs(line, direction)
+        if theirs_cents != ours.signed_cents:
+            return _result(line, Verdict.AMOUNT_DIFFERS, ours, ours.signed_cents, theirs_cents, is_difference=True)
+        if line.status != ours.standing:
+            return _result(line, Verdict.STATUS_DIFFERS, ours, ours.status, line.status.value, is_difference=True)
+        return _result(line, agreed, ours, ours.signed_cents, theirs_cents)
+
+    def _count_theirs(self, line: ProviderLine, direction: int) -> int:
+        cents = direction * line.amount_cents
+        if line.status is LineStatus.SUCCEEDED:
+            self.theirs_cents += cents
+        return cents
+
+
+def _direction_of(line: ProviderLine) -> int:
+    return line.direction or (-1 if line.type is LineType.OUT else 1)
+
+
+def _lies_within(ours: _Ours, period: Period) -> bool:
+    """Whether the statement must have this transaction.
+
+    The provider dated it between its creation here and its completion. One that was under way at an end of the period
+    may be in the neighbouring statement; it counts only where that time is long beside the period.
+    """
+    first, last = ours.created_at, min(ours.completed_at or ours.created_at, ours.created_at + _LONGEST_PAYMENT)
+    if last < period.first or first > period.last:
+        return False
+    is_inside = first >= period.first and last <= period.last
+    return is_inside or (last - first) * _SHARE_OF_PERIOD > period.last - period.first
+
+
+def _result(
+    line: ProviderLine | None,
+    verdict: Verdict,
+    ours: _Ours | None,
+    our_value: int | str | None,
+    their_value: int | str | None,
+    *,
+    is_difference: bool = False,
+) -> ComparedLine:
+    provider_id = line.provider_id if line else ours.provider_transaction_id if ours else None
+    reference = (line.reference if line else None) or (ours.provider_reference if ours else None)
+    return ComparedLine(
+        line=line.line if line else None,
+        verdict=verdict,
+        provider_id=provider_id or None,
+        reference=reference or None,
+        transaction_id=ours.id if ours else None,
+        ours=our_value,
+        theirs=their_value,
+        is_difference=is_difference,
+        dated=line.dated if line else None,
+        party=line.party if line else None,
+    )
+
+
+def _key(an_id: str) -> bytes:
+    return bytes.fromhex(an_id.replace("-", ""))

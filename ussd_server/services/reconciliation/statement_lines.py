@@ -1,0 +1,220 @@
+"""Reads the lines of a provider's statement from its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import BinaryIO, NoReturn
+
+from ussd_server.messages.statement_formats import LineStatus, LineType, StatementField, StatementFormat
+from ussd_server.services.reconciliation.cell_values import (
+    CellAmount,
+    SlashedDate,
+    phone_number_in,
+    read_amount,
+    read_date,
+)
+from ussd_server.spreadsheets.headings import find_columns, heading_key
+from ussd_server.spreadsheets.reader import read_rows
+from ussd_server.spreadsheets.rows import Row, SpreadsheetError
+
+_REQUIRED = (
+    (StatementField.ID, StatementField.REFERENCE),
+    (StatementField.DATE,),
+    (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT),
+)
+# Some exports cut long names: `Batch t` for `Batch transfer`.
+_SHORTEST_CUT = 6
+_LONGEST_PERIOD = timedelta(days=400)
+_LONGEST_TEXT = 100
+_MONEY = (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderLine:
+    """One line of a statement.
+
+    `amount_cents` has no sign; `direction` is 1 for money to us, -1 for money from us, and 0 where the line does not
+    say. `type` is None where the provider's table does not know it. `dated` and `party` are for people.
+    """
+
+    line: int
+    provider_id: str
+    reference: str
+    status: LineStatus
+    type: LineType | None
+    amount_cents: int
+    direction: int
+    dated: str
+    party: str
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The moments (UTC) between which the lines of a statement lie, both included."""
+
+    first: datetime
+    last: datetime
+
+
+class StatementReader:
+    """Reads one statement, line by line. Every refusal is a SpreadsheetError, possibly after some lines."""
+
+    def __init__(self, known: StatementFormat, currency: str) -> None:
+        """`currency` is that of the provider; a statement in another one is refused."""
+        self._known = known
+        self._currency = currency
+        self._columns: dict[str, int] = {}
+        self._seen: dict[int, int] = {}
+        self._ends = _Ends(), _Ends()
+        self._resolution = timedelta(0)
+        self.count = 0
+
+    def lines(self, source: BinaryIO) -> Iterator[ProviderLine]:
+        """Yield every line. Titles above the headings and totals below the lines are left out."""
+        rows = read_rows(source)
+        headings = {field.value: names for field, names in self._known.headings.items()}
+        self._columns = find_columns(rows, headings, _REQUIRED)
+        for row in rows:
+            line = self._line(row)
+            if line is not None:
+                self.count += 1
+                yield line
+        if not self.count:
+            raise SpreadsheetError("The statement has headings and no payments.")
+        self.period()
+
+    def period(self) -> Period:
+        """The period from the first line to the last; the day comes first unless a date proves otherwise."""
+        ends = self._ends[1] if self._ends[0].impossible_in else self._ends[0]
+        assert ends.first is not None
+        assert ends.last is not None
+        if ends.last - ends.first > _LONGEST_PERIOD:
+            raise SpreadsheetError(
+                f"The dates of the statement lie more than {_LONGEST_PERIOD.days} days apart; perhaps one is wrong."
+            )
+        # A date without seconds stands for the whole minute.
+        return Period(ends.first, ends.last + self._resolution)
+
+    def _line(self, row: Row) -> ProviderLine | None:
+        provider_id, reference = self._text(row, StatementField.ID), self._text(row, StatementField.REFERENCE)
+        dated, status = self._text(row, StatementField.DATE), self._text(row, StatementField.STATUS)
+        date = read_date(dated)
+        if date is None:
+            if heading_key(dated) in map(heading_key, self._known.headings[StatementField.DATE]):
+                # Headings that are repeated on every page.
+                return None
+            names_payment = any(map(str.isdigit, provider_id)) and any(self._text(row, field) for field in _MONEY)
+            if not reference and not status and not names_payment:
+                # Totals below the table.
+                return None
+            sentence = f"the date {dated[:40]!r} cannot be read." if dated else "the date is missing."
+            self._refuse(row, StatementField.DATE, sentence)
+        amount = self._amount(row)
+        if amount is None:
+            # Opening and closing balances have a date and no amount.
+            if not provider_id and not reference:
+                return None
+            self._refuse(row, _MONEY[0], "the amount is missing.")
+        self._note_date(row, date)
+        kind = self._type(row)
+        found = ProviderLine(
+            line=row.line,
+            provider_id=provider_id,
+            reference=reference,
+            status=self._status(row, status),
+            type=kind,
+            amount_cents=abs(amount.cents),
+            direction=0 if not amount.is_signed else -1 if amount.cents < 0 else 1,
+            dated=dated[:_LONGEST_TEXT],
+            party=self._party(row, kind),
+        )
+        self._refuse_repeats(found)
+        return found
+
+    def _text(self, row: Row, field: StatementField) -> str:
+        # Programs put an apostrophe before a number that shall stay text.
+        return row.cell(self._columns.get(field)).removeprefix("'")
+
+    def _amount(self, row: Row) -> CellAmount | None:
+        """The amount, with the sign of its column where credits and debits have one each."""
+        for field in _MONEY:
+            text = self._text(row, field)
+            if text in ("", "-"):
+                continue
+            amount = read_amount(text)
+            if amount is None:
+                self._refuse(row, field, f"the amount {text[:40]!r} cannot be read.")
+            if amount.cents == 0 and field is not StatementField.AMOUNT:
+                continue
+            self._check_currency(row, field, amount.currency)
+            self._check_currency(row, StatementField.CURRENCY, self._text(row, StatementField.CURRENCY) or None)
+            if field is StatementField.AMOUNT:
+                return amount
+            sign = 1 if field is StatementField.CREDIT else -1
+            return CellAmount(sign * abs(amount.cents), is_signed=True, currency=None)
+        return None
+
+    def _check_currency(self, row: Row, field: StatementField, currency: str | None) -> None:
+        if currency is not None and currency.upper() != self._currency:
+            self._refuse(row, field, f"the currency is {currency[:10]!r}, and not {self._currency}.")
+
+    def _status(self, row: Row, text: str) -> LineStatus:
+        # A statement without a column of statuses lists what succeeded.
+        if StatementField.STATUS not in self._columns:
+            return LineStatus.SUCCEEDED
+        status = self._known.statuses.get(heading_key(text))
+        if status is None:
+            self._refuse(row, StatementField.STATUS, f"the status {text[:40]!r} is not known.")
+        return status
+
+    def _type(self, row: Row) -> LineType | None:
+        key = heading_key(self._text(row, StatementField.TYPE))
+        if key in self._known.types or len(key) < _SHORTEST_CUT:
+            return self._known.types.get(key)
+        return next((kind for text, kind in self._known.types.items() if text.startswith(key)), None)
+
+    def _party(self, row: Row, kind: LineType | None) -> str:
+        sender, receiver = self._text(row, StatementField.SENDER), self._text(row, StatementField.RECEIVER)
+        texts = (receiver, sender) if kind in (LineType.OUT, LineType.REVERSAL) else (sender, receiver)
+        return next(filter(None, map(phone_number_in, texts)), texts[0][:_LONGEST_TEXT])
+
+    def _note_date(self, row: Row, date: SlashedDate) -> None:
+        self._resolution = max(self._resolution, date.resolution)
+        for ends, moment in zip(self._ends, (date.day_first, date.month_first), strict=True):
+            ends.note(row.line, moment)
+        if all(ends.impossible_in for ends in self._ends):
+            other = min(ends.impossible_in for ends in self._ends)
+            self._refuse(row, StatementField.DATE, f"day and month stand in another order than in row {other}.")
+
+    def _refuse_repeats(self, found: ProviderLine) -> None:
+        """Refuse a line that is there twice. A fee may have the id of its payment."""
+        if not found.provider_id or found.type is LineType.FEE:
+            return
+        text = f"{found.type == LineType.REVERSAL} {found.status} {found.provider_id}"
+        key = int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+        if (first := self._seen.setdefault(key, found.line)) != found.line:
+            sentence = f"{found.provider_id[:40]} is in row {first} already."
+            raise SpreadsheetError(sentence, line=found.line, column=self._columns.get(StatementField.ID))
+
+    def _refuse(self, row: Row, field: StatementField, sentence: str) -> NoReturn:
+        raise SpreadsheetError(sentence, line=row.line, column=self._columns.get(field))
+
+
+class _Ends:
+    """The first and last moment in one order of day and month; `impossible_in` is a row that excludes the order."""
+
+    def __init__(self) -> None:
+        self.first: datetime | None = None
+        self.last: datetime | None = None
+        self.impossible_in = 0
+
+    def note(self, line: int, moment: datetime | None) -> None:
+        if moment is None:
+            self.impossible_in = self.impossible_in or line
+        elif self.first is None or self.last is None:
+            self.first = self.last = moment
+        else:
+            self.first, self.last = min(self.first, moment), max(self.last, moment)
