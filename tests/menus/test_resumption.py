@@ -198,7 +198,7 @@ def test_the_outcome_is_shown_in_the_language_of_the_subscriber(shop: Menu) -> N
 @pytest.mark.parametrize("kind", ["collection", "disbursement", "transfer"])
 @pytest.mark.parametrize("language", ["en", "lg", "sw"])
 def test_an_outcome_names_the_title_as_far_as_it_fits(shop: Menu, kind: str, language: str) -> None:
-    shop["title"] = "ŋ" + "The Extraordinarily Long Name Of A Cooperative Society " * 2
+    shop["title"] = "ŋ" + "The Extraordinarily Long Name Of A Cooperative Society In Kampala And Its Branches"
     shop["limits"] = {"septets": 80, "ucs2": 40}
     document = parse(shop)
     turn = announce(document, AGAIN, language, "succeeded", 99_999_900, kind=kind)

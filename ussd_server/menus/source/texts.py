@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ussd_server.json_text import duplicate_name
-from ussd_server.menus.source.places import Place, Places, SourceError, json_places
+from ussd_server.menus.source.places import Places, Position, SourceError, json_places
 from ussd_server.menus.source.yaml_text import read_yaml
 
 
@@ -17,7 +17,7 @@ def read_json(text: str) -> tuple[dict[str, Any], Places]:
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        place = Place(error.lineno, error.colno)
+        place = Position(error.lineno, error.colno)
         raise SourceError(f"The text is not valid JSON: {error.msg}", place) from None
     except RecursionError:
         raise SourceError("The text is not valid JSON: it is nested too deeply") from None
@@ -26,7 +26,7 @@ def read_json(text: str) -> tuple[dict[str, Any], Places]:
     twice = duplicate_name(text)
     if twice is not None:
         raise SourceError(
-            f"The name `{twice.path[-1][:64]}` is given twice in one object", Place(twice.line, twice.column)
+            f"The name `{twice.path[-1][:64]}` is given twice in one object", Position(twice.line, twice.column)
         )
     return document, json_places(text)
 

@@ -22,7 +22,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from ussd_server.menus.source.places import Path, Place, Places, SourceError
+from ussd_server.menus.source.places import Path, Places, Position, SourceError
 
 MAX_DEPTH = 32
 MAX_PARTS = 20_000
@@ -54,7 +54,7 @@ def read_yaml(text: str, pause: Callable[[], object] = lambda: None) -> tuple[di
         raise SourceError(f"The text is not valid YAML: {_sentence(error.problem)}", place) from None
     except ReaderError as error:
         before = text[: error.position]
-        place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
         raise SourceError("The text is not valid YAML: it contains a control character", place) from None
     except (YAMLError, RecursionError):
         raise SourceError("The text is not valid YAML") from None
@@ -128,21 +128,21 @@ class _Reader:
         return read
 
 
-def _refuse_references(event: Event, place: Place) -> None:
+def _refuse_references(event: Event, place: Position) -> None:
     if isinstance(event, AliasEvent) or getattr(event, "anchor", None) is not None:
         raise SourceError("Anchors and aliases (`&x`, `*x`) are not allowed; write the value out", place)
     if getattr(event, "tag", None) not in (None, "!"):
         raise SourceError("Tags (`!x`) are not allowed", place)
 
 
-def _written(event: ScalarEvent, place: Place) -> str:
+def _written(event: ScalarEvent, place: Position) -> str:
     text = str(event.value)
     if _UNWRITABLE.search(text):
         raise SourceError("The text contains a NUL character or half of a surrogate pair", place)
     return text
 
 
-def _scalar(event: ScalarEvent, place: Place) -> Any:
+def _scalar(event: ScalarEvent, place: Position) -> Any:
     """Return the value of a scalar; one without quotes may be a number, true, false or null."""
     text = _written(event, place)
     if event.style is not None or getattr(event, "tag", None) == "!":
@@ -164,8 +164,8 @@ def _scalar(event: ScalarEvent, place: Place) -> Any:
     return text
 
 
-def _place(mark: Any) -> Place:
-    return Place(mark.line + 1, mark.column + 1)
+def _place(mark: Any) -> Position:
+    return Position(mark.line + 1, mark.column + 1)
 
 
 def _sentence(problem: str | None) -> str:
