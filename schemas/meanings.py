@@ -2,6 +2,27 @@
 
 from __future__ import annotations
 
+TAGS = {
+    "transactions": ("Payments", "Collect money from subscribers, pay it out, refund it, and follow each payment."),
+    "collection": ("Collected payments", "The payments that a client collected."),
+    "balances": ("Balances", "What a client's accounts hold."),
+    "payouts": ("Payouts", "Many disbursements at once: from a file, approved by another person."),
+    "statements": ("Statements and reports", "Every movement of an account, and the totals of a day."),
+    "search": ("Search", "Find an object by its id, reference, receipt or phone number."),
+    "providers": ("Providers and subscribers", "The state of each provider, and the names of subscribers."),
+    "webhooks": ("Webhooks and events", "Events, and the addresses that receive them."),
+    "ussd": ("USSD sessions", "Conversations with phones, for a client that talks to a gateway itself."),
+    "menus": ("USSD menus", "Drafts, checks, published versions and service codes."),
+    "logins": ("Signing in", "Logins of users, for the management endpoints."),
+    "client_payouts": ("Payouts, for users", "The payouts of a client, for the users who make and approve them."),
+    "clients": ("API keys", "API keys, service identifier and audit events of a client, for users."),
+    "gateways": ("Gateways", "The paths to which USSD gateways send steps."),
+    "callbacks": ("Provider callbacks", "The paths to which providers send callbacks."),
+    "ops": ("Health and metrics", "For the operator."),
+    "openapi": ("This description", "The OpenAPI document and its page."),
+}
+"""The groups of operations in the order of their use: blueprint, title, description."""
+
 _MEANINGS = {
     "access_token": "The JWT that management calls carry as `Authorization: Bearer`.",
     "account": "`main`, or the phone number of a subscriber for whom the client keeps an account here.",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
+from tests.documents.operations import operations
 from tests.documents.steady import steady
-from ussd_server.blueprints.openapi import api_document
-from ussd_server.blueprints.reference import operations
+from ussd_server.api.document import api_document
 from ussd_server.status import Code
 
 PAGE = (Path(__file__).parents[1] / "docs/API.md").read_text(encoding="utf-8")

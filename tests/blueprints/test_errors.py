@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import product
 
 import pytest
@@ -54,7 +53,7 @@ def test_an_answer_to_head_has_no_body_whatever_is_wrong(app: Flask) -> None:
 
 def test_no_answer_is_cached_or_taken_for_another_type(services: Services, web: FlaskClient, shop: Shop) -> None:
     answers = [
-        web.get(path) for path in ("/health/live", "/health/ready", "/metrics", "/docs", "/docs/style.css",
+        web.get(path) for path in ("/health/live", "/health/ready", "/metrics", "/docs",
                                    "/openapi.json", "/nowhere", "//nowhere", "/api/balance", "/api/clients/nowhere")
     ]  # fmt: skip
     answers += [
@@ -68,13 +67,3 @@ def test_no_answer_is_cached_or_taken_for_another_type(services: Services, web: 
     for answer in answers:
         assert answer.headers.getlist("Cache-Control") == ["no-store"]
         assert answer.headers.getlist("X-Content-Type-Options") == ["nosniff"]
-
-
-def test_an_error_within_a_page_is_json_and_logged_as_a_call_of_that_page(
-    web: FlaskClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level("INFO", "ussd_server.calls"):
-        reply = web.get("/docs/style.css", headers={"Range": "bytes=9999999-"})
-    assert (reply.status_code, reply.json["error"]) == (400, "INVALID_REQUEST")
-    (line,) = [json.loads(record.message) for record in caplog.records]
-    assert (line["endpoint"], line["status"], line["code"]) == ("openapi.show_docs_style", 400, "INVALID_REQUEST")

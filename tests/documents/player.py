@@ -12,8 +12,8 @@ from typing import Any
 
 from schemas.envelopes import is_management
 from tests.documents.exchange import Exchange
+from tests.documents.operations import operations
 from tests.journeys.service import Service
-from ussd_server.blueprints.reference import operations
 
 _PATIENCE_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 0.5

@@ -160,7 +160,7 @@ def play_webhooks(player: Player) -> None:
 
 def play_machines(player: Player) -> None:
     """Health, metrics and the document."""
-    for path in ("/health/live", "/health/ready", "/metrics", "/openapi.json", "/docs", "/docs/style.css"):
+    for path in ("/health/live", "/health/ready", "/metrics", "/openapi.json", "/docs"):
         player.send("GET", path)
 
 

@@ -22,8 +22,8 @@ from werkzeug.test import TestResponse
 from schemas.envelopes import Body, is_management
 from tests.conftest import MovableClock
 from tests.faults.seeded_client import SeededClient
+from ussd_server.api.document import api_document
 from ussd_server.api.endpoints import EndpointSpec
-from ussd_server.blueprints.openapi import api_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
 

@@ -1,0 +1,297 @@
+"""The OpenAPI document of the API, built from what the routes declare.
+
+Generated clients have one class for each named schema. So each envelope has one error schema, the replies of a tag
+share one, and responses with an error are shared by status.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any
+
+from apispec import APISpec
+from apispec.ext.marshmallow import MarshmallowPlugin
+from flask import Flask
+from marshmallow import INCLUDE, Schema
+from marshmallow.fields import Field
+from werkzeug.routing import Rule
+
+from schemas.envelopes import is_management
+from schemas.meanings import TAGS, meaning_of
+from ussd_server.api.document_models import simplify
+from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
+from ussd_server.status import Code
+
+_VERSION = "1.0.0"
+_ABOUT = (
+    "USSD menus and mobile money behind one HTTPS API. Amounts are Ugandan shillings, times are UTC.\n\n"
+    "Programs authenticate with the headers `x-api-key` and `x-api-secret`. Users authenticate with the access token "
+    "of a login. Every error has a code and a sentence, in one of two envelopes."
+)
+_SECURITY: dict[Any, list[dict[str, list[str]]]] = {
+    authenticate_api_key: [{"apiKey": [], "apiSecret": []}],
+    authenticate_access_token: [{"bearer": []}],
+    allow_anyone: [],
+}
+_EVERY_CALL = (Code.INVALID_REQUEST, Code.REQUEST_TOO_LARGE, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
+_AUTHENTICATION_CODES: dict[Any, tuple[Code, ...]] = {
+    authenticate_api_key: (Code.INVALID_CREDENTIALS, Code.API_KEY_DISABLED, Code.RATE_LIMIT_EXCEEDED),
+    authenticate_access_token: (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED),
+    allow_anyone: (),
+}
+_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "X-Request-Id": ("The caller's own request id, or a new one", {"type": "string"}),
+    "Location": ("The path of the new object", {"type": "string"}),
+    "Retry-After": ("Whole seconds after which a call is accepted", {"type": "integer"}),
+    "Idempotent-Replayed": ("`true`: this was recorded before, and nothing was done now", {"type": "string"}),
+    "RateLimit-Policy": ("Both windows of the limit", {"type": "string"}),
+    "RateLimit": ("The remaining calls of both windows", {"type": "string"}),
+    "X-RateLimit-Limit": ("Calls that the tighter window allows", {"type": "integer"}),
+    "X-RateLimit-Remaining": ("Remaining calls of the tighter window", {"type": "integer"}),
+    "X-RateLimit-Reset": ("Seconds until the tighter window is whole again", {"type": "integer"}),
+}
+_LIMIT_HEADERS = [name for name in _HEADERS if "RateLimit" in name]
+
+
+@lru_cache(maxsize=1)
+def api_document(app: Flask) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of every route that declares itself; console pages do not."""
+    schemas: dict[str, type[Schema]] = {}
+
+    def name_of(schema: Any) -> str:
+        found = schema if isinstance(schema, type) else type(schema)
+        schemas[schema_name(found)] = found
+        return schema_name(found)
+
+    plugin = MarshmallowPlugin(schema_name_resolver=name_of)
+    spec = APISpec(
+        title="USSD server", version=_VERSION, openapi_version="3.1.0", plugins=[plugin],
+        info={"description": _ABOUT}, servers=[{"url": "/"}],
+        tags=[
+            {"name": name, "x-displayName": title, "description": meaning} for name, (title, meaning) in TAGS.items()
+        ],
+    )  # fmt: skip
+    plugin.converter.attribute_functions.insert(1, _declared_by_field)  # type: ignore[union-attr]
+    _add_components(spec)
+    for rule in sorted(app.url_map.iter_rules(), key=_place):
+        view = app.view_functions[rule.endpoint]
+        path = re.sub(r"<(?:[^:>]+:)?([^>]+)>", r"{\1}", rule.rule)
+        for method in sorted(_methods(rule)):
+            if hasattr(view, "route"):
+                operation = _operation(spec, rule, view.route)
+            elif hasattr(view, "speaks"):
+                operation = _other_operation(spec, rule, view, method)
+            else:
+                continue
+            spec.path(path=path, operations={method.lower(): operation})
+    return simplify(spec.to_dict(), schemas)
+
+
+def schema_name(schema: type[Schema]) -> str:
+    """Return the name of a schema in the document: `TransactionRecord` is `Transaction`."""
+    return schema.__name__.removesuffix("Record")
+
+
+def error_codes(rule: Rule, route: EndpointSpec) -> list[Code]:
+    """Return every code with which a call of this route can be refused."""
+    codes = {*_EVERY_CALL, *_AUTHENTICATION_CODES[route.authenticate], *route.refuses}
+    for schema in filter(None, (route.takes, route.query)):
+        codes |= {Code[field.refusal] for field in schema.fields.values() if hasattr(field, "refusal")}
+    if route.needs:
+        codes.add(Code.INSUFFICIENT_SCOPE)
+    if route.takes:
+        codes.add(Code.UNSUPPORTED_MEDIA_TYPE)
+    if route.idempotent:
+        codes.add(Code.IDEMPOTENCY_KEY_REUSED)
+    if rule.arguments and not any(code.http_status == Code.NOT_FOUND.http_status for code in codes):
+        codes.add(Code.NOT_FOUND)
+    return [code for code in Code if code in codes]
+
+
+def _place(rule: Rule) -> tuple[int, str]:
+    return list(TAGS).index(_tag(rule)) if _tag(rule) in TAGS else len(TAGS), rule.rule
+
+
+def _title(rule: Rule) -> str:
+    words: str = rule.endpoint.rpartition(".")[2].replace("_", " ").capitalize()
+    return words.replace("Api ", "API ").replace(" api ", " API ")
+
+
+def _tag(rule: Rule) -> str:
+    tag: str = rule.endpoint.partition(".")[0]
+    return tag
+
+
+def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]:
+    codes = error_codes(rule, route)
+    operation: dict[str, Any] = {
+        "operationId": rule.endpoint.rpartition(".")[2],
+        "tags": [_tag(rule)],
+        "summary": _title(rule),
+        "description": _description(route, rule, codes),
+        "security": _SECURITY[route.authenticate],
+        "parameters": _parameters(rule, route),
+        "responses": _successes(spec, rule, route) | _errors(spec, rule, codes),
+    }
+    if route.needs:
+        operation["x-permission"] = route.needs
+    if route.takes is not None:
+        is_needed = any(field.required for field in route.takes.fields.values())
+        media: dict[str, Any] = {"schema": _schema_of(route.takes)}
+        if route.takes.example:
+            media["example"] = dict(route.takes.example)
+        content = {"application/json": media}
+        if route.takes.takes_yaml:
+            content["application/yaml"] = {"schema": {"type": "string"}}
+        operation["requestBody"] = {"required": is_needed, "content": content}
+    return operation
+
+
+def _other_operation(spec: APISpec, rule: Rule, view: Any, method: str) -> dict[str, Any]:
+    """Return an operation whose reply is not an envelope of the API."""
+    content: dict[str, Any] = {media_type: {"schema": {}} for media_type in view.speaks}
+    codes = [*_EVERY_CALL, *([Code.NOT_FOUND] if rule.arguments else [])]
+    return {
+        "operationId": rule.endpoint.rpartition(".")[2] + ("" if len(_methods(rule)) == 1 else f"_{method.lower()}"),
+        "tags": [_tag(rule)],
+        "summary": _title(rule),
+        "description": (view.__doc__ or "").strip().partition("\n")[0],
+        "security": [],
+        "parameters": _path_parameters(rule),
+        "responses": {
+            "200": {"description": "The reply", "headers": _headers("X-Request-Id"), "content": content},
+            **_errors(spec, rule, codes),
+        },
+    }
+
+
+def _description(route: EndpointSpec, rule: Rule, codes: list[Code]) -> str:
+    permission = f"Permission: `{route.needs}`." if route.needs else ""
+    errors = ", ".join(f"`{code.error}` ({code.http_status})" for code in codes)
+    return "\n\n".join(
+        filter(None, (route.summary, permission, "" if is_management(rule.rule) else f"Errors: {errors}."))
+    )
+
+
+def _parameters(rule: Rule, route: EndpointSpec) -> list[dict[str, Any]]:
+    query: list[Any] = [{"in": "query", "schema": route.query}] if route.query.fields else []
+    if route.idempotent:
+        query.append({
+            "name": "Idempotency-Key", "in": "header", "required": False,
+            "description": "Another name for this request, beside its reference.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]*$"},
+        })  # fmt: skip
+    return _path_parameters(rule) + query
+
+
+def _path_parameters(rule: Rule) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "description": meaning_of(name), "schema": {"type": "string"}}
+        for name in re.findall(r"<(?:[^:>]+:)?([^>]+)>", rule.rule)
+    ]
+
+
+def _successes(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]:
+    found = {str(route.status): route.message}
+    if route.idempotent:
+        found["200"] = "It was recorded before; this is its present state"
+    more = _LIMIT_HEADERS if route.authenticate is authenticate_api_key else []
+    media_types = [*route.also, *(["text/csv"] if route.csv else [])]
+    content = {"application/json": {"schema": _reply(spec, rule, route.gives)}} | {
+        media_type: {"schema": {"type": "string"}} for media_type in media_types
+    }
+    return {
+        status: {
+            "description": message,
+            "headers": _headers(
+                "X-Request-Id", *more, *(["Location"] if status == "201" else []),
+                *(["Idempotent-Replayed"] if route.idempotent and status == "200" else []),
+            ),
+            "content": content,
+        }
+        for status, message in found.items()
+    }  # fmt: skip
+
+
+def _reply(spec: APISpec, rule: Rule, gives: Schema | None) -> dict[str, Any]:
+    """Return the schema of a reply: the envelope that the replies of one tag share, and which data this one has."""
+    data: dict[str, Any] = {"type": "null" if is_management(rule.rule) else "object"}
+    if gives is not None:
+        record = spec.plugins[0].resolver.resolve_schema_dict(type(gives)())  # type: ignore[attr-defined]
+        data = {"type": "array", "items": record} if gives.many else record
+    envelope = (
+        {"status": {"type": "integer"}, "message": {"type": "string"}}
+        if is_management(rule.rule)
+        else {"success": {"type": "boolean"}, "message": {"type": "string"}}
+    )
+    name, schemas = f"{_tag(rule).capitalize()}Reply", spec.components.schemas
+    if name not in schemas:
+        spec.components.schema(name, _object(**envelope, data={"anyOf": []}))
+    choices = schemas[name]["properties"]["data"]["anyOf"]
+    if data not in choices:
+        choices.append(data)
+    return {"$ref": f"#/components/schemas/{name}"} | _object(**envelope, data=data)
+
+
+def _errors(spec: APISpec, rule: Rule, codes: list[Code]) -> dict[str, Any]:
+    """Return the shared response of each status, and add those that are new."""
+    kind = "ManagementError" if is_management(rule.rule) else "Error"
+    statuses = sorted({code.http_status for code in codes})
+    for status in statuses:
+        if f"{kind}{status}" in spec.components.responses:
+            continue
+        comes_again = status in {Code.RATE_LIMIT_EXCEEDED.http_status, Code.SERVICE_UNAVAILABLE.http_status}
+        meanings = ", ".join(f"`{code.error}`" for code in Code if code.http_status == status)
+        spec.components.response(f"{kind}{status}", {
+            "description": meanings if kind == "Error" else HTTPStatus(status).phrase,
+            "headers": _headers("X-Request-Id", *(["Retry-After"] if comes_again else [])),
+            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{kind}"}}},
+        })  # fmt: skip
+    return {str(status): f"{kind}{status}" for status in statuses}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
+    }  # fmt: skip
+
+
+def _headers(*names: str) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+
+
+def _add_components(spec: APISpec) -> None:
+    for name, (description, schema) in _HEADERS.items():
+        spec.components.header(name, {"description": description, "schema": schema})
+    for name, header in (("apiKey", "x-api-key"), ("apiSecret", "x-api-secret")):
+        spec.components.security_scheme(name, {"type": "apiKey", "in": "header", "name": header})
+    spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"})
+    spec.components.schema("Error", _object(
+        success={"type": "boolean", "const": False}, error={"type": "string", "enum": [code.error for code in Code]},
+        message={"type": "string"}, timestamp={"type": "string", "format": "date-time"},
+    ))  # fmt: skip
+    spec.components.schema("ManagementError", _object(
+        status={"type": "integer"}, message={"type": "string"}, data={"type": "null"}
+    ))  # fmt: skip
+
+
+def _schema_of(schema: Schema) -> Any:
+    """Return the schema, or any object for a body that is a document of the client's own."""
+    if schema.opts.unknown == INCLUDE:
+        return {"type": "object", "description": (type(schema).__doc__ or "").strip()}
+    return schema
+
+
+def _declared_by_field(field: Field[Any], **_: Any) -> dict[str, Any]:
+    """Return the JSON Schema that a field declares itself, with the meaning of its name."""
+    declared = dict(getattr(field, "json_schema", {}))
+    if field.allow_none and "anyOf" in declared:
+        declared["anyOf"] = [*declared["anyOf"], {"type": "null"}]
+    meaning = meaning_of(field.data_key or field.name, type(field.parent)) if field.name else ""
+    return declared | ({"description": meaning} if meaning else {})
+
+
+def _methods(rule: Rule) -> set[str]:
+    return set(rule.methods or ()) - {"HEAD", "OPTIONS"}
