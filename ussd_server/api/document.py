@@ -226,7 +226,7 @@ def _reply(spec: APISpec, rule: Rule, gives: Schema | None) -> dict[str, Any]:
         if is_management(rule.rule)
         else {"success": {"type": "boolean"}, "message": {"type": "string"}}
     )
-    name, schemas = f"{_tag(rule).capitalize()}Reply", spec.components.schemas
+    name, schemas = f"{_tag(rule).title().replace('_', '')}Response", spec.components.schemas
     if name not in schemas:
         spec.components.schema(name, _object(**envelope, data={"anyOf": []}))
     choices = schemas[name]["properties"]["data"]["anyOf"]
