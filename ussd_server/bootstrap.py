@@ -14,6 +14,7 @@ from ussd_server.kill_points import kill_point
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.quota_leases import KEPT_SECONDS, QuotaLeases
 from ussd_server.limits.sliding_window import SlidingWindowStorage
+from ussd_server.menus.engine.provider_states import use_provider_states
 from ussd_server.messages.providers import Provider
 from ussd_server.metrics import note_replica
 from ussd_server.outbound.addresses import AddressGuard
@@ -46,6 +47,8 @@ from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.providers.providers import Providers
+from ussd_server.services.providers.states import ProviderStateService
+from ussd_server.services.providers.switches import ProviderSwitches
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.search.search import SearchService
@@ -102,6 +105,7 @@ class ProviderServices:
 
     providers: Providers
     outages: ProviderOutages
+    states: ProviderStateService
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,9 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     limiter = _limiter(settings, adapters)
     wake_up = WakeUpSignal(settings.redis_url, lambda: limiter.away)
     outages = ProviderOutages(settings.redis_url, lambda: limiter.away, [adapter.name for adapter in adapters])
-    providers = Providers(adapters, outages.is_away)
+    switches = ProviderSwitches([adapter.name for adapter in adapters], clock)
+    providers = Providers(adapters, outages.is_away, switches.is_off)
+    use_provider_states(providers.takes_payments)
     drop_offs = DropOffs()
     heartbeat = Heartbeat(providers, drop_offs, clock)
     guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
@@ -273,7 +279,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             key_explanations=KeyExplanationService(limiter, clock),
             key_reader=ApiKeyReader(vault, limiter, clock),
         ),
-        providers=ProviderServices(providers, outages),
+        providers=ProviderServices(providers, outages, ProviderStateService(providers, switches, clock)),
         accounts=accounts,
         transactions=transactions,
         menus=MenuServices(menus, WalkService(menus)),

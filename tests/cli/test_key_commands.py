@@ -113,3 +113,13 @@ def test_a_scope_that_does_not_exist_is_explained(command: Command) -> None:
     result = command("keys", "create", "--client", "Acme", "--scopes", "everything")
     assert result.exit_code == 2
     assert "each must be one of ussd, menus, transactions, balance, collection, webhooks" in result.output
+
+
+def test_a_key_is_explained(command: Command) -> None:
+    command("clients", "create", "Acme")
+    key = output_of(command("keys", "create", "--client", "Acme", "--json"))
+    explained = output_of(command("keys", "explain", key["apikey"], "--json"))
+    assert list(explained) == ["verdict", "sentence", "since", "by", "until", "client"]
+    assert (explained["verdict"], explained["client"]) == ("accepted", "Acme")
+    assert output_of(command("keys", "explain", "unknownkey1", "--json"))["verdict"] == "unknown"
+    assert "accepted: A call with this key" in command("keys", "explain", key["id"]).output

@@ -153,3 +153,15 @@ def test_a_payment_is_found_by_the_number_of_a_caller(client_id: str, silent: st
     assert hit["sentence"] in run("find", "+256770000007").output
     assert "Nothing was found" in run("find", "0770000008").output
     assert run("find", "07").exit_code == 2
+
+
+def test_a_provider_is_switched_off_and_on_with_a_reason(client_id: str) -> None:
+    (shown,) = output_of("providers")["items"]
+    assert list(shown) == [
+        "provider", "name", "status", "collections", "disbursements", "success_rate", "median_seconds", "since",
+        "message", "float_amount", "float_at", "last_error",
+    ]  # fmt: skip
+    assert output_of("providers", "off", "sandbox", "--reason", "maintenance")["status"] == "switched_off"
+    assert "Switched off by the operator: maintenance." in run("providers").output
+    assert output_of("providers", "on", "sandbox", "--reason", "done")["status"] == "available"
+    assert run("providers", "off", "mpesa", "--reason", "x").exit_code == 1

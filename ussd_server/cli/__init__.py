@@ -37,6 +37,7 @@ _COMMANDS = {
     "menu": "ussd_server.cli.phone.menu",
     "migrate": "ussd_server.cli.service.run",
     "reconcile": "ussd_server.cli.money.reconcile",
+    "providers": "ussd_server.cli.money.providers",
     "run": "ussd_server.cli.service.run",
     "secrets": "ussd_server.cli.service.secrets",
     "transactions": "ussd_server.cli.money.transactions",

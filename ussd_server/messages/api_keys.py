@@ -178,8 +178,8 @@ class BulkDeletion:
         return len(self.failed)
 
 
-class KeyVerdict(StrEnum):
-    """What happens to a call with a key."""
+class KeyAnswer(StrEnum):
+    """What a call with a key gets. The command calls it the verdict."""
 
     ACCEPTED = "accepted"
     UNKNOWN = "unknown"
@@ -199,7 +199,7 @@ class KeyExplanation:
     `client` the name of the key's client; each None where it is not known.
     """
 
-    verdict: KeyVerdict
+    answer: KeyAnswer
     sentence: str
     since: datetime | None = None
     by: str | None = None

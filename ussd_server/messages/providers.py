@@ -7,6 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+PROVIDER_NAMES = ("mtn", "airtel", "sandbox")
+"""The providers that menus may ask about."""
+
 
 class Direction(StrEnum):
     """Which way the money goes, seen from the client."""
@@ -97,6 +100,10 @@ FAILURES: dict[FailureCode, FailureKind] = {
 }
 
 
+MOST_CENTS = 99_999_900
+"""The largest whole amount that the API takes, in cents."""
+
+
 class Outcome(StrEnum):
     """What one reply of a provider proves about a payment.
 
@@ -169,6 +176,56 @@ class PollingSchedule:
     per_second: float
 
 
+class ProviderStatus(StrEnum):
+    """Whether a provider takes payments now."""
+
+    AVAILABLE = "available"
+    DEGRADED = "degraded"
+    UNAVAILABLE = "unavailable"
+    SWITCHED_OFF = "switched_off"
+
+
+@dataclass(frozen=True, slots=True)
+class AmountBounds:
+    """What a provider moves in one direction, in cents; `enabled` is False where it is not set up for it."""
+
+    enabled: bool
+    min_amount_cents: int
+    max_amount_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """The state of a provider, from our own calls of the last 15 minutes.
+
+    `success_rate` is the share of answered calls at which the provider did not fail, `median_seconds` the median
+    duration of a call; both None without calls. `since` is when the status began, None where it is not known.
+    The last three are for operators: the money for disbursements, when the provider told it, and its last failure.
+    """
+
+    provider: str
+    name: str
+    status: ProviderStatus
+    collections: AmountBounds
+    disbursements: AmountBounds
+    success_rate: float | None
+    median_seconds: float | None
+    since: datetime | None
+    message: str
+    float_amount_cents: int | None
+    float_at: datetime | None
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchProvider:
+    """Request of an operator to take a provider out of use, or into use again, with a reason."""
+
+    provider: str
+    is_off: bool
+    reason: str
+
+
 class Provider(Protocol):
     """A provider. Implementations never raise for what the provider or the network does: they return UNKNOWN."""
 
@@ -180,6 +237,10 @@ class Provider(Protocol):
     @property
     def available(self) -> bool:
         """False while the provider is known to be unavailable: no new payment should be created for it."""
+        ...
+
+    def bounds(self, direction: Direction) -> AmountBounds:
+        """What it moves in a direction."""
         ...
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:

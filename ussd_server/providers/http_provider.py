@@ -6,7 +6,14 @@ import time
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from ussd_server.messages.providers import FailureCode, PaymentOrder, ProviderAnswer
+from ussd_server.messages.providers import (
+    MOST_CENTS,
+    AmountBounds,
+    Direction,
+    FailureCode,
+    PaymentOrder,
+    ProviderAnswer,
+)
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.breaker import Breaker
 from ussd_server.providers.connection import ProviderConnection
@@ -37,6 +44,11 @@ class HttpProvider(ABC, Generic[Access]):
         """False while the breaker is open."""
         return not self._breaker.rests
 
+    def bounds(self, direction: Direction) -> AmountBounds:
+        """What it moves in a direction, within the bounds of the API."""
+        most_cents = min(self._access.most_shillings * 100, MOST_CENTS)
+        return AmountBounds(self._is_set_up_for(direction), self._access.least_shillings * 100, most_cents)
+
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Send the payment; an amount that the provider cannot move fails without a call."""
         shillings, rest_cents = divmod(payment.amount_cents, 100)
@@ -47,6 +59,10 @@ class HttpProvider(ABC, Generic[Access]):
     def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Query the status of the payment."""
         return self._query_status(payment, time.monotonic() + timeout_seconds)
+
+    def _is_set_up_for(self, direction: Direction) -> bool:
+        """Whether there is what a payment in this direction needs, such as keys or a PIN."""
+        return True
 
     @abstractmethod
     def _send(self, payment: PaymentOrder, until: float) -> ProviderAnswer: ...

@@ -22,37 +22,35 @@ def explained(services: Services, key: str) -> KeyExplanation:
     return services.clients.key_explanations.explain(key, operator())
 
 
-def test_every_verdict_is_what_a_call_gets(services: Services, web: FlaskClient, clock: MovableClock) -> None:
+def test_every_answer_is_what_a_call_gets(services: Services, web: FlaskClient, clock: MovableClock) -> None:
     program = Program(services, web)
     client = services.clients.clients.find(program.client_id, operator()).name
     (key,) = services.clients.api_keys.list(program.call)
     apikey = program.headers["x-api-key"]
 
-    def verdict(name: str = apikey) -> str:
+    def answer(name: str = apikey) -> str:
         found = explained(services, name)
         assert found.sentence.endswith((".", key.id))
-        return found.verdict.value
+        return found.answer.value
 
-    assert (verdict(), program.get("/api/balance").status_code) == ("accepted", 200)
+    assert (answer(), program.get("/api/balance").status_code) == ("accepted", 200)
     assert "99 calls this minute and 999 calls this hour" in explained(services, key.id).sentence
-    assert (
-        verdict(new_apikey()) == verdict("0190b1a2-0000-7000-8000-000000000001") == verdict("importedkey1") == "unknown"
-    )
-    assert verdict(apikey[:-1] + ("a" if apikey[-1] != "a" else "b")) == verdict("no key!") == "mistyped"
+    assert answer(new_apikey()) == answer("0190b1a2-0000-7000-8000-000000000001") == answer("importedkey1") == "unknown"
+    assert answer(apikey[:-1] + ("a" if apikey[-1] != "a" else "b")) == answer("no key!") == "mistyped"
 
     services.clients.api_keys.set_active(key.id, False, operator())
-    assert (verdict(), program.get("/api/balance").status_code) == ("disabled", 403)
+    assert (answer(), program.get("/api/balance").status_code) == ("disabled", 403)
     assert (explained(services, apikey).by, explained(services, apikey).client) == ("operator", client)
     services.clients.api_keys.set_active(key.id, True, operator())
 
     services.clients.clients.set_active(program.client_id, False, operator())
-    assert (verdict(), program.get("/api/balance").status_code) == ("client_disabled", 403)
+    assert (answer(), program.get("/api/balance").status_code) == ("client_disabled", 403)
     assert explained(services, apikey).by == "operator"
     services.clients.clients.set_active(program.client_id, True, operator())
 
     for _ in range(99):
         assert program.get("/api/balance").status_code == 200
-    assert (verdict(), program.get("/api/balance").status_code) == ("over_limit", 429)
+    assert (answer(), program.get("/api/balance").status_code) == ("over_limit", 429)
     over = explained(services, apikey)
     assert over.until is not None
     assert timedelta(0) < over.until - clock.now() <= timedelta(seconds=61)
@@ -61,10 +59,10 @@ def test_every_verdict_is_what_a_call_gets(services: Services, web: FlaskClient,
     soon = clock.now() + timedelta(seconds=5)
     expiring = services.clients.api_keys.create(CreateApiKey(None, soon), program.call)
     clock.advance(6)
-    assert explained(services, expiring.id).verdict == "expired"
+    assert explained(services, expiring.id).answer == "expired"
 
     services.clients.api_keys.delete(DeleteApiKey(key.id), operator_context(program.client_id))
-    assert (verdict(), verdict(key.id), program.get("/api/balance").status_code) == ("deleted", "deleted", 401)
+    assert (answer(), answer(key.id), program.get("/api/balance").status_code) == ("deleted", "deleted", 401)
     deleted = explained(services, apikey)
     assert (deleted.by, deleted.client) == ("operator", client)
     assert deleted.since is not None

@@ -12,7 +12,7 @@ from tests.support.money import a_client, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.messages.providers import Outcome
+from ussd_server.messages.providers import Outcome, ProviderAnswer
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.workers import WorkerHeartbeat
@@ -113,7 +113,7 @@ def test_a_worker_reports_its_heartbeat_and_the_outcomes_of_providers(services: 
     Worker(services)
     services.transactions.transactions.create(request(number="+256770000000"), a_client())
     work(services, clock)
-    services.operations.heartbeat.count_call("sandbox", "enquire", Outcome.UNKNOWN)
+    services.operations.heartbeat.count_call("sandbox", "enquire", ProviderAnswer(Outcome.UNKNOWN), 5)
     services.operations.heartbeat.beat()
     clock.advance(25)
     (worker,) = WorkerHeartbeat.select()

@@ -11,6 +11,7 @@ from tests.support.money import a_client, balances, deposit, request
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.messages.providers import (
+    AmountBounds,
     Direction,
     FailureCode,
     Outcome,
@@ -67,6 +68,9 @@ class FakeProvider:
         except Exception as mistake:
             self.mistakes.append(mistake)
             raise
+
+    def bounds(self, direction: Direction) -> AmountBounds:
+        return AmountBounds(True, 1, 99_999_999)
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
         return None

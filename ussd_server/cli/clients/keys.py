@@ -92,7 +92,8 @@ def explain(key: str, as_json: bool) -> None:
     """Say what would happen to a call with KEY (its id or apikey) now, and why. Counts no call."""
     with open_services() as services:
         found = services.clients.key_explanations.explain(key, operator_context())
-    show(asdict(found), f"{found.verdict}: {found.sentence}", as_json=as_json)
+    facts = asdict(found)
+    show({"verdict": facts.pop("answer"), **facts}, f"{found.answer}: {found.sentence}", as_json=as_json)
 
 
 @keys.command()

@@ -179,10 +179,13 @@ def _bad_address(node: str, url: str, hosts: Collection[str] | None, plain_http:
         yield error("address", f"the host `{host}` is not one of the hosts allowed for this client", node)
 
 
+_FACTS = ("session", "provider")
+
+
 def _is_known(document: Document, name: Name, item_names: set[str]) -> bool:
     if name.scope == "vars":
         return name.name in document.variables
-    return name in WIDEST_FACTS if name.scope == "session" else name.name in item_names
+    return name in WIDEST_FACTS if name.scope in _FACTS else name.name in item_names
 
 
 def _nearest(document: Document, name: Name, item_names: set[str], spelling: Spelling) -> str | None:
@@ -190,7 +193,8 @@ def _nearest(document: Document, name: Name, item_names: set[str], spelling: Spe
     if name.scope == "vars":
         known: set[str] = set(document.variables)
     else:
-        known = {each.name for each in WIDEST_FACTS} if name.scope == "session" else item_names
+        facts = {each.name for each in WIDEST_FACTS if each.scope == name.scope}
+        known = facts if name.scope in _FACTS else item_names
     nearest = spelling.nearest(name.name, sorted(known))
     return None if nearest is None else f"{name.scope}.{nearest}"
 
@@ -209,8 +213,9 @@ def _written_path(node: Node, var: str) -> tuple[str, ...]:
 
 
 def _hint(name: Name) -> str:
-    if name.scope == "session":
-        return f"; a session has {', '.join(sorted(each.name for each in WIDEST_FACTS))}"
+    if name.scope in _FACTS:
+        known = sorted(each.name for each in WIDEST_FACTS if each.scope == name.scope)
+        return f"; a {name.scope} has {', '.join(known)}"
     return "; add it to `vars`" if name.scope == "vars" else " by the items of this list"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ussd_server.menus.document.expressions import MAX_MAGNITUDE, Name
 from ussd_server.menus.text.gsm7 import drop_controls
+from ussd_server.messages.providers import PROVIDER_NAMES
 
 TYPES = ("amount", "integer", "phone", "date", "text", "list")
 MAX_TEXT = 160
@@ -132,4 +133,5 @@ WIDEST_FACTS: Mapping[Name, str] = {
     Name("session", "service_code"): "*" + "9" * 18 + "#",
     Name("session", "network"): "9" * 10,
     Name("session", "session_id"): "W" * 64,
+    **{Name("provider", f"{provider}.available"): "False" for provider in PROVIDER_NAMES},
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import MenuAction
+from ussd_server.menus.engine.provider_states import PROVIDER_STATES
 from ussd_server.menus.text.screen import Screen
 
 MASK = "****"
@@ -38,7 +39,11 @@ class State:
 
     def scope(self) -> dict[str, Any]:
         """Return the values that expressions and texts may read."""
-        return {"vars": {**self.variables, **self.secrets}, "session": self.facts.as_scope()}
+        return {
+            "vars": {**self.variables, **self.secrets},
+            "session": self.facts.as_scope(),
+            "provider": PROVIDER_STATES,
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain JSON values, without secrets."""

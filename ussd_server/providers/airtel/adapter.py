@@ -77,6 +77,9 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
         """The reference in a callback: the id that we gave the transaction."""
         return uuid_in(ProviderReply(SendState.ANSWERED, 200, parse(callback)).get("transaction", "id"))
 
+    def _is_set_up_for(self, direction: Direction) -> bool:
+        return direction is not Direction.DISBURSEMENT or bool(self._access.pin or self._access.encrypted_pin)
+
     def _send(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         """Send the payment; an id that Airtel has already is pending until a query says more."""
         if payment.direction is Direction.REFUND and not payment.original_provider_transaction_id:

@@ -102,6 +102,9 @@ class MtnProvider(HttpProvider[MtnAccess]):
         has_left = reply.reach is not SendState.NOT_SENT
         return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(reply.get("code")), left_machine=has_left)
 
+    def _is_set_up_for(self, direction: Direction) -> bool:
+        return self._product(direction) is not None
+
     def _product(self, direction: Direction) -> AuthorisedConnection | None:
         return self._products.get("collection" if direction is Direction.COLLECTION else "disbursement")
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ussd_server.messages.providers import (
+    MOST_CENTS,
+    AmountBounds,
     Direction,
     FailureCode,
     Outcome,
@@ -91,6 +93,10 @@ class SandboxProvider:
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
+
+    def bounds(self, direction: Direction) -> AmountBounds:
+        """Every amount that the API takes."""
+        return AmountBounds(True, 1, MOST_CENTS + 99)
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """The answer to a request for this payment, however often it is repeated."""

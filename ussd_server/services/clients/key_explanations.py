@@ -9,7 +9,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.api_keys import KeyExplanation, KeyVerdict
+from ussd_server.messages.api_keys import KeyAnswer, KeyExplanation
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
@@ -39,7 +39,7 @@ class KeyExplanationService:
             by = _actor("api_key.deleted", client_id, key_id, deleted_at)
             who = f" by {by}" if by else ""
             return KeyExplanation(
-                KeyVerdict.DELETED,
+                KeyAnswer.DELETED,
                 f"The key was deleted{who} at {iso_milliseconds(deleted_at)}. It is refused with 401, for ever.",
                 since=deleted_at,
                 by=by,
@@ -49,8 +49,8 @@ class KeyExplanationService:
             sentence = (
                 "The key is mistyped: its checksum is wrong, or it is not 8 to 64 letters and digits. It gets 401."
             )
-            return KeyExplanation(KeyVerdict.MISTYPED, sentence)
-        return KeyExplanation(KeyVerdict.UNKNOWN, "No client has ever had this key here. It is refused with 401.")
+            return KeyExplanation(KeyAnswer.MISTYPED, sentence)
+        return KeyExplanation(KeyAnswer.UNKNOWN, "No client has ever had this key here. It is refused with 401.")
 
     def _explain(self, row: ApiKey) -> KeyExplanation:
         client, now = Client.get_by_id(row.client_id), self._clock.now()
@@ -58,27 +58,27 @@ class KeyExplanationService:
             since = client.updated_at
             by = _actor("client.disabled", client.id, client.id, since)
             sentence = f"The client {client.name} is disabled, and all its keys with it. A call gets 403."
-            return KeyExplanation(KeyVerdict.CLIENT_DISABLED, sentence, since=since, by=by, client=client.name)
+            return KeyExplanation(KeyAnswer.CLIENT_DISABLED, sentence, since=since, by=by, client=client.name)
         if not row.is_active:
             since = row.updated_at
             by = _actor("api_key.disabled", client.id, row.id, since)
             sentence = f"The key is disabled. A call gets 403 until: ussd-server keys enable {row.id}"
-            return KeyExplanation(KeyVerdict.DISABLED, sentence, since=since, by=by, client=client.name)
+            return KeyExplanation(KeyAnswer.DISABLED, sentence, since=since, by=by, client=client.name)
         if row.expires_at is not None and row.expires_at <= now:
             sentence = f"The key expired at {iso_milliseconds(row.expires_at)}. A call gets 403."
-            return KeyExplanation(KeyVerdict.EXPIRED, sentence, since=row.expires_at, client=client.name)
+            return KeyExplanation(KeyAnswer.EXPIRED, sentence, since=row.expires_at, client=client.name)
         decision = self._limiter.peek("api-key", row.id)
         if not decision.accepted:
             until = now + timedelta(seconds=decision.retry_after_seconds)
             full = " and ".join(f"{each.limit} calls a {each.name}" for each in decision.windows if not each.remaining)
             sentence = f"The key has used its limit of {full}. A call gets 429 until {iso_milliseconds(until)}."
-            return KeyExplanation(KeyVerdict.OVER_LIMIT, sentence, until=until, client=client.name)
+            return KeyExplanation(KeyAnswer.OVER_LIMIT, sentence, until=until, client=client.name)
         left = " and ".join(f"{each.remaining} calls this {each.name}" for each in decision.windows)
         if decision.fallback:
             left = "an unknown number of calls, because Redis is away"
         scopes = row.scopes or "everything"
         sentence = f"A call with this key and its secret is accepted. Its scopes: {scopes}. Left: {left}."
-        return KeyExplanation(KeyVerdict.ACCEPTED, sentence, until=row.expires_at, client=client.name)
+        return KeyExplanation(KeyAnswer.ACCEPTED, sentence, until=row.expires_at, client=client.name)
 
 
 def _deletion_of(id_or_apikey: str) -> tuple[str, str, datetime] | None:

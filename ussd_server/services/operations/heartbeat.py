@@ -19,11 +19,12 @@ from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger
 from ussd_server.messages.health import Measure
-from ussd_server.messages.providers import Outcome
+from ussd_server.messages.providers import ProviderAnswer
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery
 from ussd_server.models.workers import WorkerHeartbeat
 from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.providers.call_counts import CallCounts
 from ussd_server.services.providers.providers import Providers
 
 log = logger(__name__)
@@ -46,6 +47,7 @@ class Heartbeat:
         self._clock = clock
         self._calls: Counter[tuple[str, str, str]] = Counter()
         self._counting = threading.Lock()
+        self._recent = CallCounts()
         self._started_at: datetime | None = None
         self._beat_at: datetime | None = None
         # Unique, because a container's next worker may have the same host name and process id.
@@ -55,10 +57,11 @@ class Heartbeat:
         """Return a new token for a lease of this worker."""
         return f"{self.worker_id}/{secrets.token_hex(8)}"
 
-    def count_call(self, provider: str, kind: str, outcome: Outcome) -> None:
+    def count_call(self, provider: str, kind: str, answer: ProviderAnswer, took_ms: int) -> None:
         """Count one request to a provider; `kind` is `ask` or `enquire`."""
         with self._counting:
-            self._calls[provider, kind, outcome.value] += 1
+            self._calls[provider, kind, answer.outcome.value] += 1
+        self._recent.count(provider, answer, took_ms, self._clock.now())
 
     def beat(self) -> datetime:
         """Write this worker's heartbeat, delete those older than a day, and return the time."""
@@ -68,6 +71,7 @@ class Heartbeat:
         measures = {
             "calls": [[*labels, count] for labels, count in calls],
             "drop_offs": [[*place, count] for place, count in self._drop_offs.counts()],
+            "recent": self._recent.measures(now),
             "available": {provider.name: provider.available for provider in self._providers},
         }
         self._started_at = self._started_at or now

@@ -12,10 +12,19 @@ from ussd_server.status import Code, ServiceError
 class Providers:
     """Finds the provider for a payment."""
 
-    def __init__(self, switched_on: Iterable[Provider], is_away: Callable[[str], bool] = lambda _: False) -> None:
-        """`is_away` says whether another process has lately found the provider of a name unavailable."""
+    def __init__(
+        self,
+        switched_on: Iterable[Provider],
+        is_away: Callable[[str], bool] = lambda _: False,
+        is_off: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`is_away` says whether another process has lately found the provider of a name unavailable.
+
+        `is_off` says whether operators have switched it off.
+        """
         self._switched_on = {provider.name: provider for provider in switched_on}
         self._is_away = is_away
+        self._is_off = is_off
 
     def __iter__(self) -> Iterator[Provider]:
         return iter(self._switched_on.values())
@@ -23,6 +32,15 @@ class Providers:
     def get(self, name: str) -> Provider | None:
         """The provider of that name, None while it is switched off."""
         return self._switched_on.get(name)
+
+    def is_away(self, name: str) -> bool:
+        """Whether the provider does not answer, as this or another process found."""
+        provider = self._switched_on.get(name)
+        return provider is None or not provider.available or self._is_away(name)
+
+    def takes_payments(self, name: str) -> bool:
+        """Whether a new payment may be created for the provider now."""
+        return not self.is_away(name) and not self._is_off(name)
 
     def choose(self, name: str | None, phone_number: str, amount_cents: int) -> Provider:
         """The provider for a new payment: the one named, else the one predicted, else the sandbox if it is switched on.
@@ -38,7 +56,7 @@ class Providers:
         if name is None:
             raise ServiceError(Code.INVALID_REQUEST, "provider: The phone number does not show the provider; name it.")
         provider = self._switched_on.get(name)
-        if provider is None or not provider.available or self._is_away(name):
+        if provider is None or not self.takes_payments(name):
             raise ServiceError(
                 Code.TRANSACTION_FAILED,
                 f"The mobile money company {name} is not available. Nothing was recorded; please try again later",

@@ -67,14 +67,15 @@ class Settlement:
         clock: Clock,
         within_pace: Callable[[str], bool],
         timeout_seconds: float = 20.0,
-        count_call: Callable[[str, str, Outcome], None] = lambda *_: None,
+        count_call: Callable[[str, str, ProviderAnswer, int], None] = lambda *_: None,
         at_kill_point: Callable[[str], None] = lambda _: None,
         new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         """`within_pace` counts one more call of a provider and returns True, or returns False when its rate is used up.
 
         A provider has `timeout_seconds` to answer; more than half of LEASE_SECONDS would let the lease end during a
-        call. `count_call` receives every call to a provider: its name, `ask` or `enquire`, and the outcome.
+        call. `count_call` receives every call to a provider: its name, `ask` or `enquire`, the
+        answer, and how long it took in milliseconds.
         `at_kill_point` is called with the name of every point at which fault tests may end the process.
         `new_lease_token` makes tokens that name the worker (`operations/heartbeat.py`).
         """
@@ -170,7 +171,7 @@ class Settlement:
             answer = ProviderAnswer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
         log.info("a provider was called", company=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
-        self._count_call(provider.name, kind, answer.outcome)
+        self._count_call(provider.name, kind, answer, took_ms)
         return answer, took_ms
 
     def conclude(

@@ -1,0 +1,46 @@
+"""Providers in the API (contract 10)."""
+
+from __future__ import annotations
+
+from marshmallow import fields, validate
+
+from schemas.envelopes import Record
+from schemas.fields import Amount, Flag, Timestamp
+
+_STATUSES = ("available", "degraded", "unavailable", "switched_off")
+
+
+class BoundsRecord(Record):
+    """What a provider moves in one direction."""
+
+    enabled = Flag()
+    min_amount_cents = Amount(data_key="min_amount")
+    max_amount_cents = Amount(data_key="max_amount")
+
+
+class ProviderRecord(Record):
+    """The state of a provider."""
+
+    provider = fields.String()
+    name = fields.String()
+    status = fields.String(validate=validate.OneOf(_STATUSES))
+    collections = fields.Nested(BoundsRecord)
+    disbursements = fields.Nested(BoundsRecord)
+    success_rate = fields.Float(allow_none=True)
+    median_seconds = fields.Float(allow_none=True)
+    since = Timestamp(allow_none=True)
+    message = fields.String()
+
+
+class OperatorProviderRecord(ProviderRecord):
+    """The state of a provider as operators see it."""
+
+    float_amount_cents = Amount(data_key="float_amount", allow_none=True)
+    float_at = Timestamp(allow_none=True)
+    last_error = fields.String(allow_none=True)
+
+
+class ProvidersRecord(Record):
+    """The providers of this server."""
+
+    items = fields.List(fields.Nested(ProviderRecord))

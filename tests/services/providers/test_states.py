@@ -1,0 +1,124 @@
+"""The state of providers: from our own calls, over all workers, and the operator's switch."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from flask.testing import FlaskClient
+
+from tests.conftest import MovableClock
+from tests.support.money import a_client, operator, request, work
+from tests.support.program import Program
+from ussd_server.bootstrap import Services
+from ussd_server.menus.document.expressions import ExpressionError, compile_expression
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.state import State
+from ussd_server.messages.providers import (
+    PROVIDER_NAMES,
+    FailureCode,
+    Outcome,
+    ProviderAnswer,
+    ProviderState,
+    SwitchProvider,
+)
+from ussd_server.messages.transactions import GetTransaction
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.workers import WorkerHeartbeat
+from ussd_server.providers.registry import provider_names
+from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.providers.switches import ProviderSwitches
+from ussd_server.status import Code, ServiceError
+
+GOOD, DECLINED = ProviderAnswer(Outcome.PENDING), ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED)
+BROKEN = ProviderAnswer(Outcome.FAILED, FailureCode.PROVIDER_ERROR, reason="INTERNAL_PROCESSING_ERROR")
+SILENT = ProviderAnswer(Outcome.UNKNOWN)
+
+
+def state(services: Services) -> ProviderState:
+    (found,) = services.providers.states.list(operator())
+    return found
+
+
+def calls(heartbeat: Heartbeat, answer: ProviderAnswer, number: int, took_ms: int = 200) -> None:
+    for _ in range(number):
+        heartbeat.count_call("sandbox", "ask", answer, took_ms)
+    heartbeat.beat()
+
+
+def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
+    services: Services, clock: MovableClock
+) -> None:
+    first = services.operations.heartbeat
+    second = Heartbeat(services.providers.providers, first._drop_offs, clock)
+    assert (state(services).status, state(services).success_rate, state(services).median_seconds) == (
+        "available", None, None,
+    )  # fmt: skip
+    calls(first, GOOD, 6)
+    calls(second, DECLINED, 3, took_ms=4000)
+    seen = state(services)
+    assert (seen.status, seen.success_rate, seen.last_error) == ("available", 1.0, None)
+    assert seen.median_seconds == pytest.approx(0.2, rel=0.1)
+    calls(second, BROKEN, 3)
+    seen = state(services)
+    assert (seen.status, seen.success_rate) == ("degraded", 0.75)
+    assert seen.last_error == "PROVIDER_ERROR (INTERNAL_PROCESSING_ERROR)"
+    assert seen.since is not None
+    assert timedelta(0) <= clock.now() - seen.since < timedelta(minutes=1)
+    assert "3 of our last 12 calls failed" in seen.message
+    calls(first, SILENT, 60)
+    assert (state(services).status, state(services).success_rate) == ("unavailable", 0.75)
+    clock.advance(16 * 60)
+    first.beat()
+    assert (state(services).status, state(services).success_rate) == ("available", None)
+    (measures,) = [row.measures for row in WorkerHeartbeat.select() if row.id == first.worker_id]
+    assert measures["recent"]["minutes"] == {"sandbox": {}}, "what is old is forgotten, so that the row stays small"
+
+
+def test_a_provider_that_was_switched_off_takes_no_new_payment_and_finishes_the_others(
+    services: Services, clock: MovableClock
+) -> None:
+    call, transactions = a_client(), services.transactions.transactions
+    running = transactions.create(request(number="+256770000004"), call).transaction.transaction_id
+    work(services, clock)
+    seen = services.providers.states.switch(SwitchProvider("sandbox", True, "Maintenance at MTN"), operator())
+    assert (seen.status, seen.message) == ("switched_off", "Switched off by the operator: Maintenance at MTN.")
+    with pytest.raises(ServiceError) as refused:
+        transactions.create(request(reference="new"), call)
+    assert refused.value.code is Code.TRANSACTION_FAILED
+    assert Transaction.select().count() == 1
+    assert transactions.create(request(number="+256770000004"), call).replayed
+    work(services, clock, 5)
+    assert transactions.get(GetTransaction(running), call).status == "succeeded"
+    assert ProviderSwitches(["sandbox"], clock).is_off("sandbox"), "another process reads it, also after a restart"
+    services.providers.states.switch(SwitchProvider("sandbox", False, "It is back"), operator())
+    assert transactions.create(request(reference="new"), call).transaction.status == "created"
+    actions = [row.action for row in AuditEvent.select().order_by(AuditEvent.id) if row.object_id == "sandbox"]
+    assert actions == ["provider.switched_off", "provider.switched_on"]
+    for wrong in (SwitchProvider("mpesa", True, "x"), SwitchProvider("sandbox", True, " ")):
+        with pytest.raises(ServiceError):
+            services.providers.states.switch(wrong, operator())
+    with pytest.raises(ServiceError):
+        services.providers.states.switch(SwitchProvider("sandbox", True, "x"), call)
+
+
+def test_clients_read_the_state_and_menus_ask_for_it(services: Services, web: FlaskClient) -> None:
+    program = Program(services, web, "transactions:read")
+    (item,) = program.get("/api/providers").json["data"]["items"]
+    assert item == {
+        "provider": "sandbox", "name": "Sandbox", "status": "available",
+        "collections": {"enabled": True, "min_amount": 0.01, "max_amount": 999999.99},
+        "disbursements": {"enabled": True, "min_amount": 0.01, "max_amount": 999999.99},
+        "success_rate": None, "median_seconds": None, "since": None, "message": "It answers our calls.",
+    }  # fmt: skip
+    assert Program(services, web, "balance:read").get("/api/providers").status_code == 403
+
+    available = compile_expression("provider.sandbox.available and not provider.mtn.available")
+    scope = State(SessionFacts("+256770000000", "*1#"), "a", "en").scope()
+    assert available.value(scope) is True, "MTN is not set up here"
+    services.providers.states.switch(SwitchProvider("sandbox", True, "x"), operator())
+    assert available.value(scope) is False
+    assert tuple(provider_names()) == PROVIDER_NAMES
+    with pytest.raises(ExpressionError):
+        compile_expression("session.mtn.available")

@@ -1,0 +1,64 @@
+"""`providers`: the state of providers, and the operator's switch."""
+
+from __future__ import annotations
+
+import click
+
+from schemas.providers import OperatorProviderRecord
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.money.shillings import written_shillings
+from ussd_server.context import operator_context
+from ussd_server.messages.providers import ProviderState, SwitchProvider
+
+_RECORD = OperatorProviderRecord()
+
+
+@click.group(invoke_without_command=True)
+@with_json
+@click.pass_context
+def providers(context: click.Context, as_json: bool) -> None:
+    """Show the providers: state, float, limits, success and last error of the last 15 minutes."""
+    if context.invoked_subcommand is not None:
+        return
+    with open_services() as services:
+        states = services.providers.states.list(operator_context())
+    found = {"items": [_RECORD.dump(state) for state in states]}
+    show(found, "\n".join(map(_lines, states)) or "No provider is set up.", as_json=as_json)
+
+
+@providers.command()
+@click.argument("name")
+@click.option("--reason", required=True, help="Why; clients read it.")
+@with_json
+def off(name: str, reason: str, as_json: bool) -> None:
+    """Refuse new payments at provider NAME. Payments that exist already are still asked about."""
+    _switch(SwitchProvider(name, True, reason), as_json)
+
+
+@providers.command()
+@click.argument("name")
+@click.option("--reason", required=True, help="Why.")
+@with_json
+def on(name: str, reason: str, as_json: bool) -> None:
+    """Take new payments at provider NAME again."""
+    _switch(SwitchProvider(name, False, reason), as_json)
+
+
+def _switch(request: SwitchProvider, as_json: bool) -> None:
+    with open_services() as services:
+        state = services.providers.states.switch(request, operator_context())
+    show(_RECORD.dump(state), _lines(state), as_json=as_json)
+
+
+def _lines(state: ProviderState) -> str:
+    rate = "no calls" if state.success_rate is None else f"{state.success_rate:.1%} of answered calls went well"
+    money = "not known" if state.float_amount_cents is None else written_shillings(state.float_amount_cents)
+    when = f" at {state.float_at:%Y-%m-%d %H:%M:%S} UTC" if state.float_at else ""
+    lines = [
+        f"{state.provider:<8}  {state.status:<12}  {state.message}",
+        f"          {rate}, median {state.median_seconds or 0} s; float {money}{when}",
+    ]
+    for name, bounds in (("collections", state.collections), ("disbursements", state.disbursements)):
+        least, most = written_shillings(bounds.min_amount_cents), written_shillings(bounds.max_amount_cents)
+        lines.append(f"          {name}: " + (f"{least} to {most}" if bounds.enabled else "not set up"))
+    return "\n".join(lines + ([f"          last error: {state.last_error}"] if state.last_error else []))

@@ -1,0 +1,44 @@
+"""What is kept about providers: switches of operators, floats, and names of subscribers."""
+
+from __future__ import annotations
+
+from peewee import BooleanField, TextField
+
+from ussd_server.database.columns import CentsField, MomentField, Table
+
+
+class ProviderSwitch(Table):
+    """Whether operators have switched a provider off, and why."""
+
+    provider = TextField(primary_key=True)
+    is_off = BooleanField()
+    reason = TextField()
+    changed_at = MomentField()
+
+    class Meta:
+        table_name = "provider_switches"
+
+
+class ProviderFloat(Table):
+    """The money for disbursements at a provider when it last answered (`read_at`); `asked_at` is the last attempt."""
+
+    provider = TextField(primary_key=True)
+    amount_cents = CentsField(null=True)
+    read_at = MomentField(null=True)
+    asked_at = MomentField()
+
+    class Meta:
+        table_name = "provider_floats"
+
+
+class SubscriberName(Table):
+    """The name that a provider has for a phone number; null when it has none."""
+
+    provider = TextField()
+    phone_number = TextField()
+    name = TextField(null=True)
+    asked_at = MomentField()
+
+    class Meta:
+        table_name = "subscriber_names"
+        primary_key = False

@@ -1,0 +1,82 @@
+"""The state of every provider, from our own calls of the last 15 minutes and the switches of operators."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.messages.providers import Direction, ProviderState, ProviderStatus, SwitchProvider
+from ussd_server.models.providers import ProviderFloat
+from ussd_server.models.workers import WorkerHeartbeat
+from ussd_server.providers.registry import title
+from ussd_server.services.providers.call_counts import CallSums, sums_of
+from ussd_server.services.providers.providers import Providers
+from ussd_server.services.providers.switches import ProviderSwitches
+
+# Fewer calls say nothing about a provider.
+_FEWEST_CALLS = 5
+_GOOD_SHARE = 0.9
+_AWAY_SHARE = 0.2
+
+
+class ProviderStateService:
+    """Shows and switches the providers of this server."""
+
+    def __init__(self, providers: Providers, switches: ProviderSwitches, clock: Clock) -> None:
+        self._providers = providers
+        self._switches = switches
+        self._clock = clock
+
+    def list(self, context: RequestContext) -> tuple[ProviderState, ...]:
+        """Every provider that is set up here. Reads one row for each worker."""
+        context.require("transactions:read")
+        now = self._clock.now()
+        workers = [row.measures.get("recent", {}) for row in WorkerHeartbeat.select(WorkerHeartbeat.measures)]
+        floats = {row.provider: row for row in ProviderFloat.select()}
+        states = []
+        for provider in self._providers:
+            sums = sums_of(provider.name, workers, now)
+            status, since, message = self._judge(provider.name, sums)
+            kept = floats.get(provider.name)
+            states.append(
+                ProviderState(
+                    provider=provider.name,
+                    name=title(provider.name),
+                    status=status,
+                    collections=provider.bounds(Direction.COLLECTION),
+                    disbursements=provider.bounds(Direction.DISBURSEMENT),
+                    success_rate=sums.success_rate,
+                    median_seconds=sums.median_seconds,
+                    since=since,
+                    message=message,
+                    float_amount_cents=kept.amount_cents if kept else None,
+                    float_at=kept.read_at if kept else None,
+                    last_error=sums.last_error,
+                )
+            )
+        return tuple(states)
+
+    def switch(self, request: SwitchProvider, context: RequestContext) -> ProviderState:
+        """Switch a provider off or on, and return its state.
+
+        Raises INVALID_REQUEST for a provider that is not set up here, and as `ProviderSwitches.set`.
+        """
+        self._switches.set(request, context)
+        return next(state for state in self.list(context) if state.provider == request.provider)
+
+    def _judge(self, name: str, sums: CallSums) -> tuple[ProviderStatus, datetime | None, str]:
+        """The status of a provider, since when, and a sentence about it."""
+        switch = self._switches.find(name)
+        if switch is not None:
+            return ProviderStatus.SWITCHED_OFF, switch.changed_at, f"Switched off by the operator: {switch.reason}."
+        share = (sums.answered - sums.failed) / sums.total if sums.total else 1.0
+        if self._providers.is_away(name) or (sums.total >= _FEWEST_CALLS and share < _AWAY_SHARE):
+            message = "It does not answer our calls; new payments are refused until it does."
+            return ProviderStatus.UNAVAILABLE, sums.trouble_since, message
+        if sums.total >= _FEWEST_CALLS and share < _GOOD_SHARE:
+            message = (
+                f"{sums.failed + sums.unanswered} of our last {sums.total} calls failed; payments may take longer."
+            )
+            return ProviderStatus.DEGRADED, sums.trouble_since, message
+        return ProviderStatus.AVAILABLE, None, "It answers our calls."
