@@ -142,10 +142,7 @@ def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
         media: dict[str, Any] = {"schema": _schema_of(route.takes)}
         if route.takes.example:
             media["example"] = dict(route.takes.example)
-        content = {"application/json": media}
-        if route.takes.takes_yaml:
-            content["application/yaml"] = {"schema": {"type": "string"}}
-        operation["requestBody"] = {"required": is_needed, "content": content}
+        operation["requestBody"] = {"required": is_needed, "content": {"application/json": media}}
     return operation
 
 
