@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
 _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
+_DAY = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _SMALLEST = Decimal("0.01")
 _UPPER_BOUND = Decimal(1_000_000)
@@ -171,6 +172,23 @@ class Timestamp(fields.Field[datetime]):
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the field."""
         return {"type": "string", "format": "date-time", "examples": ["2026-11-20T08:15:30.123Z"]}
+
+
+class Day(fields.Field[date]):
+    """A day, as `2026-11-20`."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> date:
+        if isinstance(value, str) and _DAY.fullmatch(value):
+            try:
+                return date.fromisoformat(value)
+            except ValueError:
+                pass
+        raise ValidationError("Must be a day, such as 2026-11-20.")
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the field."""
+        return {"type": "string", "format": "date", "examples": ["2026-11-20"]}
 
 
 class JsonObject(fields.Field[dict[str, Any]]):

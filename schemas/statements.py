@@ -1,11 +1,11 @@
-"""Statements in the API (contract 12)."""
+"""Statements and reports in the API (contract 12)."""
 
 from __future__ import annotations
 
 from marshmallow import fields
 
 from schemas.envelopes import Query, Record
-from schemas.fields import Amount, Text, Timestamp, Whole
+from schemas.fields import Amount, Day, Text, Timestamp, Whole
 
 
 class GetStatementQuery(Query):
@@ -38,3 +38,29 @@ class StatementRecord(Record):
     closing_balance_cents = Amount(data_key="closing_balance")
     items = fields.List(fields.Nested(StatementLineRecord))
     next_cursor = fields.String(allow_none=True)
+
+
+class GetDailyReportQuery(Query):
+    """The day of a report."""
+
+    date = Day()
+
+
+class ReportRowRecord(Record):
+    """The payments of one type, provider and status."""
+
+    type = fields.String()
+    provider = fields.String(allow_none=True)
+    status = fields.String()
+    count = fields.Integer()
+    amount_cents = Amount(data_key="amount")
+    fees_cents = Amount(data_key="fees")
+    median_seconds = fields.Float()
+
+
+class DailyReportRecord(Record):
+    """What became final on a day."""
+
+    date = fields.String()
+    rows = fields.List(fields.Nested(ReportRowRecord))
+    success_rate = fields.Float(allow_none=True)

@@ -53,6 +53,7 @@ from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.daily_reports import DailyReportService
 from ussd_server.services.transactions.deposits import DepositService
 from ussd_server.services.transactions.provider_callbacks import CallbackService, callback_path
 from ussd_server.services.transactions.refunds import RefundService
@@ -121,6 +122,7 @@ class TransactionServices:
     """Money: payments, their settlement and review."""
 
     transactions: TransactionService
+    daily_reports: DailyReportService
     deposits: DepositService
     refunds: RefundService
     settlement: Settlement
@@ -238,6 +240,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     )
     transactions = TransactionServices(
         transactions=TransactionService(creator, tokens, waiting_calls=settings.threads // 2),
+        daily_reports=DailyReportService(clock),
         deposits=DepositService(creator),
         refunds=RefundService(creator, providers),
         settlement=settlement,

@@ -6,7 +6,7 @@ import csv
 import io
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
 from ussd_server.messages.accounts import FeeTerms
+from ussd_server.messages.reports import GetDailyReport
 from ussd_server.messages.transactions import Source, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts import statements as service
@@ -191,3 +192,43 @@ def test_a_long_file_comes_in_parts_and_breaks_off_when_the_database_fails(
     monkeypatch.setattr(service, "_lines", fail)
     with pytest.raises(ConnectionResetError):
         web.get("/api/statements", headers=program.headers | accept)
+
+
+def test_a_daily_report_shows_each_payment_as_it_was_when_its_day_ended(
+    program: Program, services: Services, clock: MovableClock
+) -> None:
+    set_fee(FeeTerms(program.client_id, TransactionType.COLLECTION, 100, 0), operator())
+    clock.anchor(datetime(2030, 5, 4, 20, 0, tzinfo=UTC))
+    for number, at_the_provider in enumerate(("00", "00", "02")):
+        program.collect(f"c{number}", f"+2567700000{at_the_provider}", 100 + number)
+    late = program.collect("late", "+256770000009", 50).json["data"]["transaction_id"]
+    while program.see(late)["status"] != "failed":
+        work(services, clock, 0.5)
+    refunded = program.get("/api/transactions", reference="c0").json["data"]["items"][0]["transaction_id"]
+
+    def report(day: str) -> Any:
+        return program.get("/api/reports/daily", date=day).json["data"]
+
+    seen = report("2030-05-04")
+    assert seen["date"] == "2030-05-04"
+    groups = {(row["type"], row["provider"], row["status"]): row for row in seen["rows"]}
+    paid = groups["collection", "sandbox", "succeeded"]
+    assert (paid["count"], paid["amount"], paid["fees"]) == (2, 201, 2)
+    failed = groups["collection", "sandbox", "failed"]
+    assert (failed["count"], failed["amount"], failed["fees"]) == (2, 152, 0)
+    assert list(paid) == ["type", "provider", "status", "count", "amount", "fees", "median_seconds"]
+    assert seen["success_rate"] == 0.5
+    clock.anchor(datetime(2030, 5, 4, 21, 0, tzinfo=UTC))
+    program.post(f"/api/transactions/{refunded}/refunds", {"reference": "back"})
+    work(services, clock, 900, 60)
+    assert program.see(refunded)["status"] == "reversed"
+    assert program.see(late)["late"]
+    assert report("2030-05-04") == seen
+    following = {(row["type"], row["status"]): row["count"] for row in report("2030-05-05")["rows"]}
+    assert following["refund", "succeeded"] == 1
+    clock.advance(2 * 86_400)
+    assert report("2030-05-04") == report("2030-05-04") == seen
+    assert report("2030-05-06") == {"date": "2030-05-06", "rows": [], "success_rate": None}
+    assert program.get("/api/reports/daily", date="2030-02-30").status_code == 400
+    everything = services.transactions.daily_reports.get(GetDailyReport(date(2030, 5, 4)), operator())
+    assert sum(row.count for row in everything.rows) == sum(row["count"] for row in seen["rows"])

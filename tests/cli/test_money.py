@@ -165,3 +165,22 @@ def test_a_provider_is_switched_off_and_on_with_a_reason(client_id: str) -> None
     assert "Switched off by the operator: maintenance." in run("providers").output
     assert output_of("providers", "on", "sandbox", "--reason", "done")["status"] == "available"
     assert run("providers", "off", "mpesa", "--reason", "x").exit_code == 1
+
+
+def test_a_statement_and_a_daily_report_are_printed_as_text_json_and_csv(client_id: str) -> None:
+    for number in range(2):
+        output_of("accounts", "credit", "--client", "ACME", "--amount", "1000.50", "--reference", f"=slip {number}")
+    shown = output_of("accounts", "statement", "ACME")
+    assert (shown["opening_balance"], shown["closing_balance"]) == (0, 2001)
+    assert [(line["credit"], line["balance"]) for line in shown["items"]] == [(1000.5, 1000.5), (1000.5, 2001)]
+    assert "Closing balance UGX 2001.00" in run("accounts", "statement", client_id).output
+    lines = run("accounts", "statement", "ACME", "--csv").output.splitlines()
+    assert lines[0] == "at,kind,transaction_id,reference,description,debit,credit,balance"
+    assert lines[2].endswith(",'=slip 1,,,1000.5,2001")
+    assert output_of("accounts", "statement", "ACME", "--from", "2020-01-01", "--to", "2020-02-01")["items"] == []
+    assert run("accounts", "statement", "ACME", "--from", "yesterday").exit_code == 2
+    (row,) = output_of("report", "daily")["rows"]
+    assert (row["type"], row["status"], row["count"], row["amount"]) == ("deposit", "succeeded", 2, 2001)
+    assert output_of("report", "daily", "--client", "ACME", "--date", "2020-01-01")["rows"] == []
+    assert "UGX 2001.00" in run("report", "daily").output
+    assert "deposit,,succeeded,2,2001,0,0.0" in run("report", "daily", "--csv").output

@@ -92,6 +92,7 @@ def play_money(player: Player) -> None:
     player.until(lambda: player.look(f"/api/transactions/{back['transaction_id']}")["data"]["completed_at"])
     player.data("GET", "/api/balance")
     player.data("GET", "/api/statements?limit=2")
+    player.data("GET", "/api/reports/daily?date=2020-01-01")
 
 
 def play_conversations(player: Player) -> None:

@@ -181,7 +181,7 @@ def answer(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str,
         call.require(route.needs, route.refusal)
     request = _message(route, api_request, body, variables)
     given = (call,) if request is None else (request, call)
-    if route.csv is not None and _prefers_csv(api_request):
+    if route.csv is not None and accepts(api_request, "text/csv"):
         file = route.csv(*given)
         shown = {"Content-Disposition": f'attachment; filename="{file.name}"'}
         return ApiResponse(200, file.parts, [*shown.items(), *file.headers.items()], "text/csv; charset=utf-8")
@@ -248,10 +248,6 @@ def _body_parts(schema: Body, api_request: ApiRequest, body: bytes) -> dict[str,
     parts = load(schema, parse_object(api_request.request, body))
     has_document = any(value is not None for value in parts.values())
     return {**parts, "source": SourceText(body.decode("utf-8"))} if has_document else parts
-
-
-def _prefers_csv(api_request: ApiRequest) -> bool:
-    return api_request.request.accept_mimetypes.best_match(("application/json", "text/csv")) == "text/csv"
 
 
 def _obey(decision: RateLimitDecision, api_request: ApiRequest, sentence: str) -> None:

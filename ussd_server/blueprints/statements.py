@@ -1,11 +1,12 @@
-"""Endpoints for statements."""
+"""Endpoints for statements and reports."""
 
 from __future__ import annotations
 
-from schemas.statements import GetStatementQuery, StatementRecord
+from schemas.statements import DailyReportRecord, GetDailyReportQuery, GetStatementQuery, StatementRecord
 from ussd_server.api.endpoints import ApiBlueprint, CsvReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
+from ussd_server.messages.reports import DailyReport, GetDailyReport
 from ussd_server.messages.statements import GetStatement, StatementPage
 
 statements = ApiBlueprint("statements", authenticate_api_key)
@@ -24,3 +25,12 @@ def _send_statement(request: GetStatement, context: RequestContext) -> CsvReply:
 def get_statement(request: GetStatement, context: RequestContext) -> StatementPage:
     """What moved in an account within a period, oldest first, with the balances before and after it."""
     return services().accounts.statements.get(request, context)
+
+
+@statements.call(
+    "GET", "/api/reports/daily", needs="statements:read", query=GetDailyReportQuery, makes=GetDailyReport,
+    gives=DailyReportRecord(), message="Daily report",
+)  # fmt: skip
+def get_daily_report(request: GetDailyReport, context: RequestContext) -> DailyReport:
+    """What became final on a day in Kampala: counts, sums, fees and times by type, provider and status."""
+    return services().transactions.daily_reports.get(request, context)

@@ -38,6 +38,7 @@ _COMMANDS = {
     "migrate": "ussd_server.cli.service.run",
     "reconcile": "ussd_server.cli.money.reconcile",
     "providers": "ussd_server.cli.money.providers",
+    "report": "ussd_server.cli.money.report",
     "run": "ussd_server.cli.service.run",
     "secrets": "ussd_server.cli.service.secrets",
     "transactions": "ussd_server.cli.money.transactions",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import click
 
+from schemas.fields import shillings
+from schemas.statements import StatementLineRecord
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.context import operator_context
-from ussd_server.messages.transactions import CreateDeposit
+from ussd_server.messages.reports import KAMPALA
+from ussd_server.messages.statements import GetStatement
+from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateDeposit
 
 
 @click.group()
@@ -33,6 +39,50 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
     verb = "had been credited before" if created.replayed else "is credited"
     sentence = f"{written_shillings(made.amount_cents)} {verb}, transaction {made.transaction_id}."
     show({"transaction": made, "replayed": created.replayed}, sentence, as_json=as_json)
+
+
+@accounts.command()
+@click.argument("client")
+@click.option("--account", default=MAIN_ACCOUNT, help="A subscriber's phone number. Default: main.")
+@click.option("--from", "from_at", help="The first moment, such as 2026-11-20 or 2026-11-20T08:00:00Z.")
+@click.option("--to", "to_at", help="The end, exclusive. A day means its beginning in Kampala.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file.")
+@with_json
+def statement(client: str, account: str, from_at: str | None, to_at: str | None, as_csv: bool, as_json: bool) -> None:
+    """Show what moved in an account of CLIENT (name or id), with the balances before and after."""
+    period = GetStatement(account, _moment("--from", from_at), _moment("--to", to_at))
+    with open_services() as services:
+        context = operator_context(services.clients.clients.find(client, operator_context()).client_id)
+        if as_csv:
+            for part in services.accounts.statements.csv(period, context).parts:
+                click.echo(part, nl=False)
+            return
+        found = services.accounts.statements.stream(period, context)
+        if as_json:
+            lines = StatementLineRecord(many=True).dump(found.lines)
+            balances = (found.opening_balance_cents, found.closing_balance_cents)
+            opening, closing = map(shillings, balances)
+            show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "", as_json=True)
+            return
+        click.echo(f"Opening balance {written_shillings(found.opening_balance_cents)}")
+        for line in found.lines:
+            cents = line.credit_cents if line.debit_cents is None else -line.debit_cents
+            click.echo(
+                f"{line.at}  {line.kind:<12}  {written_shillings(cents or 0):>20}  "
+                f"{written_shillings(line.balance_cents):>20}  {line.reference}"
+            )
+        click.echo(f"Closing balance {written_shillings(found.closing_balance_cents)}")
+
+
+def _moment(option: str, written: str | None) -> datetime | None:
+    """A moment, or the beginning of a day in Kampala."""
+    if written is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(written)
+    except ValueError:
+        raise click.BadParameter("must be a day or a time in ISO 8601", param_hint=option) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=KAMPALA)
 
 
 @accounts.command(name="list")

@@ -1,0 +1,64 @@
+"""`report`: what became final on a day."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from schemas.statements import DailyReportRecord
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.money.shillings import written_shillings
+from ussd_server.context import operator_context
+from ussd_server.messages.reports import DailyReport, GetDailyReport
+from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
+
+_COLUMNS = ("type", "provider", "status", "count", "amount", "fees", "median_seconds")
+
+
+@click.group()
+def report() -> None:
+    """Reports of payments."""
+
+
+@report.command()
+@click.option("--date", "day", type=click.DateTime(["%Y-%m-%d"]), help="The day in Kampala. Default: today.")
+@click.option("--client", help="Name or id of a client. Default: all clients together.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file.")
+@with_json
+def daily(day: datetime | None, client: str | None, as_csv: bool, as_json: bool) -> None:
+    """Show what became final on a day, by type, provider and status."""
+    with open_services() as services:
+        client_id = services.clients.clients.find(client, operator_context()).client_id if client else None
+        found = services.transactions.daily_reports.get(
+            GetDailyReport(day.date() if day else None), operator_context(client_id)
+        )
+    if as_csv:
+        rows = (
+            (
+                row.type,
+                row.provider,
+                row.status,
+                row.count,
+                shillings_cell(row.amount_cents),
+                shillings_cell(row.fees_cents),
+                row.median_seconds,
+            )
+            for row in found.rows
+        )
+        for part in csv_parts(_COLUMNS, rows):
+            click.echo(part, nl=False)
+        return
+    document = DailyReportRecord().dump(found)
+    show(document, _sentences(found), as_json=as_json)
+
+
+def _sentences(found: DailyReport) -> str:
+    lines = [
+        f"{row.type:<13} {row.provider or '-':<9} {row.status:<10} {row.count:>8}  "
+        f"{written_shillings(row.amount_cents):>20}  fees {written_shillings(row.fees_cents):>16}  "
+        f"median {row.median_seconds:.1f} s"
+        for row in found.rows
+    ]
+    rate = "No payment became final." if found.success_rate is None else f"{found.success_rate:.1%} did not fail."
+    return "\n".join([found.date, *lines, rate])

@@ -1,0 +1,43 @@
+"""Messages about reports: what became final on a day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+
+KAMPALA = timezone(timedelta(hours=3))
+
+
+@dataclass(frozen=True, slots=True)
+class GetDailyReport:
+    """Request for the report of a day in Kampala; None is today."""
+
+    date: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRow:
+    """The payments of one type, provider and status. `fees_cents` is what was charged: nothing for failed ones."""
+
+    type: str
+    provider: str | None
+    status: str
+    count: int
+    amount_cents: int
+    fees_cents: int
+    median_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DailyReport:
+    """What became final on a day. `success_rate` is 0 to 1, None on a day without payments."""
+
+    date: str
+    rows: tuple[ReportRow, ...]
+    success_rate: float | None
+
+
+def bounds_of_day(day: date) -> tuple[datetime, datetime]:
+    """The first moment of a day in Kampala, and that of the next day."""
+    begin = datetime(day.year, day.month, day.day, tzinfo=KAMPALA)
+    return begin, begin + timedelta(days=1)

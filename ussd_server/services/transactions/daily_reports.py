@@ -1,0 +1,85 @@
+"""Daily reports: the payments that became final on a day in Kampala, by type, provider and status."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.messages.reports import KAMPALA, DailyReport, GetDailyReport, ReportRow, bounds_of_day
+from ussd_server.messages.transactions import TransactionStatus
+
+# Until then a unit of work of the day may still be committed.
+_SETTLES_WITHIN = timedelta(hours=1)
+_MOST_KEPT = 1000
+
+
+class DailyReportService:
+    """Makes daily reports. A day that is over shows each payment as it was when the day ended, and never changes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: dict[tuple[str | None, date], DailyReport] = {}
+
+    def get(self, request: GetDailyReport, context: RequestContext) -> DailyReport:
+        """The report of the caller's client; of all clients together for an operator who acts for none."""
+        context.require("statements:read")
+        if (client_id := context.caller.client_id) is None:
+            context.require_operator()
+        now = self._clock.now()
+        day = request.date or now.astimezone(KAMPALA).date()
+        if (kept := self._kept.get((client_id, day))) is not None:
+            return kept
+        report = _report(client_id, day)
+        if bounds_of_day(day)[1] + _SETTLES_WITHIN < now:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[client_id, day] = report
+        return report
+
+
+def _report(client_id: str | None, day: date) -> DailyReport:
+    begin, end = map(iso_milliseconds, bounds_of_day(day))
+    mine = "= :client_id" if client_id is not None else "IN (SELECT id FROM clients)"
+    query = _FINAL_ON.replace("{mine}", mine).replace("{seconds}", _SECONDS[is_postgres()])
+    if is_postgres():
+        for name in ("begin", "end", "client_id"):
+            query = query.replace(f":{name}", f"%({name})s")
+    given = {"begin": begin, "end": end} | ({"client_id": client_id} if client_id is not None else {})
+    rows = tuple(
+        ReportRow(kind, provider, status, count, int(amount), int(fees), round(float(median), 3))
+        for kind, provider, status, count, amount, fees, median in database.execute_sql(query, given)
+    )
+    total = sum(row.count for row in rows)
+    failed = sum(row.count for row in rows if row.status == TransactionStatus.FAILED)
+    return DailyReport(day.isoformat(), rows, round((total - failed) / total, 4) if total else None)
+
+
+_SECONDS = ("(julianday(final_at) - julianday(created_at)) * 86400", "extract(epoch FROM final_at - created_at)")
+# A success may come after a failure, and a reversal after a success: what came after the day does not count for it.
+_FINAL_ON = """
+WITH final AS (
+    SELECT type, provider, amount_cents, fee_cents, created_at, completed_at AS final_at,
+        CASE WHEN status = 'reversed' AND EXISTS (
+            SELECT 1 FROM transaction_events AS change WHERE change.transaction_id = payment.id
+                AND change.status = 'reversed' AND change.created_at >= :end
+        ) THEN 'succeeded' ELSE status END AS status
+    FROM transactions AS payment WHERE client_id {mine} AND completed_at >= :begin AND completed_at < :end
+    UNION ALL
+    SELECT type, provider, amount_cents, fee_cents, payment.created_at, change.created_at, 'failed'
+    FROM transactions AS payment JOIN transaction_events AS change
+        ON change.transaction_id = payment.id AND change.status = 'failed'
+    WHERE payment.client_id {mine} AND late AND completed_at >= :end
+        AND change.created_at >= :begin AND change.created_at < :end
+), ordered AS (
+    SELECT type, provider, status, amount_cents, CASE status WHEN 'failed' THEN 0 ELSE fee_cents END AS fee_cents,
+        seconds, row_number() OVER (PARTITION BY type, provider, status ORDER BY seconds) AS place,
+        count(*) OVER (PARTITION BY type, provider, status) AS places
+    FROM (SELECT final.*, {seconds} AS seconds FROM final) AS timed
+)
+SELECT type, provider, status, count(*), sum(amount_cents), sum(fee_cents),
+    avg(CASE WHEN 2 * place BETWEEN places AND places + 2 THEN seconds END)
+FROM ordered GROUP BY type, provider, status ORDER BY type, coalesce(provider, ''), status
+"""
