@@ -46,6 +46,10 @@ from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.timekeeper import Timekeeper
+from ussd_server.services.operators.actions import review_actions
+from ussd_server.services.operators.logins import OperatorLoginService
+from ussd_server.services.operators.operators import OperatorService
+from ussd_server.services.operators.proposals import ProposalService
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.states import ProviderStateService
 from ussd_server.services.providers.switches import ProviderSwitches
@@ -84,6 +88,8 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Counts address and name together: an attacker elsewhere cannot lock a user out.
     "login-pair": (RateLimitItemPerMinute(10, 15),),
     "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
+    # Wrong codes after the right password, from all addresses together.
+    "operator-code": (RateLimitItemPerHour(20),),
 }
 
 
@@ -98,6 +104,15 @@ class ClientServices:
     api_keys: ApiKeyService
     key_explanations: KeyExplanationService
     key_reader: ApiKeyReader
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorServices:
+    """Operators: their accounts, logins and decisions that take two of them."""
+
+    accounts: OperatorService
+    logins: OperatorLoginService
+    proposals: ProposalService
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +202,7 @@ class Services:
     wake_up: WakeUpSignal
     audit: AuditService
     clients: ClientServices
+    operators: OperatorServices
     providers: ProviderServices
     accounts: AccountServices
     transactions: TransactionServices
@@ -282,6 +298,12 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             key_explanations=KeyExplanationService(limiter, clock),
             key_reader=ApiKeyReader(vault, limiter, clock),
         ),
+        operators=OperatorServices(
+            accounts=OperatorService(vault, clock),
+            logins=OperatorLoginService(settings.operator_addresses, vault, limiter, clock),
+            proposals=ProposalService(review_actions(transactions.review), clock),
+        ),
+        providers=ProviderServices(providers, outages),
         providers=ProviderServices(providers, outages, ProviderStateService(providers, switches, clock)),
         accounts=accounts,
         transactions=transactions,

@@ -27,7 +27,8 @@ class Caller:
     """Who calls, as authenticated.
 
     `grants` are `resource:action` pairs, `*` standing for every action of a resource; None means everything the client
-    may do. `key_id`, `user_id` and `login_id` are set for the kinds of caller that have them.
+    may do. `key_id`, `user_id` and `login_id` are set for the kinds of caller that have them; `operator` is the e-mail
+    address of an operator who signed in.
     """
 
     kind: CallerKind
@@ -37,16 +38,25 @@ class Caller:
     user_id: str | None = None
     login_id: str | None = None
     channel_id: str | None = None
+    operator: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SignedInPerson:
-    """A person who uses the console: the caller with its permissions, and what the pages show of the person."""
+    """A person who uses the console: the caller with its permissions, and what the pages show of the person.
+
+    `role` is a role of a client's people, or `operator`.
+    """
 
     caller: Caller
     email: str
     role: str
     client_name: str
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether this is an operator, who belongs to no client."""
+        return self.caller.kind is CallerKind.OPERATOR
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,12 @@ _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _LONGEST_SOCKET_PATH = 107
 LOCAL_HOSTS = (None, "", "localhost", "127.0.0.1", "::1")
 """The names of this machine in an address."""
+
+
+OWN_NETWORKS = (
+    "127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7",
+)  # fmt: skip
+"""Loopback and private networks: where operators may sign in from by default."""
 
 
 class SettingsError(Exception):
@@ -66,6 +73,7 @@ class Settings:
     statement_headings: Path | None = None
     machines: int = 1
     console_idle_seconds: int = 1800
+    operator_addresses: tuple[str, ...] = OWN_NETWORKS
 
     @property
     def is_sandbox(self) -> bool:
@@ -147,6 +155,7 @@ def read_settings() -> Settings:
         channel_limit_per_minute=env.int("CHANNEL_LIMIT_PER_MINUTE", 12_000, validate=validate.Range(60, 600_000)),
         keep_sessions_days=env.int("KEEP_SESSIONS_DAYS", 90, validate=validate.Range(1, 36_500)),
         keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
+        operator_addresses=tuple(map(str.strip, env.list("OPERATOR_ADDRESSES", list(OWN_NETWORKS)))),
         console_idle_seconds=env.int("CONSOLE_IDLE_SECONDS", 1800, validate=validate.Range(60, 43_200)),
         statement_headings=Path(headings) if (headings := env.str("STATEMENT_HEADINGS", None)) else None,
         ca_file=Path(ca_file) if (ca_file := env.str("CA_FILE", None)) else None,
@@ -191,6 +200,12 @@ def _malformed(settings: Settings) -> list[str]:
             "USSD_REDIS_URL: must be redis://host:port/db, rediss://..., unix:///path, "
             "redis+cluster://host:port,host:port or redis+sentinel://host:port,host:port/service"
         )
+    for network in settings.operator_addresses:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError:
+            problems.append("USSD_OPERATOR_ADDRESSES: must be networks with commas between, such as 10.1.0.0/16,::1")
+            break
     if settings.session_life_seconds < settings.session_idle_seconds:
         problems.append("USSD_SESSION_LIFE_SECONDS: must not be shorter than USSD_SESSION_IDLE_SECONDS")
     if settings.public_url is not None:

@@ -123,3 +123,25 @@ def test_a_key_is_explained(command: Command) -> None:
     assert (explained["verdict"], explained["client"]) == ("accepted", "Acme")
     assert output_of(command("keys", "explain", "unknownkey1", "--json"))["verdict"] == "unknown"
     assert "accepted: A call with this key" in command("keys", "explain", key["id"]).output
+
+
+def test_operators_are_made_listed_disabled_and_given_a_new_factor(command: Command) -> None:
+    shown = command("operators", "create", "--email", "Ann@ops.example").output
+    assert "Password: " in shown
+    assert "otpauth://totp/" in shown
+    assert "█" in shown or "▀" in shown
+    made = output_of(
+        command("operators", "create", "--email", "bob@ops.example", "--password-stdin", "--json", typed="x" * 12)
+    )
+    assert "password" not in made
+    assert len(set(made["recovery_codes"])) == 10
+    assert not output_of(command("operators", "disable", "BOB@ops.example", "--json"))["is_active"]
+    assert output_of(command("operators", "enable", "bob@ops.example", "--json"))["recovery_codes_left"] == 10
+    renewed = output_of(command("operators", "reset-factor", "bob@ops.example", "--json"))
+    assert renewed["secret"] != made["secret"]
+    assert set(renewed["recovery_codes"]).isdisjoint(made["recovery_codes"])
+    listed = command("operators", "list", "--json")
+    assert [found["email"] for found in output_of(listed)] == ["ann@ops.example", "bob@ops.example"]
+    assert made["secret"] not in listed.output
+    assert command("operators", "create", "--email", "ann@ops.example").exit_code == 1
+    assert command("operators", "disable", "zoe@ops.example").exit_code == 1

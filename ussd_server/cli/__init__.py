@@ -36,6 +36,7 @@ _COMMANDS = {
     "keys": "ussd_server.cli.clients.keys",
     "menu": "ussd_server.cli.phone.menu",
     "migrate": "ussd_server.cli.service.run",
+    "operators": "ussd_server.cli.service.operators",
     "reconcile": "ussd_server.cli.money.reconcile",
     "providers": "ussd_server.cli.money.providers",
     "report": "ussd_server.cli.money.report",

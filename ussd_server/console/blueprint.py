@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from flask import (
     Blueprint,
@@ -49,6 +49,9 @@ _ADVICE = {
     503: ("The service is not available", "A part of the service is away. Nothing was lost; load the page again soon."),
 }
 _REFUSAL = "ussd_server.console.refusal"
+NO_PAGE = "There is no page at this address."
+Who = Literal["client", "operator", "person", "public"]
+"""For whom a page is."""
 _View = TypeVar("_View", bound=Callable[..., Any])
 
 
@@ -61,21 +64,27 @@ class ConsolePages(Blueprint):
         path: str,
         *,
         needs: str | None = None,
-        is_public: bool = False,
+        who: Who = "client",
         max_body_bytes: int = 64 * 1024,
     ) -> Callable[[_View], _View]:
         """Register a view for `method` and `/console` + `path`.
 
         The view receives the request context and the variables of the path. It returns what a Flask view returns.
-        `needs` is the permission (`PAGE_PERMISSIONS`); without it every signed-in person may. A page that `is_public`
-        needs no login. The service checks the permission again.
+        `who` may see it: a client's people, operators, any of both who signed in, or the public. Others get 404.
+        `needs` is the permission of a client's person (`PAGE_PERMISSIONS`); without it every role may. The service
+        checks the permission again.
         """
 
         def register(view: _View) -> _View:
             def serve(**variables: str) -> Any:
-                person = _admit(is_public=is_public)
-                if not is_public and person is None:
-                    return ask_to_sign_in()
+                if who == "operator" and not services().operators.logins.is_admitted(request.remote_addr or ""):
+                    raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+                person = _admit(is_public=who == "public")
+                if who != "public":
+                    if person is None:
+                        return ask_to_sign_in(who)
+                    if who != "person" and (who == "operator") is not person.is_operator:
+                        raise ServiceError(Code.NOT_FOUND, NO_PAGE)
                 context = _context_of(person)
                 if needs:
                     context.require(needs, _MAY_NOT)
@@ -91,15 +100,16 @@ class ConsolePages(Blueprint):
 console = ConsolePages("console", __name__, url_prefix="/console", template_folder="templates")
 
 
-def ask_to_sign_in() -> Any:
+def ask_to_sign_in(who: Who) -> Any:
     """Answer a request without a login: the sign-in page, which remembers where its reader wanted to go."""
     if "HX-Request" in request.headers:
         return Response(status=401, headers={"HX-Refresh": "true"})
     if request.method == "GET":
-        return redirect(url_for("console.show_sign_in", next=request.full_path.rstrip("?")))
+        page = "console.show_operator_sign_in" if who == "operator" else "console.show_sign_in"
+        return redirect(url_for(page, next=request.full_path.rstrip("?")))
     # Only a form that passed the check of its token has a session with its sender.
     kept = keep_form(request) if "user" in session else ""
-    shown = render_template("console/sign_in.html", kept=kept, next="", email="")
+    shown = render_template("console/sign_in.html", kept=kept, next="", email="", for_operators=who == "operator")
     return Response(shown, status=401)
 
 
@@ -192,11 +202,13 @@ def _admit(*, is_public: bool) -> SignedInPerson | None:
 
 
 def _signed_in_person() -> SignedInPerson | None:
-    login_id = session.get("login")
-    if login_id is None or is_idle(services().settings.console_idle_seconds):
+    login_id, operator_login_id = session.get("login"), session.get("operator_login")
+    if not (login_id or operator_login_id) or is_idle(services().settings.console_idle_seconds):
         return None
     try:
-        return services().clients.auth.authenticate_login(login_id)
+        if login_id:
+            return services().clients.auth.authenticate_login(login_id)
+        return services().operators.logins.authenticate(str(operator_login_id), _context_of(None))
     except ServiceError:
         return None
 

@@ -54,6 +54,26 @@ _GROUPS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
     ),
 )
 
+_OF_OPERATORS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
+    ("", (NavigationItem("Overview", "show_operator_overview"),)),
+    (
+        "Money",
+        (
+            NavigationItem("Reviews", "list_reviews"),
+            NavigationItem("Proposals", "list_proposals"),
+            NavigationItem("Reconciliation", "list_reconciliations"),
+        ),
+    ),
+    (
+        "Service",
+        (
+            NavigationItem("Providers", "list_providers"),
+            NavigationItem("System", "show_system"),
+            NavigationItem("Operators", "list_operators"),
+        ),
+    ),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ShownItem:
@@ -69,7 +89,7 @@ def groups_for(person: SignedInPerson) -> list[tuple[str, list[ShownItem]]]:
     may = RequestContext(person.caller).may
     groups = [
         (title, [_shown(item) for item in items if _exists(item) and (item.needs is None or may(item.needs))])
-        for title, items in _GROUPS
+        for title, items in (_OF_OPERATORS if person.is_operator else _GROUPS)
     ]
     return [(title, items) for title, items in groups if items]
 
@@ -80,6 +100,6 @@ def _exists(item: NavigationItem) -> bool:
 
 def _shown(item: NavigationItem) -> ShownItem:
     address = url_for(f"console.{item.view}")
-    is_root = address == url_for("console.show_overview")
+    is_root = address in (url_for("console.show_overview"), url_for("console.show_operator_overview"))
     is_current = request.path == address or (not is_root and request.path.startswith(f"{address}/"))
     return ShownItem(item.title, address, is_current)

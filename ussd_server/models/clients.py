@@ -59,7 +59,8 @@ class Login(Table):
 class AuditEvent(Table):
     """Who did what to which object, and when: `action` is a word such as `api_key.deleted` or `login.succeeded`.
 
-    `client_id` is empty for a login that failed under an e-mail address that nobody has.
+    `client_id` is empty for a login that failed under an e-mail address that nobody has. `operator` is the e-mail
+    address of an operator who signed in.
     """
 
     id = IdField(primary_key=True)
@@ -71,6 +72,7 @@ class AuditEvent(Table):
     address = TextField()
     request_id = TextField()
     created_at = MomentField()
+    operator = TextField(null=True)
 
     class Meta:
         table_name = "audit_events"

@@ -25,22 +25,25 @@ def write_audit_event(
     client_id: str | None,
     user_id: str | None = None,
     object_id: str | None = None,
+    operator: str | None = None,
 ) -> None:
     """Add to the audit trail of `client_id`. Call in the unit of work of the change.
 
-    `user_id` names the person where the call does not. `client_id` is None for what concerns no client, and for
-    a login under an e-mail address that no user has.
+    `user_id` or `operator` names the person where the call does not. `client_id` is None for what concerns no client,
+    and for a login under an e-mail address that no user has.
     """
+    is_operator = context.caller.kind is CallerKind.OPERATOR
     _WRITE.run(
         id=new_id(now),
         client_id=client_id,
-        user_id=user_id or context.caller.user_id,
-        actor="operator" if context.caller.kind is CallerKind.OPERATOR else "user",
+        user_id=user_id or (None if is_operator else context.caller.user_id),
+        actor="operator" if is_operator or operator else "user",
         action=action,
         object_id=object_id,
         address=context.address,
         request_id=context.request_id,
         created_at=now,
+        operator=operator or context.caller.operator,
     )
 
 

@@ -13,10 +13,11 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from tests.conftest import PROGRAM_FOLDERS
 from tests.console.browser.visitor import Console, Visitor
-from tests.support.example_client import ExampleClient
+from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
+from ussd_server.messages.operators import CreateOperator
 from ussd_server.settings import Settings
 
 # A name as a hostile person would choose it: markup, text from right to left, and a sign of four bytes.
@@ -71,3 +72,10 @@ def chromium() -> Iterator[Browser]:
 def visitor(console: Console, chromium: Browser) -> Visitor:
     """The owner of the client, who signed in."""
     return Visitor(console, chromium)
+
+
+@pytest.fixture(scope="package")
+def operator(console: Console, chromium: Browser) -> Visitor:
+    """An operator who signed in."""
+    wanted = CreateOperator("ann@ops.example", PASSWORD)
+    return Visitor(console, chromium, factor=console.services.operators.accounts.create(wanted, OPERATOR))

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page
 
 from tests.console.browser.visitor import LOOKS, Console, Visitor
 from ussd_server.messages.api_keys import CreateApiKey
@@ -18,8 +19,21 @@ PAGES = (
     "/api-keys/new",
     "/audit",
 )
+OPERATOR_PAGES = (
+    "/operator",
+    "/operator/reviews",
+    "/operator/proposals",
+    "/operator/operators",
+)
 # A folder for a picture of each page, for people.
 PICTURES = os.environ.get("USSD_TEST_PICTURES")
+
+
+def take_picture(page: Page, path: str, scheme: str, width: int) -> None:
+    """Keep a picture of the page, where pictures are wanted."""
+    if PICTURES:
+        name = path.strip("/").replace("/", "-") or "overview"
+        page.screenshot(path=Path(PICTURES) / f"{name}-{scheme}-{width}.png", full_page=True)
 
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
@@ -28,12 +42,18 @@ def test_every_page_is_accessible_and_fits(visitor: Visitor, console: Console, s
     with visitor.tab(scheme, width) as page:
         for path in (*PAGES, f"/api-keys/{key.id}"):
             visitor.look_at(page, path)
-            if PICTURES:
-                name = path.strip("/").replace("/", "-") or "overview"
-                page.screenshot(path=Path(PICTURES) / f"{name}-{scheme}-{width}.png", full_page=True)
+            take_picture(page, path, scheme, width)
     with visitor.tab(scheme, width, signed_in=False) as page:
-        page.goto("/console/sign-in")
-        visitor.look_at(page)
+        for path in ("/sign-in", "/operator/sign-in"):
+            visitor.look_at(page, path)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [LOOKS[0], LOOKS[3]])
+def test_every_page_of_operators_is_accessible_and_fits(operator: Visitor, scheme: str, width: int) -> None:
+    with operator.tab(scheme, width) as page:
+        for path in OPERATOR_PAGES:
+            operator.look_at(page, path)
+            take_picture(page, path, scheme, width)
 
 
 def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted(visitor: Visitor) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyotp
 from playwright.sync_api import Browser, Page
 
 from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
+from ussd_server.messages.operators import SecondFactor
 
 _AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")
 _RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
@@ -29,23 +31,28 @@ class Console:
 
 
 class Visitor:
-    """Signs in once and looks at pages."""
+    """Signs in once and looks at pages: a person of the client, or with `factor` an operator."""
 
-    def __init__(self, console: Console, browser: Browser, role: str = "owner") -> None:
+    def __init__(
+        self, console: Console, browser: Browser, role: str = "owner", factor: SecondFactor | None = None
+    ) -> None:
         self.console = console
         self.browser = browser
-        self.email = console.client.email(role)
+        self.factor = factor
+        self.email = factor.operator.email if factor else console.client.email(role)
         with self.tab(signed_in=False) as page:
             self.sign_in(page)
             self._cookies: Any = page.context.storage_state()
 
     def sign_in(self, page: Page) -> None:
         """Fill in the sign-in form."""
-        page.goto(f"{self.console.base_url}/console/sign-in")
+        page.goto(f"{self.console.base_url}/console{'/operator' if self.factor else ''}/sign-in")
         page.get_by_label("E-mail").fill(self.email)
         page.get_by_label("Password").fill(PASSWORD)
+        if self.factor:
+            page.get_by_label("Code").fill(pyotp.TOTP(self.factor.secret).now())
         page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url("**/console")
+        page.wait_for_url("**/console/operator" if self.factor else "**/console")
 
     @contextmanager
     def tab(self, scheme: str = "light", width: int = 1600, *, signed_in: bool = True) -> Iterator[Page]:

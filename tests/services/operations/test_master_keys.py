@@ -15,6 +15,7 @@ from ussd_server.messages.api_keys import ApiKeyView, RotateApiKey
 from ussd_server.messages.channels import CreateChannel
 from ussd_server.messages.webhooks import CreateWebhook, RotateWebhook
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.operators import Operator
 from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook
 from ussd_server.security.credentials import DecryptionError, Vault
@@ -142,4 +143,4 @@ def test_every_table_that_seals_something_is_carried_over() -> None:
     sealing = {
         table for table in Table.__subclasses__() if any(name.endswith("_sealed") for name in table._meta.fields)
     }
-    assert sealing == {ApiKey, Channel, Webhook}
+    assert sealing == {ApiKey, Channel, Operator, Webhook}

@@ -8,54 +8,99 @@ from typing import Any
 from flask import Response, flash, redirect, render_template, request, session, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console.blueprint import console
+from ussd_server.console.blueprint import NO_PAGE, console
 from ussd_server.console.session import kept_form, remember
-from ussd_server.context import RequestContext
+from ussd_server.context import CallerKind, RequestContext
 from ussd_server.messages.clients import LogIn, LogOut
+from ussd_server.messages.operators import OperatorSignIn
 from ussd_server.status import Code, ServiceError
 
 # A path of the console: no other host, no second slash, no backslash.
 _OWN_PATH = re.compile(r"/console(?:/(?![/\\])[^\\\s]*|\?[^\\\s]*)?")
 
 
-@console.page("GET", "/sign-in", is_public=True)
+@console.page("GET", "/sign-in", who="public")
 def show_sign_in(_: RequestContext) -> str:
     """The sign-in form."""
-    return render_template("console/sign_in.html", next=request.args.get("next", ""), kept="", email="")
+    return _form(request.args.get("next", ""))
 
 
-@console.page("POST", "/sign-in", is_public=True)
+@console.page("POST", "/sign-in", who="public")
 def sign_in(context: RequestContext) -> Any:
     """Check the password, and go on where the person wanted to go."""
     form = request.form
-    kept, wanted = form.get("kept", ""), form.get("next", "")
     try:
         login_id = services().clients.logins.begin_for_console(
             LogIn(form.get("email", "").strip(), form.get("password", "")), context
         )
     except ServiceError as error:
-        if error.code not in (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED):
-            raise
-        shown = render_template(
-            "console/sign_in.html", next=wanted, kept=kept, email=form.get("email", ""), error=error
-        )
-        response = Response(shown, status=error.code.http_status)
-        if error.retry_after_seconds is not None:
-            response.headers["Retry-After"] = str(error.retry_after_seconds)
-        return response
+        return _refused(error)
     remember(login=login_id, user=services().clients.auth.authenticate_login(login_id).caller.user_id or "")
+    return _go_on("console.show_overview")
+
+
+@console.page("GET", "/operator/sign-in", who="public")
+def show_operator_sign_in(context: RequestContext) -> str:
+    """The sign-in form of operators."""
+    _require_operators_address(context)
+    return _form(request.args.get("next", ""), for_operators=True)
+
+
+@console.page("POST", "/operator/sign-in", who="public")
+def sign_operator_in(context: RequestContext) -> Any:
+    """Check password and code, and go on where the operator wanted to go."""
+    _require_operators_address(context)
+    form, logins = request.form, services().operators.logins
+    wanted = OperatorSignIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", ""))
+    try:
+        login_id = logins.begin(wanted, context)
+    except ServiceError as error:
+        return _refused(error, for_operators=True)
+    remember(operator_login=login_id, user=logins.authenticate(login_id, context).caller.user_id or "")
+    return _go_on("console.show_operator_overview")
+
+
+@console.page("POST", "/sign-out", who="person")
+def sign_out(context: RequestContext) -> Any:
+    """End this login, or every login of the person."""
+    everywhere = request.form.get("everywhere") == "1"
+    is_operator = context.caller.kind is CallerKind.OPERATOR
+    logins = services().operators.logins if is_operator else services().clients.logins
+    logins.end(LogOut(everywhere), context)
+    session.clear()
+    flash("You are signed out everywhere." if everywhere else "You are signed out.", "good")
+    return redirect(url_for("console.show_operator_sign_in" if is_operator else "console.show_sign_in"), 303)
+
+
+def _require_operators_address(context: RequestContext) -> None:
+    if not services().operators.logins.is_admitted(context.address):
+        raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+
+
+def _form(next_path: str, *, for_operators: bool = False, **shown: Any) -> str:
+    return render_template("console/sign_in.html", next=next_path, for_operators=for_operators, **shown)
+
+
+def _refused(error: ServiceError, *, for_operators: bool = False) -> Response:
+    """The form again, with what was typed but the secrets."""
+    if error.code not in (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED):
+        raise error
+    form = request.form
+    shown = _form(
+        form.get("next", ""), for_operators=for_operators,
+        kept=form.get("kept", ""), email=form.get("email", ""), error=error,
+    )  # fmt: skip
+    response = Response(shown, status=error.code.http_status)
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
+
+
+def _go_on(first_page: str) -> Any:
+    """Offer the form that was sent before the sign-in, or go to the page that was asked for."""
+    kept, wanted = request.form.get("kept", ""), request.form.get("next", "")
     if kept:
         if form_of_before := kept_form(kept):
             return render_template("console/send_again.html", **form_of_before)
         flash("You are signed in. The form that you sent before could not be kept; please fill it in again.", "warn")
-    return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for("console.show_overview"), 303)
-
-
-@console.page("POST", "/sign-out")
-def sign_out(context: RequestContext) -> Any:
-    """End this login, or every login of the person."""
-    everywhere = request.form.get("everywhere") == "1"
-    services().clients.logins.end(LogOut(everywhere), context)
-    session.clear()
-    flash("You are signed out everywhere." if everywhere else "You are signed out.", "good")
-    return redirect(url_for("console.show_sign_in"), 303)
+    return redirect(wanted if _OWN_PATH.fullmatch(wanted) else url_for(first_page), 303)

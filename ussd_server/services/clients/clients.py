@@ -96,12 +96,10 @@ class ClientService:
         INVALID_REQUEST for an e-mail address, role or password that cannot be, NOT_FOUND for an unknown client.
         """
         context.require_operator()
-        email = request.email.lower()
-        if len(email) > _LONGEST_EMAIL or not email.isprintable() or not _EMAIL.fullmatch(email):
-            raise ServiceError(Code.INVALID_REQUEST, "email: Must be an e-mail address.")
+        email = checked_email(request.email)
         if request.role not in PERMISSIONS:
             raise ServiceError(Code.INVALID_REQUEST, f"role: Must be one of {', '.join(PERMISSIONS)}.")
-        password_hash = _hash(request.password)
+        password_hash = hash_checked_password(request.password)
         now = self._clock.now()
         try:
             with unit_of_work():
@@ -153,7 +151,7 @@ class ClientService:
         NOT_FOUND for an unknown person, INVALID_REQUEST for a password of fewer than 12 or more than 256 characters.
         """
         context.require_operator()
-        password_hash = _hash(password)
+        password_hash = hash_checked_password(password)
         now = self._clock.now()
         with unit_of_work():
             row = _find_user(email)
@@ -164,7 +162,16 @@ class ClientService:
         return _user_view(row)
 
 
-def _hash(password: str) -> str:
+def checked_email(email: str) -> str:
+    """The e-mail address as it is kept. INVALID_REQUEST for one that cannot be."""
+    email = email.lower()
+    if len(email) > _LONGEST_EMAIL or not email.isprintable() or not _EMAIL.fullmatch(email):
+        raise ServiceError(Code.INVALID_REQUEST, "email: Must be an e-mail address.")
+    return email
+
+
+def hash_checked_password(password: str) -> str:
+    """The hash of a password. INVALID_REQUEST for fewer than 12 or more than 256 characters, or unprintable ones."""
     # What cannot be typed into a JSON string of the login could never be used.
     if not passwords.SHORTEST <= len(password) <= passwords.LONGEST or not password.isprintable():
         raise ServiceError(

@@ -55,7 +55,7 @@ class LoginService:
     def _admit(self, request: LogIn, life_seconds: int, context: RequestContext) -> tuple[Login, str]:
         """Check the password and write the login; returns it with the role of the person."""
         email = request.email.lower()
-        guesses = _Guesses(self._limiter, network_of(context.address), email)
+        guesses = Guesses(self._limiter, network_of(context.address), email)
         guesses.refuse_when_used_up()
         user = User.select().where(User.email == email).first()
         is_right = passwords.matches(request.password, user and user.password_hash)
@@ -162,18 +162,27 @@ class LoginService:
         )
 
 
-class _Guesses:
-    """Failed logins of one address: for one e-mail address, and altogether."""
+class Guesses:
+    """Failed logins of one address: for one e-mail address, and altogether.
+
+    RATE_LIMIT_EXCEEDED (429) when a count is used up.
+    """
 
     def __init__(self, limiter: Limiter, network: str, email: str) -> None:
         self._limiter = limiter
-        self._counts = (("login-address", network), ("login-pair", f"{network} {email}"))
+        self._counts = [("login-address", network), ("login-pair", f"{network} {email}")]
+
+    def add(self, policy: str, identity: str) -> None:
+        """Count failures under another policy too."""
+        self._counts.append((policy, identity))
 
     def refuse_when_used_up(self) -> None:
+        """Refuse when no failure more is allowed."""
         for policy, identity in self._counts:
             self._refuse_unless_accepted(self._limiter.peek(policy, identity))
 
     def count_failure(self) -> None:
+        """Count a failure."""
         for policy, identity in self._counts:
             self._refuse_unless_accepted(self._limiter.hit(policy, identity))
 

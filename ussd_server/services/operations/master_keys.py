@@ -9,6 +9,7 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.operators import Operator
 from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook
 from ussd_server.security.credentials import Vault
@@ -38,6 +39,7 @@ class MasterKeyService:
             _in_batches(ApiKey, batch, self._rekeyed)
             + _in_batches(Channel, batch, self._rekeyed_channel)
             + _in_batches(Webhook, batch, self._rekeyed_webhook)
+            + _in_batches(Operator, batch, self._rekeyed_operator)
         )
 
     def retire(self, context: RequestContext) -> None:
@@ -52,6 +54,7 @@ class MasterKeyService:
             all(map(self._is_current, ApiKey.select()))
             and all(map(self._is_current_channel, Channel.select()))
             and all(map(self._is_current_webhook, Webhook.select()))
+            and all(self._vault.is_current(row.factor_sealed) for row in Operator.select())
         ):
             raise ServiceError(
                 Code.INVALID_REQUEST, "Some secrets still need an older key; run `ussd-server secrets rekey` first"
@@ -80,6 +83,9 @@ class MasterKeyService:
             "secret_sealed": encrypted_again(row.secret_sealed),
             "previous_secret_sealed": None if previous is None else encrypted_again(previous),
         }
+
+    def _rekeyed_operator(self, row: Operator) -> dict[str, Any]:
+        return {"factor_sealed": self._vault.encrypt(self._vault.decrypt(row.factor_sealed, "", row.id), "", row.id)}
 
     def _is_current(self, row: ApiKey) -> bool:
         return self._vault.is_current(row.secret_sealed, row.digest_key_id)

@@ -1,0 +1,167 @@
+"""Operators: accounts, second factors, logins and decisions that take two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyotp
+import pytest
+
+from tests.conftest import MovableClock
+from ussd_server.bootstrap import Services
+from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
+from ussd_server.messages.clients import LogOut
+from ussd_server.messages.operators import CreateOperator, OperatorSignIn, Propose, SecondFactor
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.operators import Operator
+from ussd_server.services.operators.proposals import ProposalService
+from ussd_server.status import Code, ServiceError
+
+PASSWORD = "correct horse battery"
+HERE = RequestContext(Caller(CallerKind.NOBODY), address="127.0.0.1")
+
+
+def make(services: Services, email: str = "ann@ops.example") -> SecondFactor:
+    return services.operators.accounts.create(CreateOperator(email, PASSWORD), operator_context())
+
+
+def code_of(factor: SecondFactor, clock: MovableClock, ahead: int = 0) -> str:
+    return pyotp.TOTP(factor.secret).at(int(clock.now().timestamp()) + ahead)
+
+
+def context_of(services: Services, clock: MovableClock, email: str) -> RequestContext:
+    """The context of an operator who signed in."""
+    factor = make(services, email)
+    login_id = services.operators.logins.begin(OperatorSignIn(email, PASSWORD, code_of(factor, clock)), HERE)
+    return replace(HERE, caller=services.operators.logins.authenticate(login_id, HERE).caller)
+
+
+def refusal(action: object, *given: object) -> tuple[Code, str]:
+    with pytest.raises(ServiceError) as refused:
+        action(*given)  # type: ignore[operator]
+    return refused.value.code, refused.value.message
+
+
+def test_an_operator_signs_in_with_password_and_code_and_each_code_works_once(
+    services: Services, clock: MovableClock
+) -> None:
+    factor, logins = make(services), services.operators.logins
+    assert pyotp.parse_uri(factor.uri).secret == factor.secret
+    wrong = (Code.INVALID_CREDENTIALS, "Invalid credentials")
+    present = code_of(factor, clock)
+    other = f"{(int(present) + 1) % 1_000_000:06}"
+    for password, code in (("wrong password 1", present), (PASSWORD, other), (PASSWORD, ""), (PASSWORD, "é" * 6)):
+        assert refusal(logins.begin, OperatorSignIn("ann@ops.example", password, code), HERE) == wrong
+    login_id = logins.begin(OperatorSignIn("Ann@ops.example", PASSWORD, f" {present[:3]} {present[3:]}"), HERE)
+    person = logins.authenticate(login_id, HERE)
+    assert (person.email, person.is_operator, person.caller.operator) == ("ann@ops.example", True, "ann@ops.example")
+    assert refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, present), HERE) == wrong
+    before = code_of(factor, clock, -30)
+    assert refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, before), HERE) == wrong
+    clock.advance(30)
+    assert logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
+    # A recovery code works once too, however it is written.
+    recovery = factor.recovery_codes[3].upper().replace("-", " ")
+    assert logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, recovery), HERE)
+    assert refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, recovery), HERE) == wrong
+    (listed,) = services.operators.accounts.list(operator_context())
+    assert listed.recovery_codes_left == 9
+    events = [(event.action, event.operator) for event in AuditEvent.select().order_by(AuditEvent.id)]
+    assert ("operator.signed_in", "ann@ops.example") in events
+    assert ("operator.sign_in_failed", "ann@ops.example") in events
+
+
+def test_operators_come_from_their_own_networks_only(services: Services, clock: MovableClock) -> None:
+    factor, logins = make(services), services.operators.logins
+    for address in ("127.0.0.1", "::1", "::ffff:10.1.2.3", "192.168.7.7", "fd00::1"):
+        assert logins.is_admitted(address)
+    away = replace(HERE, address="203.0.113.9")
+    request = OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock))
+    assert refusal(logins.begin, request, away)[0] is Code.NOT_FOUND
+    login_id = logins.begin(request, HERE)
+    assert refusal(logins.authenticate, login_id, away)[0] is Code.NOT_FOUND
+    assert not logins.is_admitted("")
+
+
+def test_a_disabled_operator_and_a_new_factor_end_all_logins(services: Services, clock: MovableClock) -> None:
+    accounts, logins = services.operators.accounts, services.operators.logins
+    context = context_of(services, clock, "ann@ops.example")
+    login_id = context.caller.login_id
+    fresh = accounts.reset_factor("ann@ops.example", operator_context())
+    assert refusal(logins.authenticate, login_id, HERE)[0] is Code.INVALID_CREDENTIALS
+    clock.advance(30)
+    again = logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)
+    accounts.set_active("ann@ops.example", False, operator_context())
+    assert refusal(logins.authenticate, again, HERE)[0] is Code.INVALID_CREDENTIALS
+    clock.advance(30)
+    assert refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)[0] is (
+        Code.INVALID_CREDENTIALS
+    )
+    accounts.set_active("ann@ops.example", True, operator_context())
+    clock.advance(30)
+    last = logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(fresh, clock)), HERE)
+    logins.end(LogOut(everywhere=True), replace(HERE, caller=logins.authenticate(last, HERE).caller))
+    assert refusal(logins.authenticate, last, HERE)[0] is Code.INVALID_CREDENTIALS
+
+
+def test_whoever_knows_the_password_cannot_guess_the_code(services: Services) -> None:
+    make(services)
+    codes = []
+    for number in range(22):
+        context = replace(HERE, address=f"10.0.{number}.1")
+        codes.append(
+            refusal(services.operators.logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, "x"), context)
+        )
+    assert {code for code, _ in codes[:20]} == {Code.INVALID_CREDENTIALS}
+    assert codes[20][0] is codes[21][0] is Code.RATE_LIMIT_EXCEEDED
+
+
+def test_second_factors_survive_a_rotation_of_the_master_keys(services: Services, clock: MovableClock) -> None:
+    factor, keys = make(services), services.operations.master_keys
+    keys.add(operator_context())
+    assert refusal(keys.retire, operator_context())[0] is Code.INVALID_REQUEST
+    keys.rekey(operator_context())
+    keys.retire(operator_context())
+    assert services.operators.logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
+    assert factor.secret.encode() not in bytes(Operator.get().factor_sealed)
+
+
+def test_what_one_operator_proposed_is_done_once_when_another_confirms_it(
+    services: Services, clock: MovableClock
+) -> None:
+    ann, bob = context_of(services, clock, "ann@ops.example"), context_of(services, clock, "bob@ops.example")
+    done: list[tuple[str, str]] = []
+    proposals = ProposalService({"lamp.light": lambda seen, second, _: done.append((seen.proposed_by, second))}, clock)
+    made = proposals.propose(Propose("lamp.light", "lamp-1", "it is dark", {"bright": True}), ann)
+    assert [(seen.proposal_id, seen.parameters) for seen in proposals.list_open(bob)] == [
+        (made.proposal_id, {"bright": True})
+    ]
+    assert refusal(proposals.propose, Propose("lamp.light", "lamp-1", "again"), bob)[0] is Code.INVALID_REQUEST
+    assert refusal(proposals.propose, Propose("lamp.eat", "lamp-1", "hunger"), bob)[0] is Code.INVALID_REQUEST
+    assert refusal(proposals.propose, Propose("lamp.light", "lamp-2", " "), bob)[0] is Code.INVALID_REQUEST
+    assert "Another operator" in refusal(proposals.confirm, made.proposal_id, ann)[1]
+    assert refusal(proposals.confirm, made.proposal_id, operator_context())[0] is Code.INSUFFICIENT_SCOPE
+    assert done == []
+    assert proposals.confirm(made.proposal_id, bob).outcome == "confirmed"
+    assert refusal(proposals.confirm, made.proposal_id, bob)[0] is Code.INVALID_REQUEST
+    assert done == [("ann@ops.example", "bob@ops.example")]
+    withdrawn = proposals.propose(Propose("lamp.light", "lamp-1", "darker"), ann)
+    assert proposals.withdraw(withdrawn.proposal_id, ann).outcome == "withdrawn"
+    late = proposals.propose(Propose("lamp.light", "lamp-1", "darkest"), ann)
+    clock.advance(25 * 3600)
+    assert proposals.list_open(bob) == ()
+    assert refusal(proposals.confirm, late.proposal_id, bob)[0] is Code.INVALID_REQUEST
+    assert proposals.propose(Propose("lamp.light", "lamp-1", "night"), bob).outcome is None
+    events = [(event.action, event.operator, event.actor) for event in AuditEvent.select()]
+    assert ("proposal.confirmed", "bob@ops.example", "operator") in events
+
+
+def test_a_proposal_that_cannot_be_done_stays_open(services: Services, clock: MovableClock) -> None:
+    ann, bob = context_of(services, clock, "ann@ops.example"), context_of(services, clock, "bob@ops.example")
+    proposals = services.operators.proposals
+    made = proposals.propose(
+        Propose("review.settle", "019e0000-0000-7000-8000-000000000000", "their statement", {"has_succeeded": True}),
+        ann,
+    )
+    assert refusal(proposals.confirm, made.proposal_id, bob)[0] is Code.TRANSACTION_NOT_FOUND
+    assert [seen.proposal_id for seen in proposals.list_open(ann)] == [made.proposal_id]

@@ -1,0 +1,100 @@
+"""`operators`: the people who run this server and sign in to its console."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import asdict
+
+import click
+import segno
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.context import operator_context
+from ussd_server.messages.operators import CreateOperator, OperatorView, SecondFactor
+from ussd_server.security.passwords import new_password
+
+
+@click.group()
+def operators() -> None:
+    """People who run this server and sign in to its console."""
+
+
+@operators.command()
+@click.option("--email", required=True)
+@click.option(
+    "--password-stdin",
+    is_flag=True,
+    help="Read the password from standard input; otherwise one is made and shown once.",
+)
+@with_json
+def create(email: str, password_stdin: bool, as_json: bool) -> None:
+    """Make an operator, with a second factor for an authenticator and ten recovery codes."""
+    password = sys.stdin.readline().rstrip("\r\n") if password_stdin else new_password()
+    with open_services() as services:
+        factor = services.operators.accounts.create(CreateOperator(email, password), operator_context())
+    _show_factor(factor, None if password_stdin else password, as_json)
+
+
+@operators.command(name="list")
+@with_json
+def list_(as_json: bool) -> None:
+    """Show operators."""
+    with open_services() as services:
+        found = services.operators.accounts.list(operator_context())
+    show(found, "\n".join(map(_line, found)) or "There are no operators.", as_json=as_json)
+
+
+@operators.command()
+@click.argument("email")
+@with_json
+def disable(email: str, as_json: bool) -> None:
+    """Refuse this operator and end all their logins."""
+    _set_active(email, False, as_json)
+
+
+@operators.command()
+@click.argument("email")
+@with_json
+def enable(email: str, as_json: bool) -> None:
+    """Let this operator sign in again."""
+    _set_active(email, True, as_json)
+
+
+@operators.command()
+@click.argument("email")
+@with_json
+def reset_factor(email: str, as_json: bool) -> None:
+    """Give this operator a new second factor and recovery codes, and end all their logins."""
+    with open_services() as services:
+        factor = services.operators.accounts.reset_factor(email, operator_context())
+    _show_factor(factor, None, as_json)
+
+
+def _set_active(email: str, is_active: bool, as_json: bool) -> None:
+    with open_services() as services:
+        operator = services.operators.accounts.set_active(email, is_active, operator_context())
+    show(operator, _line(operator), as_json=as_json)
+
+
+def _show_factor(factor: SecondFactor, password: str | None, as_json: bool) -> None:
+    """Print a new second factor, and the password where it was made here."""
+    picture = io.StringIO()
+    segno.make(factor.uri, micro=False).terminal(out=picture, compact=True)
+    lines = [
+        _line(factor.operator),
+        *([f"Password: {password}"] if password else []),
+        "Scan this with an authenticator, or enter the secret. It is shown once.",
+        picture.getvalue().rstrip("\n"),
+        f"Secret: {factor.secret}",
+        factor.uri,
+        "Recovery codes, each for one sign-in without the authenticator:",
+        *(f"  {code}" for code in factor.recovery_codes),
+    ]
+    result = asdict(factor) | ({"password": password} if password else {})
+    show(result, "\n".join(lines), as_json=as_json)
+
+
+def _line(operator: OperatorView) -> str:
+    state = "active  " if operator.is_active else "disabled"
+    return f"{operator.operator_id}  {state}  {operator.recovery_codes_left:>2} recovery codes  {operator.email}"

@@ -1,0 +1,35 @@
+"""Operators: their first page, and who they are."""
+
+from __future__ import annotations
+
+from flask import Response, render_template
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.context import RequestContext
+
+_COLUMNS = (
+    Column("email", "E-mail"),
+    Column("state", "State", "status", value=lambda operator: "active" if operator.is_active else "disabled"),
+    Column("recovery_codes_left", "Recovery codes left", "number"),
+    Column("created_at", "Created", "moment"),
+    Column("operator_id", "Id", "id"),
+)
+
+
+@console.page("GET", "/operator", who="operator")
+def show_operator_overview(context: RequestContext) -> str:
+    """What waits for an operator."""
+    return render_template(
+        "console/operator/overview.html",
+        proposals=services().operators.proposals.list_open(context),
+        reviews=services().transactions.review.list(context),
+    )
+
+
+@console.page("GET", "/operator/operators", who="operator")
+def list_operators(context: RequestContext) -> Response:
+    """Who signs in as an operator."""
+    table = DataTable("Operators, oldest first", _COLUMNS, services().operators.accounts.list(context))
+    return show_table("console/operator/operators.html", table)

@@ -1,0 +1,73 @@
+"""Operators, their second factors and logins, and decisions that take two of them."""
+
+from __future__ import annotations
+
+from peewee import BigIntegerField, BlobField, BooleanField, CompositeKey, TextField
+
+from ussd_server.database.columns import IdField, MomentField, Table
+
+
+class Operator(Table):
+    """A person who runs the server and signs in to the console.
+
+    `factor_sealed` is the encrypted secret of the second factor; `last_step` the number of the last 30 seconds whose
+    code was accepted, because a code is accepted once.
+    """
+
+    id = IdField(primary_key=True)
+    email = TextField(unique=True)
+    password_hash = TextField()
+    factor_sealed = BlobField()
+    last_step = BigIntegerField()
+    is_active = BooleanField()
+    created_at = MomentField()
+    updated_at = MomentField()
+
+    class Meta:
+        table_name = "operators"
+
+
+class RecoveryCode(Table):
+    """A code that replaces the second factor once. `code_digest` is a SHA-256 of the operator's id and the code."""
+
+    operator_id = IdField()
+    code_digest = TextField()
+    used_at = MomentField(null=True)
+
+    class Meta:
+        table_name = "recovery_codes"
+        primary_key = CompositeKey("operator_id", "code_digest")
+
+
+class OperatorLogin(Table):
+    """One login of one operator. Ending the row ends it at once."""
+
+    id = IdField(primary_key=True)
+    operator_id = IdField()
+    address = TextField()
+    created_at = MomentField()
+    expires_at = MomentField()
+    ended_at = MomentField(null=True)
+    end_reason = TextField(null=True)
+
+    class Meta:
+        table_name = "operator_logins"
+
+
+class Proposal(Table):
+    """What one operator proposed and another decides. `parameters` is JSON; `outcome` is confirmed or withdrawn."""
+
+    id = IdField(primary_key=True)
+    action = TextField()
+    object_id = TextField()
+    parameters = TextField()
+    reason = TextField()
+    proposed_by = TextField()
+    created_at = MomentField()
+    expires_at = MomentField()
+    decided_by = TextField(null=True)
+    decided_at = MomentField(null=True)
+    outcome = TextField(null=True)
+
+    class Meta:
+        table_name = "proposals"

@@ -1,0 +1,1 @@
+"""Operators: their accounts, second factors, logins and decisions that take two of them."""

@@ -1,0 +1,137 @@
+"""Operators' logins: a password and a second factor, from the operators' own networks only."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from ussd_server.clock import Clock
+from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.limits.limiter import Limiter
+from ussd_server.limits.networks import network_of
+from ussd_server.messages.clients import LogOut
+from ussd_server.messages.operators import OperatorSignIn
+from ussd_server.models.operators import Operator, OperatorLogin
+from ussd_server.security import passwords
+from ussd_server.security.credentials import Vault
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.clients.logins import Guesses
+from ussd_server.services.operators.second_factor import accept_code
+from ussd_server.status import Code, ServiceError
+
+LOGIN_SECONDS = 8 * 3600
+
+
+class OperatorLoginService:
+    """Begins, checks and ends the logins of operators."""
+
+    def __init__(self, networks: Iterable[str], vault: Vault, limiter: Limiter, clock: Clock) -> None:
+        self._networks = [ipaddress.ip_network(network) for network in networks]
+        self._vault = vault
+        self._limiter = limiter
+        self._clock = clock
+
+    def is_admitted(self, address: str) -> bool:
+        """Whether operators may come from this address (`USSD_OPERATOR_ADDRESSES`)."""
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        return any(parsed in network for network in self._networks)
+
+    def begin(self, request: OperatorSignIn, context: RequestContext) -> str:
+        """Sign an operator in. Returns the id of the login, which ends by itself after LOGIN_SECONDS.
+
+        INVALID_CREDENTIALS (401) in the same words for every cause; a code is accepted once. RATE_LIMIT_EXCEEDED (429)
+        after too many failures from this address, for this e-mail address or with wrong codes. NOT_FOUND from an
+        address that is not the operators'.
+        """
+        self._require_admitted(context)
+        email = request.email.lower()
+        guesses = Guesses(self._limiter, network_of(context.address), f"operator {email}")
+        guesses.refuse_when_used_up()
+        operator = Operator.select().where(Operator.email == email).first()
+        is_right = passwords.matches(request.password, operator and operator.password_hash)
+        if is_right:
+            # Whoever knows the password has this many tries at the code, from all addresses together.
+            guesses.add("operator-code", operator.id)
+            guesses.refuse_when_used_up()
+        login_id = self._open(operator, request.code, context) if is_right else None
+        if login_id is None:
+            guesses.count_failure()
+            write_audit_event(
+                "operator.sign_in_failed", context, self._clock.now(), client_id=None, operator=operator and email
+            )
+            raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid credentials")
+        guesses.forgive()
+        return login_id
+
+    def authenticate(self, login_id: str, context: RequestContext) -> SignedInPerson:
+        """Return the operator of a login. INVALID_CREDENTIALS (401) for a login that ended, NOT_FOUND as `begin`."""
+        self._require_admitted(context)
+        found = (
+            Operator.select(Operator.id, Operator.email)
+            .join(OperatorLogin, on=(OperatorLogin.operator_id == Operator.id))
+            .where(
+                OperatorLogin.id == login_id,
+                OperatorLogin.ended_at.is_null(),
+                OperatorLogin.expires_at > self._clock.now(),
+                Operator.is_active,
+            )
+            .first()
+        )
+        if found is None:
+            raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
+        caller = Caller(CallerKind.OPERATOR, grants=None, user_id=found.id, login_id=login_id, operator=found.email)
+        return SignedInPerson(caller, found.email, "operator", "Operators")
+
+    def end(self, request: LogOut, context: RequestContext) -> None:
+        """End this login, or every login of the operator."""
+        context.require_operator()
+        now = self._clock.now()
+        with unit_of_work():
+            if request.everywhere:
+                assert context.caller.user_id is not None
+                end_logins_of_operator(context.caller.user_id, "logged_out", now)
+            else:
+                OperatorLogin.update(ended_at=now, end_reason="logged_out").where(
+                    OperatorLogin.id == context.caller.login_id, OperatorLogin.ended_at.is_null()
+                ).execute()
+            write_audit_event("operator.signed_out", context, now, client_id=None, object_id=context.caller.login_id)
+
+    def _require_admitted(self, context: RequestContext) -> None:
+        if not self.is_admitted(context.address):
+            raise ServiceError(Code.NOT_FOUND, "There is no page at this address.")
+
+    def _open(self, operator: Operator, code: str, context: RequestContext) -> str | None:
+        """Use up the code and write the login; None when either is refused."""
+        now = self._clock.now()
+        with unit_of_work():
+            unchanged = for_update(
+                Operator.select().where(
+                    Operator.id == operator.id, Operator.password_hash == operator.password_hash, Operator.is_active
+                )
+            ).first()
+            if unchanged is None or not accept_code(unchanged, code, self._vault, now):
+                return None
+            login_id = new_id(now)
+            OperatorLogin.create(
+                id=login_id, operator_id=operator.id, address=context.address, created_at=now,
+                expires_at=now + timedelta(seconds=LOGIN_SECONDS),
+            )  # fmt: skip
+            write_audit_event(
+                "operator.signed_in", context, now, client_id=None, object_id=login_id, operator=operator.email
+            )
+        return login_id
+
+
+def end_logins_of_operator(operator_id: str, reason: str, now: datetime) -> None:
+    """End every login of an operator at once."""
+    OperatorLogin.update(ended_at=now, end_reason=reason).where(
+        OperatorLogin.operator_id == operator_id, OperatorLogin.ended_at.is_null()
+    ).execute()
