@@ -25,15 +25,15 @@ OPERATOR_PAGES = (
     "/operator/proposals",
     "/operator/operators",
 )
-# A folder for a picture of each page, for people.
-PICTURES = os.environ.get("USSD_TEST_PICTURES")
+# A folder for a screenshot of each page, for people.
+SCREENSHOTS = os.environ.get("USSD_TEST_SCREENSHOTS")
 
 
-def take_picture(page: Page, path: str, scheme: str, width: int) -> None:
-    """Keep a picture of the page, where pictures are wanted."""
-    if PICTURES:
+def take_screenshot(page: Page, path: str, scheme: str, width: int) -> None:
+    """Keep a screenshot of the page, where screenshots are wanted."""
+    if SCREENSHOTS:
         name = path.strip("/").replace("/", "-") or "overview"
-        page.screenshot(path=Path(PICTURES) / f"{name}-{scheme}-{width}.png", full_page=True)
+        page.screenshot(path=Path(SCREENSHOTS) / f"{name}-{scheme}-{width}.png", full_page=True)
 
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
@@ -42,7 +42,7 @@ def test_every_page_is_accessible_and_fits(visitor: Visitor, console: Console, s
     with visitor.tab(scheme, width) as page:
         for path in (*PAGES, f"/api-keys/{key.id}"):
             visitor.look_at(page, path)
-            take_picture(page, path, scheme, width)
+            take_screenshot(page, path, scheme, width)
     with visitor.tab(scheme, width, signed_in=False) as page:
         for path in ("/sign-in", "/operator/sign-in"):
             visitor.look_at(page, path)
@@ -53,7 +53,7 @@ def test_every_page_of_operators_is_accessible_and_fits(operator: Visitor, schem
     with operator.tab(scheme, width) as page:
         for path in OPERATOR_PAGES:
             operator.look_at(page, path)
-            take_picture(page, path, scheme, width)
+            take_screenshot(page, path, scheme, width)
 
 
 def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted(visitor: Visitor) -> None:

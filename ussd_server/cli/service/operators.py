@@ -79,13 +79,13 @@ def _set_active(email: str, is_active: bool, as_json: bool) -> None:
 
 def _show_factor(factor: SecondFactor, password: str | None, as_json: bool) -> None:
     """Print a new second factor, and the password where it was made here."""
-    picture = io.StringIO()
-    segno.make(factor.uri, micro=False).terminal(out=picture, compact=True)
+    qr_code = io.StringIO()
+    segno.make(factor.uri, micro=False).terminal(out=qr_code, compact=True)
     lines = [
         _line(factor.operator),
         *([f"Password: {password}"] if password else []),
         "Scan this with an authenticator, or enter the secret. It is shown once.",
-        picture.getvalue().rstrip("\n"),
+        qr_code.getvalue().rstrip("\n"),
         f"Secret: {factor.secret}",
         factor.uri,
         "Recovery codes, each for one sign-in without the authenticator:",
