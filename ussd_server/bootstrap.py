@@ -46,7 +46,7 @@ from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.timekeeper import Timekeeper
-from ussd_server.services.operators.actions import review_actions
+from ussd_server.services.operators.actions import two_person_actions
 from ussd_server.services.operators.logins import OperatorLoginService
 from ussd_server.services.operators.operators import OperatorService
 from ussd_server.services.operators.proposals import ProposalService
@@ -301,9 +301,8 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         operators=OperatorServices(
             accounts=OperatorService(vault, clock),
             logins=OperatorLoginService(settings.operator_addresses, vault, limiter, clock),
-            proposals=ProposalService(review_actions(transactions.review), clock),
+            proposals=ProposalService(two_person_actions(transactions.review, transactions.refunds), clock),
         ),
-        providers=ProviderServices(providers, outages),
         providers=ProviderServices(providers, outages, ProviderStateService(providers, switches, clock)),
         accounts=accounts,
         transactions=transactions,

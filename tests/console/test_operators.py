@@ -95,3 +95,20 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
     assert withdrawn
     assert ann.post(withdrawn[1]).status_code == 303
     assert "No proposal is open" in ann.get("/operator/proposals").text
+
+
+def test_two_operators_refund_a_payment(operator: Operators, services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    paid = services.transactions.transactions.create(request("collection", "+256770000000"), call).transaction
+    work(services, clock, 5, step=1)
+    ann, bob = operator("ann"), operator("bob")
+    path = f"/operator/transactions/{paid.transaction_id}/refund"
+    for amount in ("0", "-5", "1e3", "٣", "1000000"):
+        assert ann.post(path, amount=amount, reason="wrong number").status_code == 400
+    assert ann.post(path, amount="1000", reason="wrong number").status_code == 303
+    confirm = re.search(r'action="/console(/operator/proposals/[^"]+/confirm)"', bob.get("/operator/proposals").text)
+    assert confirm
+    assert bob.post(confirm[1]).status_code == 303
+    (refund,) = Transaction.select().where(Transaction.refund_of == paid.transaction_id)
+    assert (refund.amount_cents, refund.client_id) == (100_000, call.client_id)
+    assert AuditEvent.get(AuditEvent.action == "transaction.refunded").operator == "bob@ops.example"

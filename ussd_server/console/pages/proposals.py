@@ -42,6 +42,21 @@ def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
     return redirect(url_for("console.list_proposals"), 303)
 
 
+@console.page("POST", "/operator/transactions/<transaction_id>/refund", who="operator")
+def propose_refund(context: RequestContext, transaction_id: str) -> Any:
+    """Propose to give a payment back, in whole or in part."""
+    services().transactions.review.show(transaction_id, context)
+    amount = request.form.get("amount", "").strip()
+    if amount and (not amount.isascii() or not amount.isdigit() or not 0 < int(amount) < 1_000_000):
+        raise ServiceError(Code.INVALID_REQUEST, "Give the amount in whole shillings, or leave it empty.")
+    parameters = {"amount_cents": int(amount) * 100 if amount else None}
+    services().operators.proposals.propose(
+        Propose("transaction.refund", transaction_id, request.form.get("reason", ""), parameters), context
+    )
+    flash("The proposal waits for another operator.", "good")
+    return redirect(url_for("console.list_proposals"), 303)
+
+
 @console.page("GET", "/operator/proposals", who="operator")
 def list_proposals(context: RequestContext) -> str:
     """Open proposals, the oldest first."""

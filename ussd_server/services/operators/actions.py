@@ -7,17 +7,33 @@ from collections.abc import Mapping
 from ussd_server.context import RequestContext
 from ussd_server.messages.operators import ProposalView
 from ussd_server.messages.review import EndReview
+from ussd_server.messages.transactions import OperatorRefund
 from ussd_server.services.operators.proposals import TwoPersonAction
+from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.review import ReviewService
 
 
-def review_actions(review: ReviewService) -> Mapping[str, TwoPersonAction]:
-    """Settle a transaction without an outcome (`has_succeeded` is a parameter), or close the review of one with it."""
+def two_person_actions(review: ReviewService, refunds: RefundService) -> Mapping[str, TwoPersonAction]:
+    """The actions by name; the object of each is a transaction.
 
-    def end(proposal: ProposalView, second: str, context: RequestContext) -> object:
+    `review.settle` settles one without an outcome (parameter `has_succeeded`), `review.close` closes the review of one
+    that has it, `transaction.refund` refunds a collection (parameter `amount_cents`, None: what is left).
+    """
+
+    def end_review(proposal: ProposalView, second: str, context: RequestContext) -> object:
         has_succeeded = proposal.parameters.get("has_succeeded")
         return review.end(
             EndReview(proposal.object_id, proposal.reason, proposal.proposed_by, second, has_succeeded), context
         )
 
-    return {"review.settle": end, "review.close": end}
+    def refund(proposal: ProposalView, second: str, context: RequestContext) -> object:
+        return refunds.create_by_operators(
+            OperatorRefund(
+                proposal.object_id, proposal.reason, proposal.proposed_by, second,
+                amount_cents=proposal.parameters.get("amount_cents"),
+                reference=f"operator-refund-{proposal.proposal_id}",
+            ),
+            context,
+        )  # fmt: skip
+
+    return {"review.settle": end_review, "review.close": end_review, "transaction.refund": refund}
