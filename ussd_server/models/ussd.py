@@ -122,6 +122,17 @@ class UssdSession(Table):
         table_name = "ussd_sessions"
 
 
+class ShownOutcome(Table):
+    """A payment whose outcome was shown when its subscriber dialled again. `session_id` is the session that paid."""
+
+    transaction_id = IdField(primary_key=True)
+    session_id = IdField()
+    shown_at = MomentField()
+
+    class Meta:
+        table_name = "shown_outcomes"
+
+
 class SubscriberLanguage(Table):
     """The language that a subscriber chose last in a client's menus."""
 

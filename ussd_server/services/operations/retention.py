@@ -14,7 +14,7 @@ from ussd_server.database.partitions import add_partitions, ends_of_partitions
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.webhooks import DeliveryStatus
 from ussd_server.models.events import Event
-from ussd_server.models.ussd import UssdSession
+from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.models.webhooks import Delivery
 
 # This month and three whole ones after it.
@@ -68,6 +68,7 @@ class Retention:
         with unit_of_work():
             Delivery.delete().where(Delivery.event_id.in_(ended)).execute()
             Event.delete().where(Event.object_id.in_(ids)).execute()
+            ShownOutcome.delete().where(ShownOutcome.session_id.in_(ids)).execute()
             removed: int = UssdSession.delete().where(UssdSession.id.in_(ids)).execute()
         return removed
 

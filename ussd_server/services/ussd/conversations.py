@@ -15,6 +15,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document
 from ussd_server.services.ussd.actions import ActionContext, Actions
+from ussd_server.services.ussd.outcomes import find_waiting
 from ussd_server.services.ussd.redials import Redial, Redials, facts_of
 from ussd_server.services.ussd.session_lookup import CodeTarget
 from ussd_server.services.ussd.sessions import Sessions, StepInput, state_of
@@ -57,7 +58,25 @@ class Conversations:
         display: DisplayOptions = STANDARD,
     ) -> UssdSession | None:
         """Begin a session and return it with its first screen; None when the same step was faster elsewhere."""
-        row = self._sessions.new_row(
+        if target.may_have_outcome and not dial.from_start:
+            row = self._new_row(dial, target)
+            outcome = find_waiting(row, step_input.received_at)
+            if outcome is not None:
+                turn = self._redials.outcome_turn(self._redial(row, dial, target, step_input, display), outcome)
+                row.node, row.language = turn.state.node, turn.state.language
+                if self._sessions.insert_announcing(row, turn, step_input, outcome):
+                    return row
+        row = self._new_row(dial, target)
+        turn = self._first_turn(row, dial, target, step_input, display)
+        row.node, row.language = turn.state.node, turn.state.language
+        if turn.action is None:
+            return row if self._sessions.insert_answered(row, turn, step_input) else None
+        if not self._sessions.insert_claimed(row):
+            return None
+        return self._finish(row, turn, step_input, self.action_context(row, request_id), display)
+
+    def _new_row(self, dial: DialRequest, target: CodeTarget) -> UssdSession:
+        return self._sessions.new_row(
             dial.previous_id,
             client_id=target.client_id,
             menu_id=target.menu_id,
@@ -69,13 +88,13 @@ class Conversations:
             service_code=dial.service_code,
             network=dial.network[:_LONGEST_NETWORK],
         )
-        turn = self._first_turn(row, dial, target, step_input, display)
-        row.node, row.language = turn.state.node, turn.state.language
-        if turn.action is None:
-            return row if self._sessions.insert_answered(row, turn, step_input) else None
-        if not self._sessions.insert_claimed(row):
-            return None
-        return self._finish(row, turn, step_input, self.action_context(row, request_id), display)
+
+    def _redial(
+        self, row: UssdSession, dial: DialRequest, target: CodeTarget, step_input: StepInput, display: DisplayOptions
+    ) -> Redial:
+        document = published_document(row.menu_id, row.menu_version)
+        given, has_entries = _given(document, row), bool(dial.entries)
+        return Redial(row, document, step_input, target.language, given, display, has_entries=has_entries)
 
     def enter(
         self,
@@ -145,15 +164,13 @@ class Conversations:
         self, row: UssdSession, dial: DialRequest, target: CodeTarget, step_input: StepInput, display: DisplayOptions
     ) -> Turn:
         """Resume the subscriber's last session, or begin at the start."""
-        document = published_document(row.menu_id, row.menu_version)
-        given = _given(document, row)
+        redial = self._redial(row, dial, target, step_input, display)
         if target.last_session_id is not None and not dial.from_start:
-            has_entries = bool(dial.entries)
-            redial = Redial(row, document, step_input, target.language, given, display, has_entries=has_entries)
             turn = self._redials.first_turn(redial, target.last_session_id)
             if turn is not None:
                 return turn
-        return start(document, facts_of(row), target.language, given=given, entries=dial.entries, channel=display)
+        facts = facts_of(row)
+        return start(redial.document, facts, target.language, given=redial.given, entries=dial.entries, channel=display)
 
 
 def _turn_after(row: UssdSession, entry: str, display: DisplayOptions) -> Turn:

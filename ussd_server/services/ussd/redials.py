@@ -16,6 +16,7 @@ from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document
+from ussd_server.services.ussd.outcomes import WaitingOutcome
 from ussd_server.services.ussd.session_lookup import FEWEST_TURNS_TO_RESUME
 from ussd_server.services.ussd.sessions import Sessions, StepInput, may_be_paying, state_of
 
@@ -48,6 +49,19 @@ class Redials:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
+
+    def outcome_turn(self, redial: Redial, outcome: WaitingOutcome) -> Turn:
+        """Return the screen that shows the outcome of an earlier payment."""
+        return announce(
+            redial.document,
+            facts_of(redial.row),
+            redial.language or outcome.language,
+            outcome.word,
+            outcome.amount_cents,
+            kind=outcome.kind,
+            given=redial.given,
+            channel=redial.display,
+        )
 
     def first_turn(self, redial: Redial, last_id: str) -> Turn | None:
         """Return the outcome of the last session's payment or an offer to resume it; None to begin at the start.

@@ -11,6 +11,7 @@ from peewee import JOIN, Select
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, Menu, ServiceCode, SubscriberLanguage, UssdSession
+from ussd_server.services.ussd.outcomes import oldest_session_id
 
 RESUME_WITHIN = timedelta(minutes=10)
 FEWEST_TURNS_TO_RESUME = 2
@@ -21,6 +22,7 @@ class CodeTarget:
     """Where a dialled code leads: its client and the menu version for new sessions.
 
     `language` is the one that the subscriber chose last, `last_session_id` a session that may be resumed.
+    `may_have_outcome`: the subscriber has lately paid in a session.
     """
 
     client_id: str
@@ -28,6 +30,7 @@ class CodeTarget:
     menu_version: int
     language: str | None
     last_session_id: str | None
+    may_have_outcome: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +57,18 @@ def find_session_and_target(
 ) -> SessionLookup:
     """Read the same and the target of a dialled code, in one query. `client_id` None allows codes of every client."""
     names = _names(channel_id, provider_session_id, phone_number)
-    row = _SESSION_AND_TARGET.first(UssdSession, **names, dialled_code=code, resumable_since=now - RESUME_WITHIN)
+    row = _SESSION_AND_TARGET.first(UssdSession, **names, dialled_code=code, **_since(now))
     return _lookup(row, _target_of(row, client_id))
 
 
 def find_target(code: str, client_id: str | None, phone_number: str, now: datetime) -> CodeTarget | None:
     """Return where a code of a client, or of any client for None, leads; None without a menu or an active client."""
-    since = now - RESUME_WITHIN
-    row = _TARGET.first(ServiceCode, dialled_code=code, phone_number=phone_number, resumable_since=since)
+    row = _TARGET.first(ServiceCode, dialled_code=code, phone_number=phone_number, **_since(now))
     return _target_of(row, client_id)
+
+
+def _since(now: datetime) -> dict[str, Any]:
+    return {"resumable_since": now - RESUME_WITHIN, "paid_since": oldest_session_id(now)}
 
 
 def _names(channel_id: str, provider_session_id: str, phone_number: str) -> dict[str, str]:
@@ -83,7 +89,9 @@ def _target_of(row: Any, client_id: str | None) -> CodeTarget | None:
     if client_id not in (None, owner_id):
         return None
     last_id = None if row.last_id is None else str(row.last_id)
-    return CodeTarget(owner_id, str(row.target_menu_id), row.target_version, row.chosen_language, last_id)
+    return CodeTarget(
+        owner_id, str(row.target_menu_id), row.target_version, row.chosen_language, last_id, row.paid_id is not None
+    )
 
 
 def _select_session() -> Any:
@@ -118,8 +126,20 @@ def _with_target(rows: Any) -> Any:
     is_recent = newest.c.last_seen_at >= param(UssdSession.last_seen_at, "resumable_since")
     is_resumable = (newest.c.turn >= FEWEST_TURNS_TO_RESUME) | newest.c.working_token.is_null(False)
     resumable = Select([newest], [newest.c.id]).where(is_recent, is_resumable)
+    paying = UssdSession.alias("paying")
+    paid = (
+        paying.select(paying.id)
+        .where(
+            paying.client_id == owner.id,
+            paying.phone_number == param(UssdSession.phone_number),
+            paying.id >= param(UssdSession.id, "paid_since"),
+            paying.transaction_id.is_null(False) | paying.working_token.is_null(False),
+        )
+        .limit(1)
+    )
     return (
         rows.select_extend(
+            paid.alias("paid_id"),
             owner.id.alias("owner_id"),
             Menu.id.alias("target_menu_id"),
             Menu.published_version.alias("target_version"),

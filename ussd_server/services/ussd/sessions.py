@@ -14,7 +14,7 @@ from ussd_server.clock import Clock
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.ids import new_id
-from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.database.unit_of_work import database, for_update, unit_of_work
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.turns import AnsweredText, Digest
 from ussd_server.menus.text.gsm7 import measure
@@ -26,6 +26,7 @@ from ussd_server.polling import attempts
 from ussd_server.security.key_ring import Keyring, MasterKey, Ring
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.ussd.bulkhead import Bulkhead
+from ussd_server.services.ussd.outcomes import WaitingOutcome, mark_shown
 from ussd_server.services.ussd.step_writes import StepWrite, WriteCondition, write_steps
 from ussd_server.services.ussd.transcripts import end_event, write_end_event
 from ussd_server.services.webhooks.events import new_event
@@ -42,6 +43,10 @@ _REPEAT_WITHIN = timedelta(seconds=2)
 _MOST_POSTPONED = 500
 _BROKEN_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
 _IS_ACTIVE = UssdSession.status == SessionStatus.ACTIVE
+
+
+class _NotWrittenError(Exception):
+    """A unit of work is rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,20 @@ class Sessions:
         """Insert a session with its first screen. False when the same step was inserted before or the key deleted."""
         self._apply(row, turn, step_input, None)
         return self._insert(row, turn.language_chosen)
+
+    def insert_announcing(self, row: UssdSession, turn: Turn, step_input: StepInput, outcome: WaitingOutcome) -> bool:
+        """Insert a session whose first screen is the outcome of a payment, and note that it was shown.
+
+        Returns False, and writes nothing, when it was shown before, and as `insert_answered` does.
+        """
+        self._apply(row, turn, step_input, None)
+        try:
+            with unit_of_work():
+                if not (mark_shown(outcome, row.last_seen_at) and self._insert(row)):
+                    raise _NotWrittenError
+        except _NotWrittenError:
+            return False
+        return True
 
     def claim(self, row: UssdSession) -> bool:
         """Claim a session for a step with actions. False when another step was faster or the session expired."""
@@ -233,7 +252,10 @@ class Sessions:
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
         step = StepWrite(row, WriteCondition.NEW, event=_end_event_of(row), language=language_chosen)
         if row.key_id is None:
-            self._writes.do(step)
+            if database.in_transaction():
+                write_steps([step])
+            else:
+                self._writes.do(step)
             return step.is_written
         with unit_of_work():
             # The key may have been deleted, and its sessions ended, after this request was authenticated.
