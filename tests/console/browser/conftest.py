@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.messages.operators import CreateOperator
+from ussd_server.messages.operators import CreateOperator, Propose
 from ussd_server.settings import Settings
 
 # A name as a hostile person would choose it: markup, text from right to left, and a sign of four bytes.
@@ -77,5 +78,10 @@ def visitor(console: Console, chromium: Browser) -> Visitor:
 @pytest.fixture(scope="package")
 def operator(console: Console, chromium: Browser) -> Visitor:
     """An operator who signed in."""
+    bob = replace(OPERATOR, caller=replace(OPERATOR.caller, operator="bob@ops.example"))
+    reason = "The payer sent it to a wrong number: <b>Kololo</b> שלום"
+    console.services.operators.proposals.propose(
+        Propose("transaction.refund", "019e0000-0000-7000-8000-000000000000", reason, {"amount_cents": 500_000}), bob
+    )
     wanted = CreateOperator("ann@ops.example", PASSWORD)
     return Visitor(console, chromium, factor=console.services.operators.accounts.create(wanted, OPERATOR))

@@ -1,0 +1,36 @@
+"""The console while a part of the service is away."""
+
+from __future__ import annotations
+
+import pytest
+from peewee import OperationalError
+
+from tests.console.conftest import Visit
+from ussd_server.bootstrap import Services
+
+
+def test_a_page_says_with_its_request_id_that_the_database_is_away_or_that_the_fault_is_ours(
+    visit: Visit, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = visit()
+    for fault, status in ((OperationalError("secret path /var/lib"), 503), (ZeroDivisionError("secret"), 500)):
+
+        def fail(*_: object, fault: Exception = fault) -> None:
+            raise fault
+
+        for part, method in (("auth", "authenticate_login"), ("key_reader", "list")):
+            with monkeypatch.context() as patch:
+                patch.setattr(type(getattr(services.clients, part)), method, fail)
+                page = visitor.get("/api-keys", headers={"X-Request-Id": "seen-by-support"})
+            assert (page.status_code, page.mimetype) == (status, "text/html")
+            assert "seen-by-support" in page.text
+            assert "secret" not in page.text
+            assert page.headers["Content-Security-Policy"].startswith("default-src 'self'")
+            assert page.headers["Cache-Control"] == "no-store"
+    assert visitor.get("/api-keys").status_code == 200
+
+
+def test_api_errors_stay_json(visit: Visit) -> None:
+    visitor = visit()
+    for path in ("/nowhere", "/consolex", "//console", "/api/console"):
+        assert visitor.web.get(path).mimetype == "application/json", path

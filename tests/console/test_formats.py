@@ -1,0 +1,52 @@
+"""How values look on pages, in CSV and in JSON."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from ussd_server.console import charts, formats
+
+MOMENT = datetime(2026, 11, 20, 22, 15, 30, 123000, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("cents", "written", "shillings"),
+    [
+        (500_000, "UGX&nbsp;5,000", 5000),
+        (500_050, "UGX&nbsp;5,000.50", 5000.5),
+        (-100, "−UGX&nbsp;1", -1),
+        (0, "UGX&nbsp;0", 0),
+        (99_999_999_999_999, "UGX&nbsp;999,999,999,999.99", 999_999_999_999.99),
+    ],
+)
+def test_money_is_written_in_shillings(cents: int, written: str, shillings: float) -> None:
+    assert str(formats.money(cents)) == f'<span class="money">{written}</span>'
+    assert formats.shillings(cents) == shillings
+
+
+def test_moments_are_shown_in_kampala_with_utc_beside() -> None:
+    assert str(formats.moment(MOMENT)) == (
+        '<time datetime="2026-11-20T22:15:30.123Z" title="2026-11-20 22:15:30 UTC">21 Nov 2026, 01:15:30</time>'
+    )
+    assert "never" in formats.moment(None)
+
+
+def test_text_that_a_spreadsheet_would_calculate_is_kept_as_text() -> None:
+    assert formats.csv_cell("=HYPERLINK(1)") == "'=HYPERLINK(1)"
+    assert formats.csv_cell("@a") == "'@a"
+    assert formats.csv_cell("-1+2") == "'-1+2"
+    assert [formats.csv_cell(value) for value in ("+256770000000", "-5000", "plain", None, 5)] == [
+        "+256770000000", "-5000", "plain", "", 5,
+    ]  # fmt: skip
+
+
+def test_charts_say_in_words_what_they_show_and_escape_their_labels() -> None:
+    points = [("08:00", 3.0), ("<b>", 40.0), ("10:00", 0.0)]
+    for chart in (charts.bars(points, "Payments & hours"), charts.lines(points, "Payments & hours")):
+        assert 'role="img" aria-label="Payments &amp; hours"' in chart
+        assert "&lt;b&gt;: 40" in chart
+        assert "style=" not in chart
+    assert charts.bars([], "nothing") == ""
+    assert "NaN" not in charts.lines([("one", 0.0)], "zero")
