@@ -162,3 +162,22 @@ def test_a_pipe_that_nobody_reads_stops_no_request_of_a_cooperative_process() ->
         """
     )
     assert turns == 50
+
+
+def test_the_line_of_a_request_has_its_fields_and_is_written_with_the_other_lines() -> None:
+    program = """
+import logging
+from ussd_server.logs import configure_logs, log_call
+configure_logs("WARNING")
+log_call(endpoint="balances.show", status=200)
+configure_logs("INFO")
+log_call(endpoint="balances.show", status=201)
+logging.getLogger("ussd_server.test").info("end")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    line, end = ran.stderr.splitlines()
+    assert json.loads(line) | {"at": ""} == {
+        "event": "call", "level": "info", "logger": "ussd_server.calls", "at": "", "endpoint": "balances.show",
+        "status": 201,
+    }  # fmt: skip
+    assert end == "end"

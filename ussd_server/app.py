@@ -33,7 +33,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.console.blueprint import error_page_without_layout, refuse_later
 from ussd_server.console.pages import console
 from ussd_server.console.session import ConsoleSessions
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, is_postgres, release_connection
 from ussd_server.logs import logger, trace_of
 from ussd_server.status import Code, ServiceError
 
@@ -59,6 +59,8 @@ class _Application(Flask):
         self.config.update(PROPAGATE_EXCEPTIONS=True, TRAP_HTTP_EXCEPTIONS=True)
         self._services = services
         self._routes = self.url_map.bind("")
+        # With PostgreSQL each statement and each transaction returns its connection itself.
+        self._keeps_connections = not is_postgres()
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Answer one request."""
