@@ -53,6 +53,18 @@ def test_a_cell_over_several_lines_keeps_the_line_numbers_of_the_file() -> None:
     assert rows[1].cells == ("1", "two\nlines")
 
 
+def test_a_reader_that_is_given_up_leaves_the_file_to_its_owner() -> None:
+    file = io.BytesIO(b"Id\n1\n")
+    rows = read_rows(file)
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    assert not file.closed
+    rows = read_rows(file)
+    next(rows)
+    file.close()
+    rows.close()  # type: ignore[attr-defined]
+
+
 def test_a_workbook_gives_texts_as_people_see_them() -> None:
     def change(book: object, sheet: object) -> None:
         sheet["F4"].number_format = "dd/mm/yyyy hh:mm"  # type: ignore[index]

@@ -7,6 +7,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from io import TextIOWrapper
 from itertools import islice
 from typing import BinaryIO
@@ -41,8 +42,9 @@ def read_delimited(source: BinaryIO, start: bytes, bounds: Bounds) -> Iterator[R
             text.seek(0)
         yield from _read(text, delimiter, lines_before, bounds)
     finally:
-        # The file stays open: it belongs to the caller.
-        text.detach()
+        # The file belongs to the caller, who may have closed it while an unfinished reader was not yet collected.
+        with suppress(ValueError):
+            text.detach()
 
 
 def _encoding_of(start: bytes) -> str:
