@@ -133,6 +133,10 @@ class Book:
         statement = f"INSERT INTO payments ({names}) VALUES ({marks}) ON CONFLICT (reference) DO NOTHING"
         return self._execute(statement, *row.values()) == 1
 
+    def payments(self) -> list[BookedPayment]:
+        """Returns every payment, the first accepted first."""
+        return self._payments("")
+
     def find(self, reference: str) -> BookedPayment | None:
         """Returns the payment with this reference, or None."""
         return next(iter(self._payments("WHERE reference = ?", reference)), None)

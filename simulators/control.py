@@ -7,6 +7,7 @@ from flask import Blueprint, Response, jsonify, request
 
 from simulators.clock import iso_time
 from simulators.standin import StandIn
+from simulators.statements import StatementForm
 
 
 def blueprint(stand_in: StandIn) -> Blueprint:
@@ -17,6 +18,15 @@ def blueprint(stand_in: StandIn) -> Blueprint:
     def show_book() -> Response:
         """The payments, requests and callbacks; `?reference=` selects one payment."""
         return jsonify(stand_in.book.as_json(stand_in.clock.now(), request.args.get("reference")))
+
+    @controls.get("/statement")
+    def show_statement() -> Response | tuple[Response, int]:
+        """The statement of the book; `?file=`, `encoding=`, `separator=` and `dates=` choose its form."""
+        try:
+            form = StatementForm.read(request.args)
+        except ValueError as wrong:
+            return jsonify(error=str(wrong)), 400
+        return Response(stand_in.statement(form), content_type="application/octet-stream")
 
     @controls.get("/switches")
     def show_switches() -> Response:

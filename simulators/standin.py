@@ -13,6 +13,7 @@ from simulators.access import Authorizer
 from simulators.book import Book, BookedPayment, BookedStep, RequestedPayment
 from simulators.callbacks import CallbackSender
 from simulators.clock import StandInClock
+from simulators.statements import StatementForm, write_statement
 from simulators.switches import CurrentSwitches, Switches
 
 
@@ -45,6 +46,7 @@ class StandIn(ABC):
     # The statuses of success and of failure, which are the ones that callbacks report.
     final_statuses: ClassVar[tuple[str, str]]
     payout_kinds: ClassVar[tuple[str, ...]]
+    statement_headings: ClassVar[tuple[str, ...]]
     access: Authorizer
 
     def __init__(self, currency: str, book_path: str, switches: Switches | None) -> None:
@@ -71,6 +73,18 @@ class StandIn(ABC):
     @abstractmethod
     def callback(self, payment: BookedPayment, step: BookedStep, switches: Switches) -> dict[str, Any]:
         """Returns the body of the callback for a step of a payment."""
+
+    @abstractmethod
+    def statement_line(self, payment: BookedPayment, step: BookedStep, form: StatementForm) -> list[str]:
+        """Returns the line for a payment whose latest step this is, under `statement_headings`."""
+
+    def statement(self, form: StatementForm) -> bytes:
+        """Returns the statement of the book as it is now, a line for each payment, in the order of their times."""
+        now = self.clock.now()
+        steps = [(payment, payment.step_at(now)) for payment in self.book.payments()]
+        steps.sort(key=lambda pair: pair[1].at)
+        lines = [self.statement_line(payment, step, form) for payment, step in steps]
+        return write_statement("ACME Limited", self.statement_headings, lines, form)
 
     def start(self) -> None:
         """Begin to send callbacks."""

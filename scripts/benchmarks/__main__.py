@@ -15,8 +15,14 @@ from benchmarks.calls import measure_calls
 from benchmarks.pages import measure_pages
 from benchmarks.postings import measure_postings
 from benchmarks.report import DOCUMENT, FIGURES, Size, fill_tables, floors_of, print_table
+from benchmarks.statements import measure_statements
 
-_PARTS = {"calls": measure_calls, "postings": measure_postings, "pages": measure_pages}
+_PARTS = {
+    "calls": measure_calls,
+    "postings": measure_postings,
+    "pages": measure_pages,
+    "statements": measure_statements,
+}
 
 
 @click.group()
@@ -42,6 +48,7 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
     calls     requests per second and latencies of the API, beside the bare and the peer application
     postings  transfers per second, beside pgbench calling the same database function
     pages     the time of a page of transactions in a small and in a large table
+    statements  200,000 lines of a provider's statement: seconds and memory on both databases
 
     Prints the medians with the least and the greatest value, then the floors. Exit status 1: a median misses its floor.
     """

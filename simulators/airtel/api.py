@@ -44,9 +44,17 @@ from simulators.airtel.settings import AirtelSettings
 from simulators.book import BookedPayment, BookedStep, RequestedPayment
 from simulators.scenarios import APPROVAL_SECONDS, Scenario, second_thoughts
 from simulators.standin import ProviderRoute, StandIn
+from simulators.statements import StatementForm, written_amount, written_time
 from simulators.switches import Switches
 
 EARLIEST_ENQUIRY_SECONDS = 180.0
+STATEMENT_STATUSES = {
+    SUCCEEDED: "Transaction Success",
+    FAILED: "Transaction Failed",
+    EXPIRED: "Expired",
+    IN_PROGRESS: "In Progress",
+    AMBIGUOUS: "Ambiguous",
+}
 
 
 class AirtelMoney(StandIn):
@@ -54,6 +62,10 @@ class AirtelMoney(StandIn):
 
     name = "Airtel Money"
     callback_method = "POST"
+    statement_headings = (
+        "Transaction ID", "Reference No", "Transaction Date", "Service Type", "Transaction Status", "Sender Msisdn",
+        "Receiver Msisdn", "Credit", "Debit", "Charges",
+    )  # fmt: skip
     final_statuses = (SUCCEEDED, FAILED)
     payout_kinds = (PAYOUT,)
     error = staticmethod(error_body)
@@ -218,6 +230,22 @@ class AirtelMoney(StandIn):
             receipt = f"disburs-{number:010d}" if requested.kind == PAYOUT else f"MP{stamp}.L{number:05d}"
             details = {**requested.details, "reference_id": 133_412_377_000 + number}
             return self.accept(replace(requested, details=details), steps, receipt, callback_url)
+
+    def statement_line(self, payment: BookedPayment, step: BookedStep, form: StatementForm) -> list[str]:
+        """Returns the line for a payment; a reversal has the reference of the payment that it gives back."""
+        collects, amount = payment.kind == PUSH, written_amount(payment.amount_cents)
+        return [
+            payment.receipt,
+            payment.original or payment.reference,
+            written_time(step.at, form),
+            {PUSH: "Merchant Payment", PAYOUT: "Disbursement"}.get(payment.kind, "Merchant Payment Reversal"),
+            STATEMENT_STATUSES[step.status],
+            payment.party if collects else "",
+            "" if collects else payment.party,
+            amount if collects else "",
+            "" if collects else amount,
+            "0",
+        ]
 
     # Accounts
 

@@ -36,6 +36,7 @@ from simulators.mtn.scenarios import (
 from simulators.mtn.settings import MtnSettings
 from simulators.scenarios import APPROVAL_SECONDS, Scenario, second_thoughts
 from simulators.standin import ProviderRoute, StandIn, empty_response
+from simulators.statements import StatementForm, written_amount, written_time
 from simulators.switches import Switches
 
 FIRST_TRANSACTION_ID = 23_503_451
@@ -46,6 +47,10 @@ class MtnMomo(StandIn):
 
     name = "MTN MoMo"
     callback_method = "PUT"
+    statement_headings = (
+        "Id", "External id", "Date", "Status", "Type", "From", "From name", "To", "To name", "Amount", "Currency",
+        "Fee",
+    )  # fmt: skip
     final_statuses = (SUCCESSFUL, FAILED)
     payout_kinds = (TRANSFER.name, DEPOSIT.name, REFUND.name)
     error = staticmethod(error_body)
@@ -166,6 +171,23 @@ class MtnMomo(StandIn):
         elif scenario.status != PENDING:
             steps = (*steps, *scenario.steps(now + switches.approve_delay_seconds))
         return second_thoughts(steps, SUCCESSFUL, (FAILED, "INTERNAL_PROCESSING_ERROR"), switches)
+
+    def statement_line(self, payment: BookedPayment, step: BookedStep, form: StatementForm) -> list[str]:
+        """Returns the line for a payment; a refund is a reversal with its own external id."""
+        collects = payment.kind == REQUEST_TO_PAY.name
+        party, account = f"FRI:{payment.party}/MSISDN", "FRI:41000001/MM"
+        sender, receiver = (party, account) if collects else (account, party)
+        return [
+            payment.receipt,
+            str(payment.details.get("externalId") or payment.reference),
+            written_time(step.at, form),
+            step.status.capitalize(),
+            {REQUEST_TO_PAY.name: "Payment", REFUND.name: "Reversal"}.get(payment.kind, "Transfer"),
+            sender, "", receiver, "",
+            written_amount(payment.amount_cents),
+            payment.currency,
+            "0",
+        ]  # fmt: skip
 
     # Accounts
 

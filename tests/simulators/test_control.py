@@ -26,6 +26,17 @@ def test_the_book_shows_what_happened(mtn: MtnCaller, listener: Listener) -> Non
     assert mtn.book("unknown")["payments"] == []
 
 
+def test_the_statement_of_the_book_has_every_payment_in_each_form(mtn: MtnCaller) -> None:
+    mtn.pay()
+    mtn.pay()
+    for query, encoding in {"": "utf-8", "?encoding=utf-16&separator=tab&dates=day-first": "utf-16"}.items():
+        text = mtn.http.get(f"/_control/statement{query}").content.decode(encoding)
+        assert text.count("Successful") == text.count("FRI:256772123456/MSISDN") == 2
+        assert ("Total lines\t2" if "tab" in query else "Total lines,2") in text
+    assert mtn.http.get("/_control/statement?file=xlsx").content.startswith(b"PK")
+    assert mtn.http.get("/_control/statement?file=pdf").status_code == 400
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -106,9 +106,9 @@ class StatementReader:
             if heading_key(dated) in map(heading_key, self._known.headings[StatementField.DATE]):
                 # Headings that are repeated on every page.
                 return None
-            names_payment = any(map(str.isdigit, provider_id)) and any(self._text(row, field) for field in _MONEY)
-            if not reference and not status and not names_payment:
-                # Totals below the table.
+            # Totals below the table have no status, and a word in place of the id.
+            has_name = any(map(str.isdigit, provider_id)) or (reference and not provider_id)
+            if not status and not (has_name and any(self._text(row, field) for field in _MONEY)):
                 return None
             sentence = f"the date {dated[:40]!r} cannot be read." if dated else "the date is missing."
             self._refuse(row, StatementField.DATE, sentence)

@@ -1,0 +1,144 @@
+"""`statements`: 200,000 lines of a provider's statement compared with as many transactions, in CSV and in XLSX."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from openpyxl import Workbook
+
+from benchmarks.database import CLIENT_ID, MOMENT, create_bench_database
+from benchmarks.report import Size, print_table, spread
+from benchmarks.services import opened_services
+from testbed.postgres import PostgresServer
+from ussd_server.database.unit_of_work import database, unit_of_work
+from ussd_server.models.clients import Client
+
+LINES = 200_000
+_HEADINGS = ("Id", "External id", "Date", "Status", "Type", "From", "To", "Amount", "Currency", "Fee", "Balance")
+_COLUMNS = (
+    "id, client_id, type, status, phone_number, amount_cents, fee_cents, currency, account, provider, "
+    "provider_reference, provider_transaction_id, reference, request_digest, late, created_at, updated_at, "
+    "ask_attempts, checks, due_at, due_source"
+)
+_BATCH = 5000
+# One line in so many differs.
+_DIFFERENCE = 100
+
+
+def measure_statements(size: Size) -> dict[str, Any]:
+    """Run `ussd-server reconcile` on both databases and both formats; return seconds and megabytes."""
+    count = min(LINES, size.rows)
+    rows = []
+    with TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        files = _write_files(folder, count)
+        (folder / "server").mkdir()
+        server = PostgresServer(folder / "server", is_durable=True)
+        try:
+            urls = {
+                "PostgreSQL": create_bench_database(server.url),
+                "SQLite": f"sqlite:///{folder / 'bench.db'}",
+            }
+            for title, url in urls.items():
+                home = folder / title
+                home.mkdir()
+                settings = {"USSD_DATABASE_URL": url, "USSD_DATA_DIR": str(home)}
+                with opened_services(home, settings):
+                    _fill(count)
+                for file in files:
+                    seconds, processor_seconds, megabytes = _reconcile(file, settings, count)
+                    rows.append(
+                        {"database": title, "file": file.suffix[1:], "lines": count, "seconds": spread([seconds]),
+                         "processor_seconds": spread([processor_seconds]),
+                         "megabytes": spread([megabytes])}
+                    )  # fmt: skip
+        finally:
+            server.stop()
+    print_table(f"{count:,} lines of a statement", rows)
+    return {"statements": rows}
+
+
+def _reconcile(file: Path, settings: dict[str, str], count: int) -> tuple[float, float, float]:
+    """Return the seconds, processor seconds and greatest memory of the command, after verifying its counts."""
+    began = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-c", _MEASURED, "reconcile", "mtn", str(file), "--json"],
+        env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as command:  # fmt: skip
+        printed, errors = command.communicate()
+    seconds = time.perf_counter() - began
+    assert command.returncode == 1, errors
+    lines = json.loads(printed)["lines"]
+    assert lines == {"matched": count - count // _DIFFERENCE, "amount_differs": count // _DIFFERENCE}, lines
+    processor_seconds, kilobytes = errors.splitlines()[-1].split()
+    return seconds, float(processor_seconds), int(kilobytes) / 1024
+
+
+_MEASURED = """
+import resource, sys
+from ussd_server.cli import main
+try:
+    main()
+finally:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)
+"""
+
+
+def _id(number: int, kind: int) -> str:
+    return f"019a9f00-0000-7000-8000-{kind}{number:011}"
+
+
+def _fill(count: int) -> None:
+    if not Client.select().where(Client.id == CLIENT_ID).exists():
+        database.execute_sql(
+            "INSERT INTO clients (id, name, is_active, created_at, updated_at) "
+            f"VALUES ('{CLIENT_ID}', 'Bench', TRUE, '{MOMENT}', '{MOMENT}')"
+        )
+    at = "2025-11-20T11:03:12.000Z"
+    for first in range(0, count, _BATCH):
+        values = ", ".join(
+            f"('{_id(number, 1)}', '{CLIENT_ID}', 'collection', 'created', '+256772123456', 500000, 0, 'UGX', "
+            f"'main', 'mtn', '{_id(number, 2)}', '{23_503_452 + number}', 'r{number}', '', FALSE, '{at}', '{at}', "
+            f"1, 1, '{at}', 'poll')"
+            for number in range(first, min(first + _BATCH, count))
+        )
+        with unit_of_work():
+            database.execute_sql(f"INSERT INTO transactions ({_COLUMNS}) VALUES {values}")
+            # A transaction begins as created.
+            database.execute_sql(
+                "UPDATE transactions SET status = 'succeeded', completed_at = created_at, due_at = NULL "
+                "WHERE status = 'created'"
+            )
+    database.execute_sql("ANALYZE")
+
+
+def _lines(count: int) -> Iterator[tuple[str, ...]]:
+    yield _HEADINGS
+    for number in range(count):
+        amount = "4,000" if number % _DIFFERENCE == 0 else "5,000"
+        yield (
+            str(23_503_452 + number), _id(number, 2), "2025-11-20 14:03:12", "Successful", "Payment",
+            "FRI:256772123456/MSISDN", "FRI:41000001/MM", amount, "UGX", "0", "1,000,000",
+        )  # fmt: skip
+
+
+def _write_files(folder: Path, count: int) -> list[Path]:
+    text, book = folder / "statement.csv", folder / "statement.xlsx"
+    with text.open("w", newline="") as file:
+        csv.writer(file).writerows(_lines(count))
+    workbook = Workbook(write_only=True)
+    sheet = workbook.create_sheet()
+    for line in _lines(count):
+        sheet.append(line)
+    workbook.save(book)
+    return [text, book]

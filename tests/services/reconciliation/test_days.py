@@ -1,0 +1,185 @@
+"""Random days at the stand-ins: their statements differ from our books in exactly what was injected."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from simulators.airtel import AirtelMoney, AirtelSettings
+from simulators.mtn import MtnMomo, MtnSettings
+from simulators.server import run
+from simulators.standin import StandIn
+from simulators.statements import StatementForm
+from tests.conftest import MovableClock
+from tests.support.books import check_everything
+from tests.support.money import a_client, deposit, operator, request
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import close_connections
+from ussd_server.messages.providers import Direction
+from ussd_server.messages.reconciliation import ComparedLine, ReconcileStatement
+from ussd_server.messages.transactions import CreateRefund
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.airtel.settings import AirtelAccess
+from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
+from ussd_server.settings import Settings
+
+USER = "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11"
+NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
+# What may go wrong with a payment, as switches of the stand-in.
+TROUBLES: dict[str, dict[str, object]] = {
+    "none": {},
+    "answer lost": {"html_error": True, "calls": ["submit"], "times": 1},
+    "never received": {"html_error": True, "carried_out": False, "calls": ["submit"], "times": 1},
+    "late success": {"success_after_failure": True},
+    "never approved": {"approve_delay_seconds": 400.0},
+}
+FORMS = (
+    StatementForm(encoding="utf-16", separator="tab", dates="day-first"),
+    StatementForm(encoding="utf-8-bom", separator="semicolon", dates="month-first"),
+    StatementForm(dates="minutes"),
+    StatementForm(file="xlsx"),
+)
+
+
+@dataclass
+class Day:
+    services: Services
+    clock: MovableClock
+    stand_in: StandIn
+    provider: str
+    call: RequestContext
+    count: int = 0
+
+    def pay(self, kind: str, trouble: str) -> str:
+        """One payment, until neither the provider nor the worker will change it."""
+        self.count += 1
+        self.make(trouble)
+        asked = request(kind, NUMBERS[self.provider], 5000 + self.count, reference=f"{kind} {self.count}")
+        made = self.services.transactions.transactions.create(replace(asked, provider=self.provider), self.call)
+        self.work(2)
+        self.stand_in.switches.restore()
+        return self.settle(made.transaction.transaction_id)
+
+    def make(self, trouble: str) -> None:
+        """Let the next payment have this trouble, and not the tokens, which expired meanwhile."""
+        adapter = self.services.providers.providers.get(self.provider)
+        for direction in Direction:
+            adapter.balance_cents(direction, 5)
+        self.stand_in.switches.change(TROUBLES[trouble])
+
+    def refund(self, transaction_id: str) -> None:
+        asked = CreateRefund(transaction_id, f"back {transaction_id}")
+        self.settle(self.services.transactions.refunds.create(asked, self.call).transaction.transaction_id)
+
+    def settle(self, transaction_id: str) -> str:
+        for _ in range(100):
+            row = Transaction.get_by_id(transaction_id)
+            if row.completed_at is not None and row.due_at is None:
+                return transaction_id
+            self.work(600, step=120)
+        raise AssertionError(f"{transaction_id} is not final")
+
+    def work(self, seconds: float, step: float = 1) -> None:
+        """Let time pass for the worker and the stand-in."""
+        settlement, passed = self.services.transactions.settlement, 0.0
+        while passed < seconds:
+            for transaction_id in settlement.claim(100):
+                settlement.advance(transaction_id)
+            self.clock.advance(step)
+            self.stand_in.advance(step)
+            passed += step
+
+    def differences(self, content: bytes) -> list[ComparedLine]:
+        asked = ReconcileStatement(self.provider, "day", io.BytesIO(content))
+        return list(self.services.reconciliation.statements.reconcile(asked, operator()).differences())
+
+
+@pytest.fixture(params=["mtn", "airtel"])
+def day(request: pytest.FixtureRequest, settings: Settings, clock: MovableClock) -> Iterator[Day]:
+    stand_in: StandIn = (
+        MtnMomo(MtnSettings("mtnuganda", "UGX", api_user=USER, api_key="an-api-key"))
+        if request.param == "mtn"
+        else AirtelMoney(AirtelSettings())
+    )
+    with run(stand_in) as base_url:
+        products = {name: MtnProduct(f"{name}-key", USER, "an-api-key") for name in ("collection", "disbursement")}
+        access = {
+            "mtn": lambda: MtnAccess(base_url, "mtnuganda", **products),
+            "airtel": lambda: AirtelAccess(base_url, "airtel-client", "airtel-secret", pin="1234"),
+        }[request.param]()
+        services = build_services(replace(settings, providers={request.param: access}), clock)
+        call = a_client()
+        deposit(services, call, 900_000)
+        yield Day(services, clock, stand_in, request.param, call)
+        services.clients.last_uses.close()
+        services.limiter.close()
+        close_connections()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_random_day_differs_in_exactly_what_was_injected(day: Day) -> None:
+    for seed in range(2):
+        chance = random.Random(seed)
+        troubles = [*TROUBLES, *chance.choices(list(TROUBLES), k=3)]
+        chance.shuffle(troubles)
+        for trouble in troubles:
+            day.pay(chance.choice(["collection", "disbursement"]), trouble)
+        day.refund(day.pay("collection", "answer lost"))
+        day.pay("collection", "none")
+        for form in FORMS:
+            assert day.differences(day.stand_in.statement(form)) == [], (seed, form)
+
+        content, expected = _with_injected_differences(day, chance)
+        found = day.differences(content)
+        assert {(each.verdict.value, each.reference) for each in found} == expected, seed
+        assert len(found) == len(expected)
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_payment_that_is_silent_when_the_day_is_closed_differs_until_the_provider_answers(day: Day) -> None:
+    day.pay("collection", "none")
+    day.make("answer lost")
+    made = day.services.transactions.transactions.create(
+        request("collection", NUMBERS[day.provider], 7000, provider=day.provider), day.call
+    )
+    day.work(1)
+    (silent,) = day.differences(day.stand_in.statement(StatementForm()))
+    assert (silent.verdict, silent.ours, silent.theirs) == ("status_differs", "ambiguous", "succeeded")
+    assert silent.transaction_id == made.transaction.transaction_id
+    day.work(1200, step=60)
+    assert day.differences(day.stand_in.statement(StatementForm())) == []
+
+
+def _with_injected_differences(day: Day, chance: random.Random) -> tuple[bytes, set[tuple[str, str | None]]]:
+    """The statement with a line removed, an amount and a status changed, and a line added; and what must be found."""
+    rows = list(csv.reader(io.StringIO(day.stand_in.statement(StatementForm()).decode(), newline="")))
+    headings = rows[2]
+    kind = headings.index("Type" if day.provider == "mtn" else "Service Type")
+    status = headings.index("Status" if day.provider == "mtn" else "Transaction Status")
+    amounts = [headings.index(name) for name in (("Amount",) if day.provider == "mtn" else ("Credit", "Debit"))]
+    # The first and the last line stay: they are the ends of the period.
+    usable = [row for row in rows[4:-2] if "Success" in row[status] and "Reversal" not in row[kind]]
+    refunded = {row.provider_reference for row in Transaction.select().where(Transaction.status == "reversed")}
+    removed, dearer, failed = chance.sample([row for row in usable if row[1] not in refunded], 3)
+    rows.remove(removed)
+    amount = next(place for place in amounts if dearer[place])
+    dearer[amount] = "999,999.00"
+    failed[status] = {"Successful": "Failed"}.get(failed[status], "Transaction Failed")
+    foreign = [*usable[0]]
+    foreign[0], foreign[1] = f"foreign {chance.random()}", f"theirs {chance.random()}"
+    rows.insert(5, foreign)
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode(), {
+        ("not_theirs", removed[1]),
+        ("amount_differs", dearer[1]),
+        ("status_differs", failed[1]),
+        ("not_ours", foreign[1]),
+    }
