@@ -69,6 +69,11 @@ class Batches(Generic[Item]):
         self._queue: deque[_Place[Item]] = deque()
         self._is_running = False
 
+    @property
+    def queued(self) -> int:
+        """Return how many callers wait for the next batch."""
+        return len(self._queue)
+
     def do(self, item: Item) -> Sequence[Item]:
         """Return when `item` is done. Returns the items that this thread ran; empty for most callers.
 

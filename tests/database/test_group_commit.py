@@ -86,7 +86,7 @@ def queue_up(book: Book, together: GroupCommit[str], first: str, others: Sequenc
         assert book.entered.acquire(timeout=PATIENCE_SECONDS)
         for number, item in enumerate(others, 1):
             outcomes[item] = pool.submit(together.do, item)
-            eventually(lambda number=number: len(together._queue) == number)
+            eventually(lambda number=number: together.queued == number)
     return outcomes
 
 
@@ -193,4 +193,4 @@ def test_a_confirmed_item_was_committed_once_and_a_refused_one_never(each: list[
     assert all(len(group) <= most for group in book.tried)
     if "lost" not in each:
         assert sorted(book.written) == sorted(item for item in items if item.endswith("good"))
-    assert (together._is_running, len(together._queue)) == (False, 0)
+    assert (together._is_running, together.queued) == (False, 0)

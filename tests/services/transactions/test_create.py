@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +21,7 @@ from tests.support.crowd import at_once, refusals
 from tests.support.eventually import eventually
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
+from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection, unit_of_work
 from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import CreatedTransaction, TransactionType
@@ -195,9 +200,26 @@ def test_one_key_at_once_for_a_repeat_and_for_something_else_names_one_of_them(s
             services.transactions.transactions.create(request(reference="other", idempotency_key=key), call)
 
 
+def gather_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next batch begin when a second caller has queued."""
+    batches: list[GroupCommit[Any]] = []
+    do = GroupCommit.do
+
+    def note(batch: GroupCommit[Any], item: Any) -> Sequence[Any]:
+        batches.append(batch)
+        return do(batch, item)
+
+    def pause(_: float) -> None:
+        monkeypatch.setattr("ussd_server.batches.time", time)
+        eventually(lambda: batches[0].queued == 1)
+
+    monkeypatch.setattr(GroupCommit, "do", note)
+    monkeypatch.setattr("ussd_server.batches.time", SimpleNamespace(sleep=pause))
+
+
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 def test_a_batch_that_ran_into_a_deadlock_is_inserted_all_the_same(
-    services: Services, clock: MovableClock, settings: Settings
+    services: Services, clock: MovableClock, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = a_client()
     services.transactions.transactions.create(request(account=PAYER), call)
@@ -215,36 +237,28 @@ def test_a_batch_that_ran_into_a_deadlock_is_inserted_all_the_same(
             release_connection()
 
     with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(6))
-        watcher, holder, crosser = (
-            stack.enter_context(psycopg.connect(settings.database_url, autocommit=own)) for own in (True, False, False)
+        pool = stack.enter_context(ThreadPoolExecutor(2))
+        watcher, crosser = (
+            stack.enter_context(psycopg.connect(settings.database_url, autocommit=own)) for own in (True, False)
         )
 
-        def lock(session: psycopg.Connection, account: Account) -> None:
-            session.execute("SELECT 1 FROM ledger_accounts WHERE id = %s FOR NO KEY UPDATE", (account.id,))
+        def lock(account: Account) -> None:
+            crosser.execute("SELECT 1 FROM ledger_accounts WHERE id = %s FOR NO KEY UPDATE", (account.id,))
 
-        def until_waiting(count: int) -> None:
-            waiting = (
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            )
-            eventually(lambda: watcher.execute(waiting).fetchone() == (count,))
-
-        lock(holder, first)
-        answers = [pool.submit(pay_out, first.name, 0)]
-        until_waiting(1)
-        answers += [pool.submit(pay_out, name, 2) for name in (first.name, second.name)]
-        eventually(lambda: len(services.transactions.transactions._creator._group_commit._queue) == 2)
+        gather_two(monkeypatch)
         # The batch must detect the deadlock, not this session.
         crosser.execute("SET LOCAL deadlock_timeout = '1min'")
-        lock(crosser, second)
-        holder.rollback()
-        assert not answers[0].result().replayed
-        until_waiting(1)
+        lock(second)
+        answers = [pool.submit(pay_out, account.name, 1) for account in (first, second)]
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        eventually(lambda: watcher.execute(waiting).fetchone() == (1,))
         # The batch has this account and waits for the other: it is rolled back, or this session would wait for ever.
-        lock(crosser, first)
+        lock(first)
         crosser.rollback()
         assert {answer.result().replayed for answer in answers} == {False}
-    assert balances(call.client_id)["main"][1] + balances(call.client_id)[PAYER][1] == 300
+    assert balances(call.client_id)["main"][1] + balances(call.client_id)[PAYER][1] == 200
     assert check_everything() == []
 
 
