@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import uuid
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
-from tests.support.eventually import eventually
 from tests.support.money import work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
-from ussd_server.database.unit_of_work import release_connection
 
 RECORD = [
     "transaction_id", "reference", "type", "phone_number", "to_phone_number", "amount", "fee", "currency", "account",
@@ -42,23 +35,6 @@ def program(services: Services, web: FlaskClient) -> Program:
 @pytest.fixture
 def rich(services: Services, web: FlaskClient) -> Program:
     return Program(services, web, shillings=100_000)
-
-
-@contextmanager
-def a_working_worker(services: Services, clock: MovableClock) -> Iterator[None]:
-    """While the block lasts, what falls due is done at once."""
-    stop = threading.Event()
-
-    def labour() -> None:
-        while not stop.wait(0.02):
-            work(services, clock)
-        release_connection()
-
-    thread = threading.Thread(target=labour)
-    thread.start()
-    yield
-    stop.set()
-    thread.join()
 
 
 def refusal(reply: TestResponse) -> tuple[int, str]:
@@ -94,6 +70,7 @@ def test_an_accepted_collection_shows_its_whole_record_and_where_it_lies(program
     ("given", "shown"),
     [(5000, "5000"), ("5000.50", "5000.5"), ("0.01", "0.01"), (0.1, "0.1"), ("999999.99", "999999.99"), (1e3, "1000")],
 )
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_amounts_are_shown_as_numbers_with_no_more_decimals_than_needed(
     program: Program, given: Any, shown: str
 ) -> None:
@@ -136,6 +113,7 @@ def test_amounts_are_shown_as_numbers_with_no_more_decimals_than_needed(
         ({"amount": 0, "type": "x", "reference": ""}, "INVALID_AMOUNT"),
     ],
 )
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_an_invalid_request_is_refused_by_its_first_error_and_stores_nothing(
     program: Program, changes: dict[str, Any], code: str
 ) -> None:
@@ -145,6 +123,7 @@ def test_an_invalid_request_is_refused_by_its_first_error_and_stores_nothing(
 
 
 @pytest.mark.parametrize("missing", BODY)
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_missing_field_is_named(program: Program, missing: str) -> None:
     reply = program.post(PATH, {name: value for name, value in BODY.items() if name != missing})
     assert refusal(reply) == (400, "INVALID_REQUEST")
@@ -157,6 +136,7 @@ def test_metadata_comes_back_as_it_was_given(program: Program) -> None:
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 40, "-9007199254740993", "1e400"])
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_number_that_not_everybody_can_read_is_refused(program: Program, web: FlaskClient, number: str) -> None:
     body = json.dumps(BODY | {"metadata": {"n": 0}}).replace('"n": 0', f'"n": {number}')
     reply = web.post(PATH, data=body, content_type="application/json", headers=program.headers)
@@ -187,100 +167,6 @@ def test_an_idempotency_key_names_a_request_as_well(program: Program) -> None:
 def test_a_refused_request_does_not_use_its_reference_up(rich: Program) -> None:
     assert refusal(rich.disburse("d", amount=100_001)) == (400, "INSUFFICIENT_BALANCE")
     assert rich.disburse("d", amount=100_000).status_code == 201
-
-
-def test_a_waiting_collection_is_answered_when_it_is_final(
-    program: Program, services: Services, clock: MovableClock
-) -> None:
-    with a_working_worker(services, clock):
-        reply = program.post(PATH, BODY, wait=10)
-    assert (reply.status_code, reply.json["data"]["status"]) == (201, "succeeded")
-
-
-def test_a_waiting_collection_that_fails_is_answered_with_its_reason(
-    program: Program, services: Services, clock: MovableClock
-) -> None:
-    body = BODY | {"phone_number": "+256770000002"}
-    with a_working_worker(services, clock):
-        reply = program.post(PATH, body, wait=10)
-    assert refusal(reply) == (502, "TRANSACTION_FAILED")
-    (created,) = program.get(PATH).json["data"]["items"]
-    assert created["transaction_id"] in reply.json["message"]
-    assert "PAYER_DECLINED" in reply.json["message"]
-    # A repeat of the same request shows what became of it, waiting or not.
-    for query in ({}, {"wait": 5}):
-        again = program.post(PATH, body, **query)
-        assert (again.status_code, again.json["data"]["status"]) == (200, "failed")
-
-
-def test_a_wait_that_nothing_ends_shows_the_present_state(program: Program) -> None:
-    reply = program.post(PATH, BODY, wait=1)
-    assert (reply.status_code, reply.json["data"]["status"]) == (201, "created")
-    shown = program.get(f"{PATH}/{reply.json['data']['transaction_id']}", wait=1)
-    assert shown.json["data"]["status"] == "created"
-
-
-@pytest.mark.parametrize("seconds", ["0", "26", "1.5", "x", "", "-1", "+1"])
-def test_a_wait_is_one_to_25_whole_seconds(program: Program, seconds: str) -> None:
-    assert refusal(program.post(PATH, BODY, wait=seconds)) == (400, "INVALID_REQUEST")
-
-
-def test_a_wait_for_one_transaction_ends_with_its_next_change(
-    program: Program, services: Services, clock: MovableClock
-) -> None:
-    transaction_id = program.collect(number="+256770000042").json["data"]["transaction_id"]
-    with a_working_worker(services, clock):
-        data = program.get(f"{PATH}/{transaction_id}", wait=10).json["data"]
-    assert data["status"] != "created"
-
-
-def test_waiting_calls_take_at_most_half_of_the_threads(app: Flask, services: Services, program: Program) -> None:
-    waiting = services.settings.threads // 2
-    transaction_id = program.collect().json["data"]["transaction_id"]
-    began = threading.Barrier(waiting + 1)
-    replies: list[int] = []
-
-    def watch() -> None:
-        began.wait()
-        replies.append(app.test_client().get(f"{PATH}/{transaction_id}?wait=25", headers=program.headers).status_code)
-
-    threads = [threading.Thread(target=watch) for _ in range(waiting)]
-    for thread in threads:
-        thread.start()
-    began.wait()
-    eventually(lambda: services.transactions.transactions._waiting._free == 0)  # type: ignore[attr-defined]
-    # All places are taken, so this one is answered at once; the state then changes and frees the others.
-    assert program.get(f"{PATH}/{transaction_id}", wait=25).json["data"]["status"] == "created"
-    (claimed,) = services.transactions.settlement.claim(1)
-    services.transactions.settlement.advance(claimed)
-    for thread in threads:
-        thread.join()
-    assert replies == [200] * waiting
-
-
-def test_a_client_that_waits_with_all_places_leaves_some_to_the_next_client(
-    app: Flask, services: Services, program: Program
-) -> None:
-    places = services.settings.threads // 2
-    other = Program(services, app.test_client())
-    ids = [each.collect(number="+256770000042").json["data"]["transaction_id"] for each in (program, other)]
-
-    def watch(program: Program, transaction_id: str) -> str:
-        path = f"{PATH}/{transaction_id}?wait=25"
-        status: str = app.test_client().get(path, headers=program.headers).json["data"]["status"]
-        release_connection()
-        return status
-
-    with ThreadPoolExecutor(places + 1) as pool:
-        greedy = [pool.submit(watch, program, ids[0]) for _ in range(places)]
-        eventually(lambda: services.transactions.transactions._waiting._free == 0)  # type: ignore[attr-defined]
-        newcomer = pool.submit(watch, other, ids[1])
-        eventually(lambda: sum(each.done() for each in greedy) == 1)
-        assert not newcomer.done()
-        for claimed in services.transactions.settlement.claim(2):
-            services.transactions.settlement.advance(claimed)
-        assert newcomer.result(60) != "created"
-        assert sorted(each.result(60) == "created" for each in greedy) == [False] * (places - 1) + [True]
 
 
 def test_one_transaction_is_shown_with_its_status_history(
@@ -374,6 +260,7 @@ def test_filters_narrow_a_page(rich: Program, services: Services, clock: Movable
     ["cursor=x", "cursor=", "limit=0", "limit=101", "limit=x", "status=done", "type=x", "phone_number=0770",
      "from=today", "from=2026-11-20", "to=2026-13-20T08:15:30Z", "reference=", "page=2", "limit=1&limit=2"],
 )  # fmt: skip
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_malformed_query_is_refused(program: Program, query: str) -> None:
     status, code = refusal(program.get(f"{PATH}?{query}"))
     assert (status, code) == (400, "INVALID_PHONE_NUMBER" if "phone" in query else "INVALID_REQUEST")
