@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from marshmallow import fields, validate
 
-from schemas.envelopes import Record
-from schemas.fields import Amount, Flag, Timestamp
+from schemas.envelopes import Query, Record
+from schemas.fields import Amount, Flag, PhoneNumber, Timestamp
 
 _STATUSES = ("available", "degraded", "unavailable", "switched_off")
 
@@ -44,3 +44,20 @@ class ProvidersRecord(Record):
     """The providers of this server."""
 
     items = fields.List(fields.Nested(ProviderRecord))
+
+
+class GetSubscriberQuery(Query):
+    """The phone number whose subscriber is asked for."""
+
+    example = {"phone_number": "+256772123456"}
+
+    phone_number = PhoneNumber(required=True)
+
+
+class SubscriberRecord(Record):
+    """The subscriber of a phone number; null where the provider cannot tell."""
+
+    phone_number = fields.String()
+    provider = fields.String(allow_none=True)
+    name = fields.String(allow_none=True)
+    is_registered = fields.Boolean(allow_none=True)

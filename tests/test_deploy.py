@@ -18,7 +18,12 @@ from ussd_server.server.gevent_worker import LINGER_SECONDS
 
 REPOSITORY = Path(__file__).parents[1]
 DEPLOY = REPOSITORY / "deploy"
-MEASURED_IN = ("services/operations/gauges.py", "services/operations/heartbeat.py", "metrics.py")
+MEASURED_IN = (
+    "services/operations/gauges.py",
+    "services/operations/heartbeat.py",
+    "services/providers/floats.py",
+    "metrics.py",
+)
 GRAFANA_COLUMNS = 24
 ENDINGS = ("", "_total", "_bucket")
 

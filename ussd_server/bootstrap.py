@@ -50,8 +50,10 @@ from ussd_server.services.operators.actions import two_person_actions
 from ussd_server.services.operators.logins import OperatorLoginService
 from ussd_server.services.operators.operators import OperatorService
 from ussd_server.services.operators.proposals import ProposalService
+from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.states import ProviderStateService
+from ussd_server.services.providers.subscribers import SubscriberNames, SubscriberService
 from ussd_server.services.providers.switches import ProviderSwitches
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.statements import ProviderStatementService
@@ -85,6 +87,8 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     "wrong-path": (RateLimitItemPerMinute(100),),
     # A console page sends several requests at once.
     "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
+    # Nobody may try out lists of numbers to learn names.
+    "subscriber-names": (RateLimitItemPerMinute(30), RateLimitItemPerHour(500)),
     # Counts address and name together: an attacker elsewhere cannot lock a user out.
     "login-pair": (RateLimitItemPerMinute(10, 15),),
     "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
@@ -122,6 +126,9 @@ class ProviderServices:
     providers: Providers
     outages: ProviderOutages
     states: ProviderStateService
+    floats: FloatService
+    names: SubscriberNames
+    subscribers: SubscriberService
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +242,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     switches = ProviderSwitches([adapter.name for adapter in adapters], clock)
     providers = Providers(adapters, outages.is_away, switches.is_off)
     use_provider_states(providers.takes_payments)
+    floats = FloatService(providers, clock, settings.float_alert_shillings * 100)
     drop_offs = DropOffs()
     heartbeat = Heartbeat(providers, drop_offs, clock)
     guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
@@ -268,7 +276,9 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     places_of_client = max(1, (settings.waiting_places if settings.is_cooperative else settings.threads) // 4)
     bulkhead = Bulkhead(settings.waiting_places, places_of_client)
     client_server = ClientServer(Transport(guard, max_connections=settings.waiting_places))
-    actions = Actions(transactions.transactions, accounts.balances, providers, client_server, bulkhead, keyring, clock)
+    names = SubscriberNames(providers, clock)
+    lookups = Bulkhead(8, 2)
+    actions = Actions(transactions.transactions, accounts.balances, names, client_server, bulkhead, keyring, clock)
     # A step that waits looks at its session ten times a second.
     waiting_steps = (
         Bulkhead(100, 25) if settings.is_cooperative else Bulkhead(settings.waiting_places, places_of_client)
@@ -303,7 +313,14 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             logins=OperatorLoginService(settings.operator_addresses, vault, limiter, clock),
             proposals=ProposalService(two_person_actions(transactions.review, transactions.refunds), clock),
         ),
-        providers=ProviderServices(providers, outages, ProviderStateService(providers, switches, clock)),
+        providers=ProviderServices(
+            providers,
+            outages,
+            ProviderStateService(providers, switches, clock),
+            floats,
+            names,
+            SubscriberService(names, providers, limiter, lookups.place),
+        ),
         accounts=accounts,
         transactions=transactions,
         menus=MenuServices(menus, WalkService(menus)),
@@ -334,7 +351,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             health=HealthService(limiter),
             timekeeper=Timekeeper(clock),
             heartbeat=heartbeat,
-            gauges=Gauges(heartbeat, clock),
+            gauges=Gauges(heartbeat, floats, clock),
             retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
         ),
         search=SearchService(),

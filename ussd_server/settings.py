@@ -62,6 +62,7 @@ class Settings:
     log_level: str
     providers: Mapping[str, ProviderAccess] = field(default_factory=dict)
     provider_timeout_seconds: int = 20
+    float_alert_shillings: int = 0
     public_url: str | None = None
     replica_url: str | None = None
     replica_lag_seconds: int = 5
@@ -148,6 +149,7 @@ def read_settings() -> Settings:
         providers=providers,
         # Less than half of the lease under which a worker asks.
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
+        float_alert_shillings=env.int("FLOAT_ALERT_SHILLINGS", 0, validate=validate.Range(0, 10**12)),
         public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
         replica_url=env.str("REPLICA_URL", None),
         replica_lag_seconds=env.int("REPLICA_LAG_SECONDS", 5, validate=validate.Range(1, 60)),

@@ -25,6 +25,7 @@ _SHORT_TICK_SECONDS = 0.2
 _NOTICES_SECONDS = 1.0
 _HOUSEKEEPING_SECONDS = 10.0
 _TAKE_OVER_SECONDS = 1.0
+_FLOATS_SECONDS = 5.0
 _SESSIONS_AT_ONCE = 200
 
 
@@ -63,6 +64,7 @@ class Worker:
         beside = [
             Thread(target=self._services.operations.timekeeper.follow, args=(finished,), name="timekeeper"),
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
+            Thread(target=self._ask_for_floats, args=(stop,), name="floats"),
         ]
         deliveries = Thread(target=self._serve, args=(self._deliveries(stop), stop), name="deliveries")
         for thread in [*beside, deliveries]:
@@ -84,6 +86,12 @@ class Worker:
                 next_beat = time.monotonic() + BEAT_SECONDS
                 self._send_heartbeat()
             self._attempt("take over from silent workers", self._services.operations.heartbeat.take_over)
+            release_connection()
+
+    def _ask_for_floats(self, stop: Event) -> None:
+        """Ask providers for the float, on a thread of its own: a provider may be slow."""
+        while not stop.wait(_FLOATS_SECONDS):
+            self._attempt("ask for floats", self._services.providers.floats.ask)
             release_connection()
 
     def _send_heartbeat(self) -> bool:
@@ -147,6 +155,7 @@ class Worker:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS
         self._attempt("remove what is old", self._services.operations.retention.clean)
+        self._attempt("remove names", self._services.providers.names.clean)
         end_expired = partial(self._services.ussd.api_sessions.end_expired, _SESSIONS_AT_ONCE)
         while self._attempt("end sessions", end_expired) == _SESSIONS_AT_ONCE and not self._pause.is_set():
             continue

@@ -108,7 +108,7 @@ def test_every_error_code_is_listed_with_the_operations_that_answer_it(document:
 def test_generated_clients_have_few_classes(document: dict[str, Any]) -> None:
     """A generator makes a class of each named schema, and of each enumeration and object without a name."""
     schemas = document["components"]["schemas"]
-    assert len(schemas) <= 80
+    assert len(schemas) <= 100
     assert [name for name, schema in schemas.items() if "enum" in schema and "Provider" in name] in ([], ["Provider"])
     assert not re.findall(r'"enum": ', str({name: s.get("properties") for name, s in schemas.items()}))
 
@@ -125,7 +125,7 @@ def test_what_is_answered_is_what_the_document_states(
     seeded_client = SeededClient(services, web, clock, "acme", "*384*1#")
     for path, method, route in routes(app):
         if method == "get":
-            query = {"/api/search": "?q=order"}.get(path, "")
+            query = {"/api/search": "?q=order", "/api/subscribers": "?phone_number=%2B256772123456"}.get(path, "")
             reply = seeded_client.ask("GET", path.format(**seeded_client.ids) + query)
             stated = document["paths"][path][method]["responses"][str(route.status)]
             schema = stated["content"]["application/json"]["schema"] | {"components": document["components"]}

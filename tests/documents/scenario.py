@@ -87,6 +87,7 @@ def play_money(player: Player) -> None:
     player.data("GET", "/data/collection?status=succeeded&limit=1")
     player.data("GET", "/api/search?q=order-1001")
     player.data("GET", "/api/providers")
+    player.data("GET", "/api/subscribers?phone_number=%2B256770000042")
     refund = {"amount": 1500, "reference": "order-1001-back"}
     back = player.data("POST", f"/api/transactions/{paid['transaction_id']}/refunds", refund)
     player.until(lambda: player.look(f"/api/transactions/{back['transaction_id']}")["data"]["completed_at"])

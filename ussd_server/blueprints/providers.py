@@ -1,13 +1,14 @@
-"""Endpoint for providers."""
+"""Endpoints for providers and their subscribers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from schemas.providers import ProvidersRecord
+from schemas.providers import GetSubscriberQuery, ProvidersRecord, SubscriberRecord
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
+from ussd_server.messages.providers import GetSubscriber, Subscriber
 
 providers = ApiBlueprint("providers", authenticate_api_key)
 
@@ -18,3 +19,12 @@ providers = ApiBlueprint("providers", authenticate_api_key)
 def list_providers(context: RequestContext) -> dict[str, Any]:
     """The providers of this server and whether they take payments, from our own calls of the last 15 minutes."""
     return {"items": services().providers.states.list(context)}
+
+
+@providers.call(
+    "GET", "/api/subscribers", needs="transactions:read",
+    query=GetSubscriberQuery, makes=GetSubscriber, gives=SubscriberRecord(), message="Subscriber",
+)  # fmt: skip
+def get_subscriber(request: GetSubscriber, context: RequestContext) -> Subscriber:
+    """The name to which a phone number is registered, as its provider tells it; kept for a day."""
+    return services().providers.subscribers.get(request, context)

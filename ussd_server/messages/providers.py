@@ -218,6 +218,23 @@ class ProviderState:
 
 
 @dataclass(frozen=True, slots=True)
+class GetSubscriber:
+    """Request for the subscriber of a phone number (+256 and nine digits)."""
+
+    phone_number: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """The subscriber of a phone number; each is None where it is not known."""
+
+    phone_number: str
+    provider: str | None
+    name: str | None
+    is_registered: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class SwitchProvider:
     """Request of an operator to take a provider out of use, or into use again, with a reason."""
 

@@ -22,6 +22,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
 from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.providers.floats import FloatService
 
 MOST = 10_000
 _RECENTLY = timedelta(minutes=15)
@@ -32,8 +33,9 @@ _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
 class Gauges:
     """Reads all gauges."""
 
-    def __init__(self, heartbeat: Heartbeat, clock: Clock) -> None:
+    def __init__(self, heartbeat: Heartbeat, floats: FloatService, clock: Clock) -> None:
         self._heartbeat = heartbeat
+        self._floats = floats
         self._clock = clock
 
     def read(self) -> list[Measure]:
@@ -52,6 +54,7 @@ class Gauges:
             *_outbox(now),
             *_sessions(now),
             *self._heartbeat.measures(),
+            *self._floats.measures(),
         ]
 
 

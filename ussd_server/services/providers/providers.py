@@ -33,6 +33,11 @@ class Providers:
         """The provider of that name, None while it is switched off."""
         return self._switched_on.get(name)
 
+    def of_number(self, phone_number: str) -> str | None:
+        """The provider to which a phone number belongs by its prefix, else the sandbox if it is switched on."""
+        predicted = predict_provider(phone_number)
+        return predicted if predicted in self._switched_on or "sandbox" not in self._switched_on else "sandbox"
+
     def is_away(self, name: str) -> bool:
         """Whether the provider does not answer, as this or another process found."""
         provider = self._switched_on.get(name)
@@ -51,8 +56,7 @@ class Providers:
         if name is not None and name not in provider_names():
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(provider_names())}.")
         if name is None:
-            predicted = predict_provider(phone_number)
-            name = predicted if predicted in self._switched_on or "sandbox" not in self._switched_on else "sandbox"
+            name = self.of_number(phone_number)
         if name is None:
             raise ServiceError(Code.INVALID_REQUEST, "provider: The phone number does not show the provider; name it.")
         provider = self._switched_on.get(name)

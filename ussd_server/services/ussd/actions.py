@@ -32,7 +32,7 @@ from ussd_server.outbound.signature import Signature
 from ussd_server.security.call_secrets import call_secrets
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.balances import BalanceService
-from ussd_server.services.providers.providers import Providers
+from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.services.ussd.bulkhead import Bulkhead
 from ussd_server.status import Code, ServiceError
@@ -76,7 +76,7 @@ class Actions:
         self,
         transactions: TransactionService,
         balances: BalanceService,
-        providers: Providers,
+        names: SubscriberNames,
         client_server: ClientServer,
         bulkhead: Bulkhead,
         keyring: Keyring,
@@ -88,7 +88,7 @@ class Actions:
         self._lookups = Bulkhead(_LOOKUPS, _LOOKUPS // 4)
         self._transactions = transactions
         self._balances = balances
-        self._providers = providers
+        self._names = names
         self._client_server = client_server
         self._keyring = keyring
         self._clock = clock
@@ -139,10 +139,7 @@ class Actions:
         seconds = action_context.seconds_left()
         if not seconds:
             return Failed(timed_out=True)
-        try:
-            name = self._providers.choose(None, phone_number, 100).lookup_name(phone_number, seconds)
-        except ServiceError:
-            return Failed()
+        name = self._names.read(phone_number, seconds)
         return Failed() if name is None else NameFound(name)
 
     def _ask_client(self, action: HttpAction | HandoverAction, action_context: ActionContext) -> ActionOutcome:

@@ -1,0 +1,84 @@
+"""Names of subscribers and floats: asked of the provider, kept, and bounded."""
+
+from __future__ import annotations
+
+import pytest
+from flask.testing import FlaskClient
+
+from tests.conftest import MovableClock
+from tests.support.money import operator
+from tests.support.program import Program
+from ussd_server.bootstrap import Services
+from ussd_server.models.providers import ProviderFloat, SubscriberName
+from ussd_server.services.providers.floats import FloatService
+
+NUMBER = "+256770000042"
+
+
+def test_a_name_is_asked_of_the_provider_once_a_day(
+    services: Services, web: FlaskClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program(services, web, "transactions:read")
+    provider = services.providers.providers.get("sandbox")
+    answers: list[str | None] = ["GRACE AUMA", None, "GRACE OKELLO"]
+    asked: list[float] = []
+
+    def lookup_name(_: str, timeout_seconds: float) -> str | None:
+        asked.append(timeout_seconds)
+        return answers.pop(0)
+
+    monkeypatch.setattr(provider, "lookup_name", lookup_name)
+
+    def name() -> str | None:
+        data = program.get("/api/subscribers", phone_number=NUMBER).json["data"]
+        assert list(data) == ["phone_number", "provider", "name", "is_registered"]
+        assert (data["phone_number"], data["provider"]) == (NUMBER, "sandbox")
+        assert data["is_registered"] is (True if data["name"] else None)
+        shown: str | None = data["name"]
+        return shown
+
+    assert [name(), name()] == ["GRACE AUMA", "GRACE AUMA"]
+    assert services.providers.names.read(NUMBER, 1) == "GRACE AUMA", "menus read the same"
+    assert len(asked) == 1
+    assert 0 < asked[0] <= 5
+    clock.advance(24 * 3600 + 1)
+    assert services.providers.names.clean() == 1
+    assert [name(), name()] == [None, "GRACE OKELLO"], "a silent provider is asked again"
+    assert SubscriberName.select().count() == 1
+
+
+def test_a_client_cannot_try_out_lists_of_numbers(services: Services, web: FlaskClient) -> None:
+    program = Program(services, web)
+    replies = [program.get("/api/subscribers", phone_number=f"+2567700001{n:02}") for n in range(31)]
+    assert [reply.status_code for reply in replies] == [200] * 30 + [429]
+    assert int(replies[-1].headers["Retry-After"]) > 0
+    assert program.get("/api/subscribers", phone_number="+256770000100").status_code == 200, "that one is kept"
+    refused = program.get("/api/subscribers", phone_number="0770000100")
+    assert (refused.status_code, refused.json["error"]) == (400, "INVALID_PHONE_NUMBER")
+    assert Program(services, web, "balance:read").get("/api/subscribers", phone_number=NUMBER).status_code == 403
+
+
+def test_the_float_is_asked_for_every_minute_by_one_worker(
+    services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = services.providers.providers.get("sandbox")
+    balances: list[int | None] = [500_000, None, 90_000]
+    monkeypatch.setattr(provider, "balance_cents", lambda *_: balances.pop(0))
+    floats = [FloatService(services.providers.providers, clock, alert_cents=100_000) for _ in range(2)]
+
+    def state() -> tuple[int | None, float, float]:
+        measures = {each.name: each.value for each in floats[0].measures()}
+        (shown,) = services.providers.states.list(operator())
+        assert shown.float_at == ProviderFloat.get().read_at
+        return shown.float_amount_cents, measures["ussd_company_float_shillings"], measures["ussd_company_float_low"]
+
+    assert [each.ask() for each in floats] == [1, 0]
+    assert state() == (500_000, 5000, 0)
+    clock.advance(61)
+    assert [each.ask() for each in floats] == [1, 0]
+    assert state() == (500_000, 5000, 0), "what a silent provider told before stays, with its time"
+    clock.advance(61)
+    floats[1].ask()
+    assert state() == (90_000, 900, 1)
+    names = {each.name for each in services.operations.gauges.read()}
+    assert {"ussd_company_float_shillings", "ussd_company_float_low"} <= names

@@ -1,0 +1,94 @@
+"""Names of subscribers: asked of their provider, and kept for a day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.limits.limiter import Limiter
+from ussd_server.messages.providers import GetSubscriber, Subscriber
+from ussd_server.models.providers import SubscriberName
+from ussd_server.services.providers.providers import Providers
+from ussd_server.status import Code, ServiceError
+
+_KEPT = timedelta(days=1)
+_TIMEOUT_SECONDS = 5.0
+
+
+class SubscriberNames:
+    """Reads names from the table, else from the provider that the phone number belongs to."""
+
+    def __init__(self, providers: Providers, clock: Clock) -> None:
+        self._providers = providers
+        self._clock = clock
+
+    def kept(self, phone_number: str) -> str | None:
+        """The name that was asked for within the last day, None otherwise."""
+        provider = self._providers.of_number(phone_number)
+        is_known = (SubscriberName.provider == provider) & (SubscriberName.phone_number == phone_number)
+        is_fresh = SubscriberName.asked_at > self._clock.now() - _KEPT
+        row = SubscriberName.select(SubscriberName.name).where(is_known, is_fresh).first()
+        return row.name if row is not None else None
+
+    def ask(self, phone_number: str, timeout_seconds: float) -> str | None:
+        """The name as the provider tells it now, None when it cannot be read within `timeout_seconds`."""
+        name = self._providers.of_number(phone_number)
+        provider = self._providers.get(name or "")
+        if provider is None or self._providers.is_away(provider.name):
+            return None
+        found = provider.lookup_name(phone_number, timeout_seconds)
+        if found is not None:
+            answer = {"name": found, "asked_at": self._clock.now()}
+            kept = SubscriberName.insert(provider=provider.name, phone_number=phone_number, **answer)
+            key = [SubscriberName.provider, SubscriberName.phone_number]
+            kept.on_conflict(conflict_target=key, update=answer).execute()
+        return found
+
+    def read(self, phone_number: str, timeout_seconds: float) -> str | None:
+        """The name, from the last day or from the provider."""
+        return self.kept(phone_number) or self.ask(phone_number, timeout_seconds)
+
+    def clean(self) -> int:
+        """Remove names that are older than a day; return their number."""
+        removed: int = SubscriberName.delete().where(SubscriberName.asked_at < self._clock.now() - _KEPT).execute()
+        return removed
+
+
+class SubscriberService:
+    """Tells clients to whom a phone number is registered."""
+
+    def __init__(
+        self,
+        names: SubscriberNames,
+        providers: Providers,
+        limiter: Limiter,
+        place: Callable[[str], AbstractContextManager[bool]],
+    ) -> None:
+        """`place` yields whether one more request of a client may wait for a provider now."""
+        self._names = names
+        self._providers = providers
+        self._limiter = limiter
+        self._place = place
+
+    def get(self, request: GetSubscriber, context: RequestContext) -> Subscriber:
+        """The subscriber of a phone number; name and registration are None where the provider cannot tell in time.
+
+        Raises RATE_LIMIT_EXCEEDED when the client asks for too many numbers that are not kept.
+        """
+        context.require("transactions:read")
+        number = request.phone_number
+        name = self._names.kept(number)
+        if name is None:
+            decision = self._limiter.hit("subscriber-names", context.client_id)
+            if not decision.accepted:
+                raise ServiceError(
+                    Code.RATE_LIMIT_EXCEEDED,
+                    "Too many subscribers were asked for",
+                    retry_after_seconds=decision.retry_after_seconds,
+                )
+            with self._place(context.client_id) as has_place:
+                name = self._names.ask(number, _TIMEOUT_SECONDS) if has_place else None
+        return Subscriber(number, self._providers.of_number(number), name, True if name is not None else None)
