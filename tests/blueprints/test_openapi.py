@@ -109,7 +109,10 @@ def test_generated_clients_have_few_classes(document: dict[str, Any]) -> None:
     """A generator makes a class of each named schema, and of each enumeration and object without a name."""
     schemas = document["components"]["schemas"]
     assert len(schemas) <= 100
-    assert [name for name, schema in schemas.items() if "enum" in schema and "Provider" in name] in ([], ["Provider"])
+    assert [name for name, schema in schemas.items() if "enum" in schema and name.endswith("Provider")] in (
+        [],
+        ["Provider"],
+    )
     assert not re.findall(r'"enum": ', str({name: s.get("properties") for name, s in schemas.items()}))
 
 
