@@ -250,6 +250,16 @@ _MEANINGS = {
     "SubscriberRecord.name": "The name of the subscriber; null where the provider cannot tell.",
     "SubscriberRecord.provider": "The provider to which the number belongs by its prefix.",
     "ProviderRecord.name": "The full name of the provider.",
+    "FindingRecord.line": "The line in the body, counted from 1; null where it is not known.",
+    "FindingRecord.column": "The column in that line, counted from 1; null where it is not known.",
+    "FindingRecord.suggestion": "The right name that a misspelt one is nearest to.",
+    "ReplayBody.session_ids": "The sessions to replay, 1 to 500.",
+    "ReplayBody.from": "Replay the newest 500 sessions that began at this time or later.",
+    "ReplayBody.to": "The end of the period, exclusive. Default: now.",
+    "ReplayItemRecord.result": "`same`, `other_screen`, `dead_end` or `not_found`.",
+    "ReplayItemRecord.turn": "The turn of the difference; 0 is the first screen.",
+    "ReplayItemRecord.was": "The screen that was shown then.",
+    "ReplayItemRecord.is": "The screen that the draft shows.",
 }
 
 

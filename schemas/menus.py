@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from marshmallow import INCLUDE, fields
+from marshmallow import INCLUDE, fields, validate
 
 from schemas.envelopes import Body, Query, Record
 from schemas.fields import JsonObject, Text, Timestamp, Whole
@@ -57,6 +57,32 @@ class GetGraphQuery(Query):
     """The version of the graph; the draft by default."""
 
     version = Whole(lowest=1, highest=_HIGHEST_VERSION)
+
+
+class ReplayBody(Body):
+    """The conversations to replay: session ids, or a period."""
+
+    example = {"from": "2026-11-20T00:00:00Z", "to": "2026-11-21T00:00:00Z"}
+
+    session_ids = fields.List(Text(longest=64), validate=validate.Length(1, 500))
+    from_at = Timestamp(data_key="from")
+    to_at = Timestamp(data_key="to")
+
+
+class ReplayItemRecord(Record):
+    """How a conversation goes in the draft. `turn`, `was` and `is` are those of the first difference."""
+
+    session_id = fields.String()
+    result = fields.String()
+    turn = fields.Integer(allow_none=True)
+    was = fields.String(allow_none=True)
+    is_now = fields.String(data_key="is", allow_none=True)
+
+
+class ReplayRecord(Record):
+    """The conversations, in the order of the request, or newest first."""
+
+    items = fields.List(fields.Nested(ReplayItemRecord()))
 
 
 class FindingRecord(Record):

@@ -39,6 +39,7 @@ from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.menus.menus import MenuService
+from ussd_server.services.menus.replays import ReplayService
 from ussd_server.services.menus.walks import WalkService
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.health import HealthService
@@ -166,6 +167,7 @@ class MenuServices:
 
     menus: MenuService
     walks: WalkService
+    replays: ReplayService
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +325,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         ),
         accounts=accounts,
         transactions=transactions,
-        menus=MenuServices(menus, WalkService(menus)),
+        menus=MenuServices(menus, WalkService(menus), ReplayService(menus, clock)),
         reconciliation=ReconciliationServices(
             statements=ProviderStatementService(
                 clock,

@@ -132,6 +132,7 @@ def play_menus(player: Player) -> None:
     player.data("POST", f"{path}/rollback", {"version": 1})
     for look in ("", "/versions", "/graph"):
         player.data("GET", path + look)
+    player.data("POST", f"{path}/replay", {"session_ids": ["01a20241-0b4c-7118-8dc8-8c1b064635cf"]})
     player.data("GET", "/api/ussd/menus")
     player.data("PUT", f"/api/ussd/codes/{code}", {"menu_id": _MENU["id"]})
     player.data("GET", "/api/ussd/codes")

@@ -13,6 +13,8 @@ from schemas.menus import (
     GraphRecord,
     MenuListRecord,
     MenuRecord,
+    ReplayBody,
+    ReplayRecord,
     RollBackBody,
     SaveDraftBody,
     VersionListRecord,
@@ -34,6 +36,7 @@ from ussd_server.messages.menus import (
     SaveDraft,
     VersionView,
 )
+from ussd_server.messages.walks import ReplayItem, ReplayMenu
 from ussd_server.status import Code
 
 menus = ApiBlueprint("menus", authenticate_api_key)
@@ -106,6 +109,15 @@ def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
     """Return the nodes and edges of a menu, and its diagram; only the diagram with `Accept: image/svg+xml`."""
     return services().menus.menus.graph(request, context)
+
+
+@menus.call(
+    "POST", "/api/ussd/menus/<menu_id>/replay", needs="menus:read",
+    takes=ReplayBody, makes=ReplayMenu, gives=ReplayRecord(), refuses=(Code.MENU_INVALID,), message="Menu replayed",
+)  # fmt: skip
+def replay_menu(request: ReplayMenu, context: RequestContext) -> dict[str, tuple[ReplayItem, ...]]:
+    """Replay past conversations through the draft, without paying or calling anything. Needs `ussd:read` as well."""
+    return {"items": services().menus.replays.replay(request, context)}
 
 
 @menus.call("GET", "/api/ussd/codes", needs="menus:read", gives=CodeListRecord(), message="Service codes")

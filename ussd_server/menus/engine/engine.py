@@ -86,6 +86,13 @@ def enter(document: Document, state: State, entry: str, channel: DisplayOptions 
     )
 
 
+def enter_masked(document: Document, state: State, channel: DisplayOptions = STANDARD) -> Turn:
+    """Process a secret entry that is no longer known, as a valid one. For replays of past conversations."""
+    node = document.nodes[state.node]
+    assert isinstance(node, InputNode)
+    return Navigator(document, channel).advance(replace(state, secrets={node.var: MASK}), node.goto)
+
+
 def resume(document: Document, state: State, outcome: ActionOutcome, channel: DisplayOptions = STANDARD) -> Turn:
     """Continue after the action of `state`, with its outcome."""
     navigator = Navigator(document, channel)

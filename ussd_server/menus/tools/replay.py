@@ -1,0 +1,235 @@
+"""A past conversation walked again through another document. Actions are answered from what the phone showed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.expressions import Name
+from ussd_server.menus.document.nodes import InputNode, ScreenNode, texts
+from ussd_server.menus.document.templates import Template
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.actions import (
+    ActionOutcome,
+    Answered,
+    BalanceAction,
+    BalanceFound,
+    Failed,
+    HandedOver,
+    HandoverAction,
+    HttpAction,
+    LookupNameAction,
+    MenuAction,
+    NameFound,
+    Paid,
+    PayAction,
+)
+from ussd_server.menus.engine.engine import enter, enter_masked, resume, start
+from ussd_server.menus.engine.state import MASK, State, Turn
+from ussd_server.menus.text.phrases import PHRASES, phrase
+from ussd_server.menus.tools.simulator import MAX_ACTIONS
+
+_INTERLUDES = ("resume", "payment_processing")
+_LONGEST_NUMBER = 15
+
+
+@dataclass(frozen=True, slots=True)
+class PastTurn:
+    """One turn of a transcript: a secret entry is masked."""
+
+    entry: str
+    screen: str
+    node: str
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PastConversation:
+    """A conversation, the document that it was held with, and whether it created a payment."""
+
+    document: Document
+    facts: SessionFacts
+    language: str
+    turns: Sequence[PastTurn]
+    has_paid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first turn that goes differently; `is_dead_end` where the conversation cannot be continued."""
+
+    turn: int
+    was: str
+    is_now: str
+    is_dead_end: bool
+
+
+def replay(draft: Document, past: PastConversation) -> Difference | None:
+    """Walk a conversation through `draft`; return None when it shows the same screens.
+
+    A dead end, where the draft ends or refuses an entry that led on, counts before another screen.
+    """
+    first = _first_menu_turn(past.turns)
+    if first == len(past.turns):
+        return None
+    replayer = _Replayer(draft, past, first)
+    found: Difference | None = None
+    for number in range(first, len(past.turns)):
+        turn = past.turns[number]
+        shown = replayer.step(number)
+        goes_on = number + 1 < len(past.turns)
+        ended = shown.screen is not None and shown.screen.ends
+        is_now = "" if shown.screen is None else shown.screen.text
+        moved = number > first and turn.node != past.turns[number - 1].node
+        if (ended and (goes_on or not turn.ends)) or (moved and shown.state.attempts > 0):
+            return Difference(number, turn.screen, is_now, is_dead_end=True)
+        if found is None and is_now != turn.screen:
+            found = Difference(
+                number, turn.screen, is_now, is_dead_end=_apologises(is_now) and not _apologises(turn.screen)
+            )
+            if found.is_dead_end:
+                return found
+        if ended:
+            break
+    return found
+
+
+class _Replayer:
+    """The draft's side of a conversation."""
+
+    def __init__(self, draft: Document, past: PastConversation, first: int) -> None:
+        self._draft, self._past, self._first = draft, past, first
+        self._values = _values_shown(past)
+        self._state: State | None = None
+
+    def step(self, number: int) -> Turn:
+        """Answer the entry of a turn; the first turn dials."""
+        entry = self._past.turns[number].entry
+        if self._state is None:
+            turn = start(self._draft, self._past.facts, self._language(), given=self._values)
+        elif entry == MASK and self._is_secret(self._state):
+            stayed = self._past.turns[number].node == self._past.turns[number - 1].node
+            turn = enter(self._draft, self._state, "") if stayed else enter_masked(self._draft, self._state)
+        else:
+            turn = enter(self._draft, self._state, entry)
+        for _ in range(MAX_ACTIONS):
+            if turn.action is None:
+                break
+            turn = resume(self._draft, turn.state, self._outcome(turn.action, number))
+        self._state = turn.state
+        return turn
+
+    def _language(self) -> str:
+        """Return the language that the conversation began in: the one whose first screen it shows."""
+        shown = self._past.turns[self._first].screen
+        for language in self._past.document.languages:
+            begun = start(self._past.document, self._past.facts, language, given=self._values)
+            if begun.screen is not None and begun.screen.text == shown:
+                return language
+        return self._past.language
+
+    def _is_secret(self, state: State) -> bool:
+        node = self._draft.nodes[state.node]
+        return isinstance(node, InputNode) and node.secret
+
+    def _outcome(self, action: MenuAction, number: int) -> ActionOutcome:
+        """Return what the transcript shows of an action; nothing is paid, called or looked up."""
+        turn = self._past.turns[number]
+        node: Any = self._draft.nodes[action.node]
+        failed_to = getattr(node, "on_error", None)
+        if failed_to is not None and turn.node == failed_to != getattr(node, "goto", None):
+            return Failed()
+        match action:
+            case PayAction():
+                return Paid(accepted=self._past.has_paid and turn.node != node.rejected)
+            case BalanceAction():
+                return BalanceFound(100 * _whole(self._values.get(node.var)))
+            case LookupNameAction():
+                name = self._values.get(node.var)
+                return Failed() if name is None else NameFound(str(name))
+            case HandoverAction():
+                return HandedOver(turn.screen, turn.ends)
+            case HttpAction():
+                return Answered(_reply([(path, self._values.get(var)) for var, path in node.map]))
+
+
+def _first_menu_turn(turns: Sequence[PastTurn]) -> int:
+    """Return the first turn that shows the menu: before it may be an offer to resume, or a payment's outcome."""
+    for number, turn in enumerate(turns):
+        if not turn.screen.startswith(tuple(_openings())):
+            return number
+    return len(turns)
+
+
+def _openings() -> list[str]:
+    fixed = [sentence for name in _INTERLUDES for sentence in PHRASES[name].values()]
+    outcomes = [PHRASES[f"payment_{word}"] for word in ("succeeded", "failed")]
+    return fixed + [sentence.partition("{")[0] for sentences in outcomes for sentence in sentences.values()]
+
+
+def _apologises(screen: str) -> bool:
+    return screen in {phrase("trouble", language) for language in PHRASES["trouble"]}
+
+
+def _values_shown(past: PastConversation) -> dict[str, Any]:
+    """Return the variables that the screens of a conversation show, read by the texts of its document."""
+    values: dict[str, Any] = {}
+    for turn in past.turns:
+        node = past.document.nodes.get(turn.node)
+        if isinstance(node, ScreenNode):
+            for _, text in texts(node):
+                for template in text.by_language.values():
+                    for name, value in _read(template, turn.screen):
+                        values.setdefault(name, value)
+    return values
+
+
+def _read(template: Template, screen: str) -> list[tuple[str, Any]]:
+    """Return the variables in the lines of a screen that a template wrote; those with lossy filters are left out."""
+    if not template.slots:
+        return []
+    names: list[tuple[Name, tuple[str, ...]]] = []
+    pattern = ""
+    for part in template.parts:
+        if isinstance(part, str):
+            pattern += re.escape(part)
+        else:
+            names.append((part.name, tuple(each.name for each in part.filters)))
+            pattern += "([^\\n]{0,160}?)"
+    found = re.search(f"{pattern}(?:\\n|\\Z)", screen)
+    if found is None:
+        return []
+    return [
+        (name.name, _unfiltered(text, filters))
+        for (name, filters), text in zip(names, found.groups(), strict=True)
+        if name.scope == "vars" and not {"mask", "trunc", "upper"} & set(filters)
+    ]
+
+
+def _unfiltered(text: str, filters: tuple[str, ...]) -> Any:
+    if "ugx" in filters:
+        text = text.replace(",", "")
+    if "local" in filters and re.fullmatch("0[0-9]{9}", text):
+        return f"+256{text[1:]}"
+    return text
+
+
+def _whole(value: Any) -> int:
+    digits = str(value or "")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_NUMBER else 0
+
+
+def _reply(values: Sequence[tuple[str, Any]]) -> Any:
+    """Return a reply that has the values at their dotted paths."""
+    reply: dict[str, Any] = {}
+    for path, value in values:
+        *outer, last = path.split(".")
+        place = reply
+        for step in outer:
+            inner = place.setdefault(step, {})
+            place = inner if isinstance(inner, dict) else {}
+        place[last] = value
+    return reply

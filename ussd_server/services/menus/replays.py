@@ -1,0 +1,129 @@
+"""Past conversations replayed through a draft, and where subscribers dropped off."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.ids import is_id, new_id_floor
+from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
+from ussd_server.messages.gateways import Action
+from ussd_server.messages.ussd import SessionStatus
+from ussd_server.messages.walks import DropOffItem, DropOffView, GetDropOffs, ReplayItem, ReplayMenu, ReplayResult
+from ussd_server.models.ussd import Menu, UssdSession
+from ussd_server.services.menus.menus import MenuService, published_document
+from ussd_server.services.menus.usable import usable_document
+from ussd_server.status import Code, ServiceError
+
+MOST_REPLAYED = 500
+_MOST_COUNTED = 1_000
+# Of a client with many menus, so many of the newest sessions are looked through for those of one.
+_MOST_SEARCHED = 20_000
+_READ_AT_ONCE = 50
+_BROKEN_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
+
+
+class ReplayService:
+    """Reads past conversations. Nothing is paid, called or written."""
+
+    def __init__(self, menus: MenuService, clock: Clock) -> None:
+        self._menus = menus
+        self._clock = clock
+
+    def replay(self, request: ReplayMenu, context: RequestContext) -> tuple[ReplayItem, ...]:
+        """Replay conversations through the draft of a menu; returns one item for each, at most 500.
+
+        Sessions of another client or menu are NOT_FOUND items. Needs `ussd:read` as well, because it shows transcripts.
+        Raises NOT_FOUND for an unknown menu, MENU_INVALID for a draft that cannot be walked, and INVALID_REQUEST unless
+        there are either session ids or the beginning of a period.
+        """
+        context.require("ussd:read")
+        draft = usable_document(self._menus.document(request.menu_id, None, context))
+        if (request.session_ids is None) == (request.from_at is None):
+            raise ServiceError(Code.INVALID_REQUEST, "Either session_ids or from is needed, and not both")
+        menu_id = _row_id(request.menu_id, context)
+        if request.session_ids is None:
+            assert request.from_at is not None
+            ids = self._ids_of_period(menu_id, request.from_at, request.to_at, MOST_REPLAYED, context)
+        else:
+            ids = list(dict.fromkeys(request.session_ids))
+        return tuple(self._items(draft, menu_id, ids, context))
+
+    def drop_offs(self, request: GetDropOffs, context: RequestContext) -> DropOffView:
+        """Return how often each node of a menu was visited, and how often the session was abandoned there."""
+        context.require("ussd:read")
+        context.require("menus:read")
+        menu_id = _row_id(request.menu_id, context)
+        since = self._clock.now() - timedelta(days=request.days)
+        ids = self._ids_of_period(menu_id, since, None, _MOST_COUNTED, context)
+        visits: Counter[str] = Counter()
+        left: Counter[str] = Counter()
+        for row in _rows(ids, menu_id, context):
+            visits.update({turn["node"] for turn in row.turns})
+            left[row.node] += row.status in _BROKEN_OFF
+        items = [DropOffItem(node, count, left[node], round(left[node] / count, 4)) for node, count in visits.items()]
+        return DropOffView(len(ids), tuple(sorted(items, key=lambda item: (-item.drop_offs, item.node))))
+
+    def _ids_of_period(
+        self, menu_id: str, from_at: datetime, to_at: datetime | None, limit: int, context: RequestContext
+    ) -> list[str]:
+        """Return the ids of the newest sessions of a menu that began in a period, newest first."""
+        which = (UssdSession.client_id == context.client_id) & (UssdSession.id >= new_id_floor(from_at))
+        if to_at is not None:
+            which &= UssdSession.id < new_id_floor(to_at)
+        newest = (
+            UssdSession.select(UssdSession.id, UssdSession.menu_id)
+            .where(which)
+            .order_by(UssdSession.id.desc())
+            .limit(_MOST_SEARCHED)
+        )
+        return [row.id for row in newest.iterator() if row.menu_id == menu_id][:limit]
+
+    def _items(
+        self, draft: Document, menu_id: str, ids: Sequence[str], context: RequestContext
+    ) -> Iterator[ReplayItem]:
+        for at in range(0, len(ids), _READ_AT_ONCE):
+            chunk = ids[at : at + _READ_AT_ONCE]
+            rows = {row.id: row for row in _rows([each for each in chunk if is_id(each)], menu_id, context)}
+            for session_id in chunk:
+                # Other requests of the process run in between.
+                time.sleep(0)
+                row = rows.get(session_id)
+                yield ReplayItem(session_id, ReplayResult.NOT_FOUND) if row is None else _replayed(draft, row)
+
+
+def _replayed(draft: Document, row: UssdSession) -> ReplayItem:
+    past = PastConversation(
+        published_document(row.menu_id, row.menu_version),
+        SessionFacts(row.phone_number, row.service_code, row.network, row.id),
+        row.language,
+        [PastTurn(turn["entry"], turn["screen"], turn["node"], turn["action"] == Action.END) for turn in row.turns],
+        row.transaction_id is not None,
+    )
+    difference = replay(draft, past)
+    if difference is None:
+        return ReplayItem(row.id, ReplayResult.SAME)
+    result = ReplayResult.DEAD_END if difference.is_dead_end else ReplayResult.OTHER_SCREEN
+    return ReplayItem(row.id, result, difference.turn, difference.was, difference.is_now)
+
+
+def _rows(ids: Sequence[str], menu_id: str, context: RequestContext) -> Iterator[UssdSession]:
+    """Yield the sessions of a client's menu among `ids`."""
+    for at in range(0, len(ids), _READ_AT_ONCE):
+        chunk = ids[at : at + _READ_AT_ONCE]
+        yield from UssdSession.select().where(
+            UssdSession.id.in_(chunk), UssdSession.client_id == context.client_id, UssdSession.menu_id == menu_id
+        )
+
+
+def _row_id(name: str, context: RequestContext) -> str:
+    row = Menu.get_or_none(Menu.client_id == context.client_id, Menu.name == name)
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Menu not found")
+    return str(row.id)
