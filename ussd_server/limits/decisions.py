@@ -11,6 +11,9 @@ from limits import RateLimitItem
 
 MICROSECONDS = 1_000_000
 
+# (name, limit, length in seconds) of each window of a policy: what all decisions under it have in common.
+Frames = tuple[tuple[str, int, int], ...]
+
 # (limit, length in microseconds) of each window of an identity.
 Windows = Sequence[tuple[int, int]]
 
@@ -44,7 +47,7 @@ class RateLimitDecision:
     Seconds are rounded up, so that no caller retries too early.
     """
 
-    items: tuple[RateLimitItem, ...]
+    frames: Frames
     reading: Reading
     fallback: bool = False  # decided without Redis, by this process's share of the limits
 
@@ -62,17 +65,17 @@ class RateLimitDecision:
     def windows(self) -> tuple[WindowState, ...]:
         """The windows, in the order of their limits."""
         left = iter(self.reading[3:])
-        return tuple([WindowState(*frame, next(left), _whole_seconds(next(left))) for frame in frames_of(self.items)])
+        return tuple([WindowState(*frame, next(left), _whole_seconds(next(left))) for frame in self.frames])
 
 
-def windows_of(items: Sequence[RateLimitItem], share: int = 1) -> Windows:
-    """The windows of `items`, each limit divided among `share` processes and at least one."""
-    return [(max(1, item.amount // share), item.get_expiry() * MICROSECONDS) for item in items]
+def windows_of(frames: Frames, share: int = 1) -> Windows:
+    """The windows of `frames`, each limit divided among `share` processes and at least one."""
+    return [(max(1, limit // share), seconds * MICROSECONDS) for _, limit, seconds in frames]
 
 
 @cache
-def frames_of(items: tuple[RateLimitItem, ...]) -> tuple[tuple[str, int, int], ...]:
-    """The constant part of the windows of a policy: name, limit and length in seconds."""
+def frames_of(items: tuple[RateLimitItem, ...]) -> Frames:
+    """The constant part of the windows of a policy."""
     return tuple((_window_name(item), item.amount, item.get_expiry()) for item in items)
 
 

@@ -10,7 +10,7 @@ from functools import cache
 
 from limits import RateLimitItem
 
-from ussd_server.limits.decisions import MICROSECONDS, Proof, RateLimitDecision, frames_of, tightest, windows_of
+from ussd_server.limits.decisions import MICROSECONDS, Frames, Proof, RateLimitDecision, frames_of, tightest, windows_of
 from ussd_server.limits.local_windows import LocalWindows
 from ussd_server.limits.sliding_window import SlidingWindowRateLimiter, SlidingWindowStorage
 from ussd_server.logs import logger
@@ -123,8 +123,9 @@ class Limiter:
             return self.circuit.call(lambda: count(items, namespace, name))
         except RedisAwayError:
             count_unshared_limit()
-            reading = self._local[namespace].acquire(name, windows_of(items, self._workers), consume)
-            return RateLimitDecision(items, reading, fallback=True)
+            frames = frames_of(items)
+            reading = self._local[namespace].acquire(name, windows_of(frames, self._workers), consume)
+            return RateLimitDecision(frames, reading, fallback=True)
 
 
 def _digest(identity: str) -> str:
@@ -133,8 +134,8 @@ def _digest(identity: str) -> str:
 
 
 @cache
-def _policy_header(items: tuple[RateLimitItem, ...]) -> str:
-    return ", ".join([f'"{name}";q={limit};w={seconds}' for name, limit, seconds in frames_of(items)])
+def _policy_header(frames: Frames) -> str:
+    return ", ".join([f'"{name}";q={limit};w={seconds}' for name, limit, seconds in frames])
 
 
 def rate_limit_headers(decision: RateLimitDecision) -> dict[str, str]:
@@ -146,7 +147,7 @@ def rate_limit_headers(decision: RateLimitDecision) -> dict[str, str]:
     windows = decision.windows
     tighter = tightest(windows)
     return {
-        "RateLimit-Policy": _policy_header(decision.items),
+        "RateLimit-Policy": _policy_header(decision.frames),
         "RateLimit": ", ".join([f'"{each.name}";r={each.remaining};t={each.reset_seconds}' for each in windows]),
         "X-RateLimit-Limit": str(tighter.limit),
         "X-RateLimit-Remaining": str(tighter.remaining),

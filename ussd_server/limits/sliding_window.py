@@ -14,7 +14,7 @@ from limits.util import WindowStats
 from redis import RedisCluster
 from redis.exceptions import NoScriptError
 
-from ussd_server.limits.decisions import MICROSECONDS, Proof, RateLimitDecision, Reading, Windows, windows_of
+from ussd_server.limits.decisions import MICROSECONDS, Proof, RateLimitDecision, Reading, Windows, frames_of, windows_of
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
 from ussd_server.redis.pipeline import RedisPipeline
 
@@ -210,20 +210,21 @@ class SlidingWindowRateLimiter(RateLimiter):
 
     def hit_all(self, items: Sequence[RateLimitItem], *identifiers: str, cost: int = 1) -> RateLimitDecision:
         """Count `cost` calls against all `items` of the identity, or against none."""
-        return RateLimitDecision(tuple(items), self.storage.acquire("/".join(identifiers), windows_of(items), cost))
+        frames = frames_of(tuple(items))
+        return RateLimitDecision(frames, self.storage.acquire("/".join(identifiers), windows_of(frames), cost))
 
     def count_all_if(
         self, proof: Proof, items: Sequence[RateLimitItem], *identifiers: str, consume: bool
     ) -> RateLimitDecision | None:
         """As `hit_all`, or `test_all` unless `consume`; None, and nothing is counted, when `proof` does not hold."""
-        reading = self.storage.acquire("/".join(identifiers), windows_of(items), consume=consume, proof=proof)
-        return RateLimitDecision(tuple(items), reading) if reading else None
+        frames = frames_of(tuple(items))
+        reading = self.storage.acquire("/".join(identifiers), windows_of(frames), consume=consume, proof=proof)
+        return RateLimitDecision(frames, reading) if reading else None
 
     def test_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> RateLimitDecision:
         """The decision of `hit_all`, without counting."""
-        return RateLimitDecision(
-            tuple(items), self.storage.acquire("/".join(identifiers), windows_of(items), consume=False)
-        )
+        frames = frames_of(tuple(items))
+        return RateLimitDecision(frames, self.storage.acquire("/".join(identifiers), windows_of(frames), consume=False))
 
     def clear_all(self, *identifiers: str) -> None:
         """Forget the calls of the identity that `hit_all` counted."""
@@ -240,11 +241,11 @@ class SlidingWindowRateLimiter(RateLimiter):
     def get_window_stats(self, item: RateLimitItem, *identifiers: str) -> WindowStats:
         """When one limit's oldest call leaves its window, in the server's seconds since 1970, and what remains."""
         _, _, now, remaining, reset = self.storage.acquire(
-            item.key_for(*identifiers), windows_of([item]), consume=False
+            item.key_for(*identifiers), windows_of(frames_of((item,))), consume=False
         )
         return WindowStats((now + reset) / MICROSECONDS, remaining)
 
     def _acquire(self, item: RateLimitItem, identifiers: tuple[str, ...], cost: int, consume: bool) -> bool:
         if cost > item.amount:
             return False
-        return bool(self.storage.acquire(item.key_for(*identifiers), windows_of([item]), cost, consume)[0])
+        return bool(self.storage.acquire(item.key_for(*identifiers), windows_of(frames_of((item,))), cost, consume)[0])
