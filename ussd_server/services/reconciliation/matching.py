@@ -94,7 +94,7 @@ class Matcher:
         )
         while True:
             rows: Any = Transaction.select(*_COLUMNS).where(is_candidate, Transaction.id > after)
-            page = [_Ours(*row) for row in rows.order_by(Transaction.id).limit(_PAGE).tuples()]
+            page = [_Ours(*row) for row in rows.order_by(Transaction.id).limit(_PAGE).tuples().iterator()]
             for ours in page:
                 if _key(ours.id) not in self._matched and _lies_within(ours, period):
                     self.ours_cents += ours.signed_cents
@@ -138,7 +138,7 @@ class Matcher:
         rows: Any = Transaction.select(*_COLUMNS).where(
             column.in_(list(values)), Transaction.provider == self._provider
         )
-        return [_Ours(*row) for row in rows.tuples()]
+        return [_Ours(*row) for row in rows.tuples().iterator()]
 
     def _compare(
         self,
