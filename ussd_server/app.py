@@ -23,6 +23,7 @@ from ussd_server.blueprints.gateways import gateways
 from ussd_server.blueprints.menus import menus
 from ussd_server.blueprints.openapi import openapi
 from ussd_server.blueprints.ops import ops
+from ussd_server.blueprints.payouts import client_payouts, payouts
 from ussd_server.blueprints.providers import providers
 from ussd_server.blueprints.search import search
 from ussd_server.blueprints.statements import statements
@@ -172,8 +173,8 @@ def create_app(services: Services) -> Flask:
     app = _Application(services)
     if services.settings.trusted_proxies:
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
-    data_api = (transactions, collection, balances, statements, ussd, menus, webhooks, search, providers)
-    for blueprint in (logins, clients, *data_api, gateways, callbacks, ops, openapi, console):
+    data_api = (transactions, collection, balances, statements, payouts, ussd, menus, webhooks, search, providers)
+    for blueprint in (logins, clients, client_payouts, *data_api, gateways, callbacks, ops, openapi, console):
         app.register_blueprint(blueprint)
     app.session_interface = ConsoleSessions()
     return app

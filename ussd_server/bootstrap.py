@@ -51,6 +51,10 @@ from ussd_server.services.operators.actions import two_person_actions
 from ussd_server.services.operators.logins import OperatorLoginService
 from ussd_server.services.operators.operators import OperatorService
 from ussd_server.services.operators.proposals import ProposalService
+from ussd_server.services.payouts.approval import PayoutApproval
+from ussd_server.services.payouts.drafts import PayoutDrafts
+from ussd_server.services.payouts.payouts import PayoutService
+from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.states import ProviderStateService
@@ -162,6 +166,14 @@ class ReconciliationServices:
 
 
 @dataclass(frozen=True, slots=True)
+class PayoutServices:
+    """Payouts: many disbursements at once."""
+
+    payouts: PayoutService
+    sender: PayoutSender
+
+
+@dataclass(frozen=True, slots=True)
 class MenuServices:
     """Menus: drafts, versions, service codes, and walks through them."""
 
@@ -216,6 +228,7 @@ class Services:
     accounts: AccountServices
     transactions: TransactionServices
     reconciliation: ReconciliationServices
+    payouts: PayoutServices
     menus: MenuServices
     ussd: UssdServices
     webhooks: WebhookServices
@@ -249,13 +262,17 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     heartbeat = Heartbeat(providers, drop_offs, clock)
     guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
 
+    def within_pace(provider: str) -> bool:
+        return limiter.hit(f"provider:{provider}", "all").accepted
+
+    at_kill_point = kill_point(settings.kill_point)
     settlement = Settlement(
         providers,
         clock,
-        lambda provider: limiter.hit(f"provider:{provider}", "all").accepted,
+        within_pace,
         settings.provider_timeout_seconds,
         heartbeat.count_call,
-        kill_point(settings.kill_point),
+        at_kill_point,
         heartbeat.new_lease_token,
     )
     creator = TransactionCreator(providers, guard, clock, wake_up.send)
@@ -272,6 +289,17 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         settlement=settlement,
         callbacks=CallbackService(providers, settlement, tokens, wake_up.send),
         review=ReviewService(providers, clock),
+    )
+
+    payouts = PayoutServices(
+        payouts=PayoutService(
+            PayoutDrafts(providers, creator.fees, clock),
+            PayoutApproval(creator, clock, at_kill_point),
+            tokens,
+            clock,
+            wake_up.send,
+        ),
+        sender=PayoutSender(providers, clock, within_pace, wake_up.send, heartbeat.new_lease_token),
     )
 
     # At most a quarter of all for one client.
@@ -335,6 +363,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             ),
             differences=DifferenceService(transactions.review, clock, tokens),
         ),
+        payouts=payouts,
         ussd=UssdServices(
             channels=channels,
             api_sessions=UssdService(sessions, conversations, tokens),

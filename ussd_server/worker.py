@@ -27,6 +27,8 @@ _HOUSEKEEPING_SECONDS = 10.0
 _TAKE_OVER_SECONDS = 1.0
 _FLOATS_SECONDS = 5.0
 _SESSIONS_AT_ONCE = 200
+# A thread waits for a provider while it looks up names.
+_PAYOUT_THREADS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class WorkKind:
 
 
 class Worker:
-    """Settles transactions and sends events to webhooks. Any number of worker processes may run."""
+    """Settles transactions, sends payouts, and sends events to webhooks. Any number of worker processes may run."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -66,11 +68,15 @@ class Worker:
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
             Thread(target=self._ask_for_floats, args=(stop,), name="floats"),
         ]
-        deliveries = Thread(target=self._serve, args=(self._deliveries(stop), stop), name="deliveries")
-        for thread in [*beside, deliveries]:
+        others = [
+            Thread(target=self._serve, args=(kind, stop), name=kind.name)
+            for kind in (self._deliveries(stop), self._payouts(stop))
+        ]
+        for thread in [*beside, *others]:
             thread.start()
         self._serve(self._settlement(stop), stop, self._clean_up)
-        deliveries.join()
+        for thread in others:
+            thread.join()
         # The claimed work is finished now. Until here its leases needed the heartbeat.
         finished.set()
         for thread in beside:
@@ -108,6 +114,12 @@ class Worker:
             settlement.claim,
             settlement.advance,
             lambda _: self._services.wake_up.wait(_TICK_SECONDS, stop),
+        )
+
+    def _payouts(self, stop: Event) -> WorkKind:
+        sender = self._services.payouts.sender
+        return WorkKind(
+            "payouts", _PAYOUT_THREADS, sender.claim, sender.advance, lambda _: stop.wait(_SHORT_TICK_SECONDS)
         )
 
     def _deliveries(self, stop: Event) -> WorkKind:

@@ -108,7 +108,7 @@ def test_every_error_code_is_listed_with_the_operations_that_answer_it(document:
 def test_generated_clients_have_few_classes(document: dict[str, Any]) -> None:
     """A generator makes a class of each named schema, and of each enumeration and object without a name."""
     schemas = document["components"]["schemas"]
-    assert len(schemas) <= 100
+    assert len(schemas) <= 120
     assert [name for name, schema in schemas.items() if "enum" in schema and name.endswith("Provider")] in (
         [],
         ["Provider"],

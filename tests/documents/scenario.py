@@ -40,6 +40,7 @@ def play(player: Player) -> None:
     """Play everything, from the login to the rate limit."""
     play_key_management(player)
     play_money(player)
+    play_payouts(player)
     play_conversations(player)
     play_menus(player)
     play_webhooks(player)
@@ -94,6 +95,30 @@ def play_money(player: Player) -> None:
     player.data("GET", "/api/balance")
     player.data("GET", "/api/statements?limit=2")
     player.data("GET", "/api/reports/daily?date=2020-01-01")
+
+
+def play_payouts(player: Player) -> None:
+    """Draft, approve, cancel and read payouts, as a program and as people."""
+    rows = [
+        {"phone_number": "+256770000000", "amount": 3000, "reference": "E-17", "name": "Sarah Namubiru"},
+        {"phone_number": "0770000001", "amount": 2500, "reference": "E-18"},
+    ]
+    draft = player.manage("POST", "/payouts", {"reference": "wages-47", "items": rows})
+    path = f"/api/payouts/{draft['payout_id']}"
+    player.data("POST", f"{path}/approve", {})
+    player.until(lambda: player.look(path)["data"]["status"] == "completed")
+    player.data("GET", path)
+    player.data("GET", f"{path}/items")
+    player.data("GET", "/api/payouts?limit=1")
+    made = player.data("POST", "/api/payouts", {"reference": "wages-48", "description": "Wages", "items": rows})
+    player.data("POST", f"/api/payouts/{made['payout_id']}/cancel", {})
+    other = player.data("POST", "/api/payouts", {"reference": "wages-49", "items": rows[:1]})
+    player.manage("GET", "/payouts?limit=1")
+    player.manage("GET", f"/payouts/{other['payout_id']}")
+    player.manage("GET", f"/payouts/{other['payout_id']}/items")
+    player.manage("POST", f"/payouts/{other['payout_id']}/approve", {})
+    waiting = player.data("POST", "/api/payouts", {"reference": "wages-50", "items": rows[:1]})
+    player.manage("POST", f"/payouts/{waiting['payout_id']}/cancel", {})
 
 
 def play_conversations(player: Player) -> None:

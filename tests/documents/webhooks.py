@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -16,9 +17,11 @@ from tests.services.webhooks.receivers import Receiver, subscribe
 from tests.support.money import request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.ids import new_id
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.api_keys import CreateApiKey, DeleteApiKey
+from ussd_server.messages.payouts import CreatePayout, NamePayout
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.messages.ussd import BeginSession, NameSession
 from ussd_server.messages.webhooks import EVENT_TYPES, NameWebhook
@@ -79,6 +82,14 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
         if reference == "order-1":
             services.transactions.refunds.create(CreateRefund(recorded.transaction.transaction_id, "refund-1"), call)
             work(services, clock)
+    rows = ({"phone_number": "+256770000000", "amount": 3000, "reference": "E-17"},)
+    maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
+    payout = services.payouts.payouts.create(CreatePayout("wages-47", items=rows), maker).payout
+    services.payouts.payouts.approve(NamePayout(payout.payout_id), approver)
+    for _ in range(2):
+        for payout_id in services.payouts.sender.claim(1):
+            services.payouts.sender.advance(payout_id)
+        work(services, clock, 1)
     session = services.ussd.api_sessions.begin(BeginSession(PHONE, shop.code), call)
     services.ussd.api_sessions.end(NameSession(session.session_id), call)
     key = services.clients.api_keys.create(CreateApiKey(), call)

@@ -43,6 +43,9 @@ class SeededClient:
         work(services, clock)
         session = {"phone_number": PHONE, "service_code": code}
         self.ids["session_id"] = self._make("/api/ussd/sessions", session)["session_id"]
+        row = {"phone_number": PHONE, "amount": 500, "reference": "row"}
+        payout = {"reference": f"payout-{name}", "items": [row]}
+        self.ids["payout_id"] = self._make("/api/payouts", payout)["payout_id"]
         webhook = {"url": "http://127.0.0.1:9999/events"}
         self.ids["webhook_id"] = self._make("/api/webhooks", webhook)["id"]
         self.ids["event_id"] = self.ask("GET", "/api/events").json["data"]["items"][0]["id"]

@@ -22,6 +22,7 @@ _MAX_DEPTH = 32
 # An unterminated string matches to the end: otherwise every quote in it would start another search.
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
+_BRACKETS = re.compile(rb"[\[\]{}]")
 # Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
 _MOST_DIGITS = 30
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -142,11 +143,11 @@ def read_idempotency_key(api_request: ApiRequest) -> str | None:
 def _depth(body: bytes) -> int:
     """Return how deep brackets nest outside strings, without parsing."""
     deepest = depth = 0
-    for byte in _STRINGS.sub(b"", body):
-        if byte in b"[{":
+    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", body)):
+        if bracket in b"[{":
             depth += 1
             deepest = max(deepest, depth)
-        elif byte in b"]}":
+        else:
             depth -= 1
     return deepest
 

@@ -192,7 +192,8 @@ def _path_parameters(rule: Rule) -> list[dict[str, Any]]:
 
 def _successes(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]:
     found = {str(route.status): route.message}
-    if route.idempotent:
+    may_repeat = route.idempotent or Code.IDEMPOTENCY_KEY_REUSED in route.refuses
+    if may_repeat:
         found["200"] = "It was recorded before; this is its present state"
     more = _LIMIT_HEADERS if route.authenticate is authenticate_api_key else []
     media_types = [*route.also, *(["text/csv"] if route.csv else [])]
@@ -204,7 +205,7 @@ def _successes(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
             "description": message,
             "headers": _headers(
                 "X-Request-Id", *more, *(["Location"] if status == "201" else []),
-                *(["Idempotent-Replayed"] if route.idempotent and status == "200" else []),
+                *(["Idempotent-Replayed"] if may_repeat and status == "200" else []),
             ),
             "content": content,
         }

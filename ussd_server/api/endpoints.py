@@ -15,7 +15,15 @@ from flask import Blueprint
 from marshmallow import Schema
 
 from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
-from ussd_server.api.bodies import load, load_query, parse_object, read_body, read_idempotency_key, read_yaml_text
+from ussd_server.api.bodies import (
+    MAX_BODY_BYTES,
+    load,
+    load_query,
+    parse_object,
+    read_body,
+    read_idempotency_key,
+    read_yaml_text,
+)
 from ussd_server.api.requests import ApiRequest, ApiResponse, takes_api_request
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.decisions import RateLimitDecision
@@ -68,6 +76,7 @@ class EndpointSpec:
     idempotent: bool
     also: Mapping[str, Callable[[Any], bytes]]
     csv: Callable[..., CsvReply] | None
+    max_body_bytes: int
 
 
 class ApiBlueprint(Blueprint):
@@ -94,6 +103,7 @@ class ApiBlueprint(Blueprint):
         idempotent: bool = False,
         also: Mapping[str, Callable[[Any], bytes]] | None = None,
         csv: Callable[..., CsvReply] | None = None,
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`.
 
@@ -123,6 +133,7 @@ class ApiBlueprint(Blueprint):
                 idempotent,
                 also or {},
                 csv,
+                max_body_bytes,
             )
 
             @takes_api_request
@@ -173,7 +184,7 @@ def allow_anyone(_: ApiRequest) -> Caller:
 
 def answer(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str, str]) -> ApiResponse:
     """Check a request and call its view. Raises ServiceError when a check refuses it."""
-    body = read_body(api_request.request) if api_request.has_body else b""
+    body = read_body(api_request.request, route.max_body_bytes) if api_request.has_body else b""
     caller = route.authenticate(api_request)
     api_request.client_id = caller.client_id
     call = RequestContext(caller, api_request.request_id, api_request.address)
@@ -239,7 +250,9 @@ def _message(route: EndpointSpec, api_request: ApiRequest, body: bytes, variable
 
 
 def _body_parts(schema: Body, api_request: ApiRequest, body: bytes) -> dict[str, Any]:
-    """Return the fields of a body; of a schema that takes YAML also the text of the body."""
+    """Return the fields of a body; of a schema that takes YAML also the text of the body, of a file its bytes."""
+    if api_request.request.mimetype in schema.takes_files:
+        return {"file": body}
     if not schema.takes_yaml:
         return load(schema, parse_object(api_request.request, body))
     text = read_yaml_text(api_request.request, body)

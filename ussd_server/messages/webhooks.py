@@ -17,6 +17,8 @@ EVENT_TYPES: Mapping[str, str] = {
     "transaction.failed": "The money did not move; `failure` says why.",
     "transaction.reversed": "A succeeded transaction was given back.",
     "transaction.needs_review": "The provider could not confirm the outcome; an operator reviews the transaction.",
+    "payout.needs_approval": "A payout was created; another key or person than its maker can approve it.",
+    "payout.completed": "Every row of an approved payout has its outcome, or was cancelled.",
     "ussd.session.ended": "A USSD session came to its end.",
     "api_key.deleted": "An API key was deleted and is refused from now on.",
     "webhook.disabled": "A webhook was switched off because it accepted no deliveries any more.",

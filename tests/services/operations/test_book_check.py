@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import Event, Thread
 
@@ -18,7 +19,10 @@ from tests.support.money import a_client, deposit, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
+from ussd_server.context import RequestContext
+from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database, is_postgres, release_connection
+from ussd_server.messages.payouts import CreatePayout, NamePayout
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.ledger import Account
@@ -48,6 +52,9 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     refund = services.transactions.refunds.create(CreateRefund(names["collection_00"], "back"), call)
     names["refund"] = refund.transaction.transaction_id
     work(services, clock, 1)
+    names["copy"] = "ffffffff-0000-7000-8000-000000000000"
+    names["payout"] = _completed_payout(services, clock, call)
+    names["row"] = Transaction.get(Transaction.payout_id == names["payout"]).id
     names["deposit"] = Transaction.get(Transaction.client_id == call.client_id, Transaction.type == "deposit").id
     names["session"] = _ended_session(services, clock)
     keyed = services.transactions.transactions.create(request(shillings=1, idempotency_key="mine"), call)
@@ -58,6 +65,17 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     names["foreign"] = Account.get(Account.client_id == other.client_id, Account.name == "main").id
     release_connection()
     return names
+
+
+def _completed_payout(services: Services, clock: MovableClock, call: RequestContext) -> str:
+    maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
+    rows = ({"phone_number": "+256770000000", "amount": 10, "reference": "row"}, {"reference": "invalid"})
+    payout_id = services.payouts.payouts.create(CreatePayout("payout", items=rows), maker).payout.payout_id
+    services.payouts.payouts.approve(NamePayout(payout_id), approver)
+    for _ in range(2):
+        services.payouts.sender.advance(payout_id)
+        work(services, clock)
+    return payout_id
 
 
 def _ended_session(services: Services, clock: MovableClock) -> str:
@@ -83,6 +101,8 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             "ledger_entries",
             "events",
             "idempotency_keys",
+            "payouts",
+            "payout_items",
         ):
             run(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
             named = f"SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = '{table}'::regclass"
@@ -93,6 +113,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             ("transactions", "transactions_provider_reference_key"),
             ("ledger_accounts", "ledger_accounts_client_id_name_key"),
             ("events", "events_object_id_sequence_key"),
+            ("payouts", "payouts_client_id_reference_key"),
         ):
             run(f"ALTER TABLE {table} DROP CONSTRAINT {constraint}")
     else:
@@ -134,6 +155,13 @@ _BOUND_ELSEWHERE = "has an idempotency key that is bound to another one"
 _SAME_KEY = "has the idempotency key of another one"
 _SAME_CONFIRMATION = "has the confirmation of another one"
 _SAME_PROVIDER_REFERENCE = "has the provider reference of another one"
+_OTHER_TOTALS = "has other counts or totals than its rows"
+_OTHER_ROWS = "has rows that differ from their transactions"
+_PAYOUT_STATE = "has a status that contradicts its transactions"
+_OWN_APPROVAL = "was approved by its maker"
+_NEVER_DUE = "is unfinished without a due time"
+_UNREPORTED = "was completed without an event of it, or has such an event and was not completed"
+_IN_NO_PAYOUT = "names a payout that does not have it as a row"
 _SAME_NAME = "has the name of another one"
 
 
@@ -303,6 +331,19 @@ SABOTAGE = [
      {(_AHEAD, "session")}),
     ("UPDATE ussd_sessions SET due_at = '2199-01-01T00:00:00.000Z' WHERE id = '{session}'",
      {(_AHEAD, "session")}),
+    # Payouts.
+    ("UPDATE payouts SET total_amount_cents = 1 WHERE id = '{payout}'", {(_OTHER_TOTALS, "payout")}),
+    ("DELETE FROM payout_items WHERE payout_id = '{payout}' AND line = 2", {(_OTHER_TOTALS, "payout")}),
+    ("UPDATE payout_items SET phone_number = '+256770000099' WHERE transaction_id = '{row}'",
+     {(_OTHER_ROWS, "payout")}),
+    ("UPDATE payout_items SET transaction_id = NULL WHERE transaction_id = '{row}'",
+     {(_OTHER_ROWS, "payout"), (_IN_NO_PAYOUT, "row")}),
+    ("UPDATE payouts SET status = 'approved' WHERE id = '{payout}'", {(_PAYOUT_STATE, "payout")}),
+    ("UPDATE payouts SET approved_by = created_by WHERE id = '{payout}'", {(_OWN_APPROVAL, "payout")}),
+    ("UPDATE payouts SET status = 'running', completed_at = NULL WHERE id = '{payout}'",
+     {(_NEVER_DUE, "payout"), (_UNREPORTED, "payout")}),
+    ("UPDATE payouts SET due_at = '2199-01-01T00:00:00.000Z' WHERE id = '{payout}'", {(_AHEAD, "payout")}),
+    ("DELETE FROM events WHERE object_id = '{payout}' AND type = 'payout.completed'", {(_UNREPORTED, "payout")}),
     # Names.
     ("UPDATE transactions SET reference = (SELECT reference FROM transactions WHERE id = '{collection_04}') "
      "WHERE id = '{disbursement_04}'",
@@ -324,6 +365,9 @@ ON_POSTGRES = [
     ("UPDATE transactions SET provider_reference = "
      "(SELECT provider_reference FROM transactions WHERE id = '{collection_04}') WHERE id = '{disbursement_04}'",
      {(_SAME_PROVIDER_REFERENCE, "disbursement_04"), (_FORGED, "disbursement_04")}),
+    ("INSERT INTO payouts SELECT (jsonb_populate_record(payouts, jsonb_build_object('id', '{copy}'))).* "
+     "FROM payouts WHERE id = '{payout}'",
+     {(_SAME_REFERENCE, "copy"), (_OTHER_TOTALS, "copy"), (_UNREPORTED, "copy")}),
     ("UPDATE ledger_accounts SET name = 'main' WHERE id = '{deposits}'",
      {(_SAME_NAME, "main"), (_ELSEWHERE, "deposit")}),
     ("UPDATE events SET sequence = 1 WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",

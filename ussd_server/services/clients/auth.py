@@ -20,13 +20,14 @@ from ussd_server.status import Code, ServiceError
 _LONGEST_HEADER = 256
 _REFUSAL = "Invalid API key or secret"
 
-_DEVELOPER = frozenset({"api_keys:list", "api_keys:create", "api_keys:rotate", "service_identifier:read"})
-_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read"}
+_VIEWER = frozenset({"service_identifier:read", "payouts:read"})
+_DEVELOPER = _VIEWER | {"api_keys:list", "api_keys:create", "api_keys:rotate", "payouts:write"}
+_ALL = _DEVELOPER | {"api_keys:delete", "audit_events:read", "payouts:approve"}
 PERMISSIONS: dict[str, frozenset[str]] = {
     "owner": _ALL,
     "admin": _ALL,
     "developer": _DEVELOPER,
-    "viewer": frozenset({"service_identifier:read"}),
+    "viewer": _VIEWER,
 }
 """What each role may do through the management API (wire contract 2)."""
 

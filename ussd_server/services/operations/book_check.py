@@ -16,6 +16,7 @@ from ussd_server.database.unit_of_work import database, database_now, is_postgre
 from ussd_server.models.service_clock import read_service_clock
 from ussd_server.services.operations.book_check_history import history_faults
 from ussd_server.services.operations.book_check_money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
+from ussd_server.services.operations.book_check_payouts import IN_NO_PAYOUT, PAYOUT_RULES, TRANSACTION_RULE
 
 _BOUND = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -70,7 +71,8 @@ _CLOCK = "clock"
 _PARTS = {
     "clients": _Part("Client", "clients", "id", CLIENT_RULES),
     "accounts": _Part("Account", "ledger_accounts", "id", ACCOUNT_RULES),
-    "transactions": _Part("Transaction", "transactions", "id", TRANSACTION_RULES),
+    "transactions": _Part("Transaction", "transactions", "id", TRANSACTION_RULES | {IN_NO_PAYOUT: TRANSACTION_RULE}),
+    "payouts": _Part("Payout", "payouts", "id", PAYOUT_RULES),
     "events": _Part("Object", "events", "object_id", _EVENT_RULES),
     "deliveries": _Part("Delivery", "deliveries", "id", _DELIVERY_RULES),
     "sessions": _Part("Session", "ussd_sessions", "id", _SESSION_RULES),

@@ -146,7 +146,9 @@ TRANSACTION_RULES = {
         WHERE id > :low AND id <= :high AND transaction_id <> id""",
     "has a lease or a due time far ahead": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
-            AND (leased_until > :latest_lease OR due_at > :latest_due)""",
+            AND (leased_until > :latest_lease OR due_at > :latest_due)
+            AND NOT (payout_id IS NOT NULL AND asked_at IS NULL AND status IN ('created', 'submitted')
+                AND due_at = '9999-01-01T00:00:00.000Z' AND leased_until IS NULL)""",
     "is unfinished without a due time or an open review": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND status NOT IN ('succeeded', 'reversed', 'failed') AND due_at IS NULL
@@ -165,6 +167,7 @@ NAME_RULES = {
     }
     for table, names in {
         "ledger_accounts": [("the name", "client_id, name", "true")],
+        "payouts": [("the reference", "client_id, reference", "true")],
         "transactions": [
             ("the reference", "client_id, reference, (type = 'deposit')", "true"),
             ("the idempotency key", "client_id, idempotency_key", "idempotency_key IS NOT NULL"),

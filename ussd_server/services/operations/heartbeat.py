@@ -20,6 +20,7 @@ from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger
 from ussd_server.messages.health import Measure
 from ussd_server.messages.providers import ProviderAnswer
+from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery
 from ussd_server.models.workers import WorkerHeartbeat
@@ -143,4 +144,7 @@ def _free_leases(worker_id: str, now: datetime) -> int:
     deliveries = Delivery.update(due_at=now, lease_token=None).where(
         Delivery.lease_token.is_null(False), fn.SUBSTR(Delivery.lease_token, 1, len(prefix)) == prefix
     )
-    return int(payments.execute() + deliveries.execute())
+    payouts = Payout.update(leased_until=None, lease_token=None).where(
+        Payout.due_at <= now, fn.SUBSTR(Payout.lease_token, 1, len(prefix)) == prefix
+    )
+    return int(payments.execute() + deliveries.execute() + payouts.execute())

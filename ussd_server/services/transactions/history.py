@@ -25,7 +25,7 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.transactions import StatusChange, Transaction
+from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
 from ussd_server.services.accounts.ledger import entries_of
 from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.webhooks.events import write_event
@@ -141,7 +141,7 @@ def view_of(row: Transaction, refunded_amount_cents: int = 0) -> TransactionView
         created_at=kept("created_at"),
         updated_at=kept("updated_at"),
         completed_at=kept("completed_at"),
-        next_check_at=kept("due_at"),
+        next_check_at=None if kept("due_at") == QUEUED_UNTIL else kept("due_at"),
         refund_of=kept("refund_of"),
         refunded_amount_cents=refunded_amount_cents,
         payout_id=kept("payout_id"),

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from ussd_server.messages.providers import FailureCode, Outcome, PollingSchedule, ProviderAnswer
 from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.outcomes import (
     REVIEW_AMOUNT,
@@ -84,7 +84,9 @@ def _wait_on(
     detail: ChangeDetail,
 ) -> None:
     """Enquire again at the provider's pace; after `give_up_after` seconds an operator must review the payment."""
-    is_silent_for_long = now - row.created_at > timedelta(seconds=pace.give_up_after)
+    # A row of a payout may have waited for days before it was sent.
+    began_at = (row.asked_at if row.payout_id is not None else None) or row.created_at
+    is_silent_for_long = now - began_at > timedelta(seconds=pace.give_up_after)
     delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
     if is_silent_for_long:
         delay = max(delay, SLOW_POLL_SECONDS)
@@ -98,10 +100,12 @@ def _wait_on(
 
 
 def _after_not_sent(row: Transaction, source: Source, now: datetime, detail: ChangeDetail) -> None:
-    """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS."""
+    """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS. A row of a payout waits in its queue."""
     row.asked_at = None
     row.ask_attempts -= 1
-    if now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
+    if row.payout_id is not None:
+        row.due_at = QUEUED_UNTIL
+    elif now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
         fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail)
     else:
         row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)

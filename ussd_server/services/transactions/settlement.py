@@ -32,7 +32,7 @@ from ussd_server.messages.providers import (
     ProviderAnswer,
 )
 from ussd_server.messages.transactions import UNFINISHED, ChangeDetail, Source, TransactionStatus, TransactionType
-from ussd_server.models.transactions import Transaction
+from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.history import append_change
 from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
@@ -245,7 +245,8 @@ class Settlement:
             row = lock_row(Transaction, transaction_id)
             now = self._clock.now()
             row.leased_until = row.lease_token = None
-            waited = now - row.created_at
+            is_in_payout = row.payout_id is not None
+            waited = now - ((row.asked_at if is_in_payout else None) or row.created_at)
             was_never_sent = row.asked_at is None and row.status in (
                 TransactionStatus.CREATED,
                 TransactionStatus.SUBMITTED,
@@ -253,6 +254,8 @@ class Settlement:
             if row.status not in UNFINISHED:
                 waits = now - row.completed_at < timedelta(seconds=_NO_PROVIDER_FOR_SECONDS)
                 row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS) if waits else None
+            elif was_never_sent and is_in_payout:
+                row.due_at = QUEUED_UNTIL
             elif was_never_sent and waited > timedelta(seconds=UNREACHABLE_SECONDS):
                 fail(row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now)
             else:

@@ -1,0 +1,187 @@
+"""Payouts over HTTP: for programs with keys, and for people by their roles."""
+
+from __future__ import annotations
+
+import csv
+from io import StringIO
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from tests.conftest import MovableClock
+from tests.support.example_client import ExampleClient, answer
+from tests.support.money import deposit, work
+from tests.support.program import Program
+from ussd_server.bootstrap import Services
+from ussd_server.context import Caller, CallerKind, RequestContext
+
+RECORD = [
+    "payout_id", "reference", "description", "status", "item_count", "ready_count", "invalid_count",
+    "succeeded_count", "failed_count", "queued_count", "total_amount", "total_fee", "created_by", "approved_by",
+    "created_at", "approved_at", "completed_at",
+]  # fmt: skip
+ITEM = [
+    "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
+    "transaction_id", "failure",
+]  # fmt: skip
+FILE = 'phone_number,amount,reference,description,name\n0770 000-000,"1,500",E1,=SUM(A1),Sarah\n'
+
+
+def body(*rows: dict[str, Any], reference: str = "P1") -> dict[str, Any]:
+    rows = rows or ({"phone_number": "+256770000000", "amount": 500, "reference": "a"},)
+    return {"reference": reference, "items": list(rows)}
+
+
+@pytest.fixture
+def maker(services: Services, web: FlaskClient) -> Program:
+    return Program(services, web, shillings=10_000)
+
+
+@pytest.fixture
+def approver(services: Services, web: FlaskClient, maker: Program) -> Program:
+    return Program(services, web, "payouts:approve", "payouts:read", client_id=maker.client_id)
+
+
+def finish(services: Services, clock: MovableClock) -> None:
+    for _ in range(8):
+        for payout_id in services.payouts.sender.claim(10):
+            services.payouts.sender.advance(payout_id)
+        work(services, clock, 0.5)
+
+
+def test_a_payout_goes_from_a_list_to_its_results(
+    maker: Program, approver: Program, services: Services, clock: MovableClock
+) -> None:
+    reply = maker.post("/api/payouts", body() | {"description": "Salaries"})
+    payout = reply.json["data"]
+    path = f"/api/payouts/{payout['payout_id']}"
+    assert (reply.status_code, reply.headers["Location"]) == (201, path)
+    assert list(payout) == RECORD
+    assert (payout["status"], payout["ready_count"], payout["total_amount"]) == ("draft", 1, 500)
+    again = maker.post("/api/payouts", body() | {"description": "Salaries"})
+    assert (again.status_code, again.headers["Idempotent-Replayed"], again.json["data"]) == (200, "true", payout)
+    other = maker.post("/api/payouts", body())
+    assert (other.status_code, other.json["error"]) == (400, "IDEMPOTENCY_KEY_REUSED")
+
+    refused = maker.post(f"{path}/approve", {})
+    assert (refused.status_code, refused.json["error"]) == (403, "INSUFFICIENT_SCOPE")
+    approved = approver.post(f"{path}/approve", {}).json["data"]
+    assert (approved["status"], approved["queued_count"]) == ("approved", 1)
+    balance = maker.get("/api/balance").json["data"]
+    assert (balance["current"], balance["reserved"], balance["available"]) == (10_000, 500, 9_500)
+    finish(services, clock)
+    done = approver.get(path).json["data"]
+    assert list(done) == [*RECORD, "states"]
+    assert (done["status"], done["states"]) == (
+        "completed", {"succeeded": {"count": 1, "amount": 500, "fee": 0}},
+    )  # fmt: skip
+    items = approver.get(f"{path}/items", state="succeeded").json["data"]
+    assert list(items["items"][0]) == ITEM
+    assert maker.see(items["items"][0]["transaction_id"])["payout_id"] == payout["payout_id"]
+    assert approver.get(f"{path}/items", state="failed").json["data"] == {"items": [], "next_cursor": None}
+    listed = approver.get("/api/payouts", status="completed").json["data"]
+    assert [each["reference"] for each in listed["items"]] == ["P1"]
+    late = maker.post(f"{path}/cancel", {})
+    assert (late.status_code, late.json["error"]) == (400, "INVALID_REQUEST")
+
+
+def test_a_file_is_taken_as_people_write_it(maker: Program, web: FlaskClient) -> None:
+    def send(file: bytes, reference: str = "F1", kind: str = "text/csv") -> Any:
+        headers = maker.headers | {"Content-Type": kind}
+        return web.post("/api/payouts", data=file, headers=headers, query_string={"reference": reference})
+
+    created = send(FILE.encode())
+    assert created.status_code == 201, created.json
+    path = f"/api/payouts/{created.json['data']['payout_id']}/items"
+    (item,) = maker.get(path).json["data"]["items"]
+    assert (item["phone_number"], item["amount"], item["line"], item["state"]) == ("+256770000000", 1500, 2, "ready")
+    written = web.get(path, headers=maker.headers | {"Accept": "text/csv"})
+    assert (written.status_code, written.mimetype) == (200, "text/csv")
+    assert written.headers["Content-Disposition"].startswith('attachment; filename="payout-')
+    table = list(csv.reader(StringIO(written.text)))
+    assert table[0] == ITEM
+    # A phone number stays as it is; what a spreadsheet would evaluate is text.
+    assert table[1][:7] == ["2", "+256770000000", "1500", "0", "E1", "'=SUM(A1)", "Sarah"]
+    # The same rows, also from our own file, are the same payout.
+    assert send(written.data, "F9").status_code == 201
+    assert send(FILE.encode("utf-16")).status_code == 200
+    unnamed = web.post("/api/payouts", data=FILE, headers=maker.headers | {"Content-Type": "text/csv"})
+    assert unnamed.json["message"] == "reference: Missing data for required field."
+    missing = send(b"phone_number,amount\n0772123456,1\n", "F2")
+    assert (missing.status_code, missing.json["message"]) == (400, "Row 1: the headings lack reference.")
+    assert send(b"{}", kind="application/pdf").status_code == 415
+    big = send(b"x" * (2 * 1024 * 1024 + 1))
+    assert (big.status_code, big.json["message"]) == (413, "The request body is larger than 2048 KiB")
+    assert web.post("/api/transactions", data=b"x" * 70_000, headers=maker.headers).status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "reference: Missing data for required field."),
+        ({"reference": "r"}, "items: Missing data for required field."),
+        ({"reference": "r", "items": []}, "items: Must be a list of 1 to 5000 rows."),
+        ({"reference": "r", "items": {}}, "items: Must be a list of 1 to 5000 rows."),
+        ({"reference": "r", "items": [7]}, "items: Row 1: Must be an object."),
+        ({"reference": "r", "items": [{"phone": 1}]}, "items: Row 1, phone: Unknown field."),
+        ({"reference": "r", "items": [{}] * 5001}, "items: Must be a list of 1 to 5000 rows."),
+        ({"reference": "r", "items": [{}], "currency": "KES"}, "currency: Unknown field."),
+    ],
+)
+def test_what_is_no_list_of_rows_is_refused(maker: Program, document: dict[str, Any], message: str) -> None:
+    reply = maker.post("/api/payouts", document)
+    assert (reply.status_code, reply.json["error"], reply.json["message"]) == (400, "INVALID_REQUEST", message)
+
+
+def test_strange_values_make_a_row_invalid_and_nothing_else(maker: Program) -> None:
+    rows: list[dict[str, Any]] = [
+        {}, {"phone_number": 256772123456, "amount": True, "reference": ["x"]},
+        {"phone_number": "+256772123456\n", "amount": 1e300, "reference": "x" * 65, "name": 5, "description": "a\nb"},
+        {"phone_number": "0772123456", "amount": "1,000", "reference": "q"},
+    ]  # fmt: skip
+    payout = maker.post("/api/payouts", body(*rows)).json["data"]
+    assert (payout["invalid_count"], payout["total_amount"]) == (4, 0)
+    items = maker.get(f"/api/payouts/{payout['payout_id']}/items").json["data"]["items"]
+    assert [len(item["problems"]) for item in items] == [3, 3, 5, 2]
+
+
+def test_another_clients_payout_answers_like_a_missing_one(
+    maker: Program, services: Services, web: FlaskClient
+) -> None:
+    payout_id = maker.post("/api/payouts", body()).json["data"]["payout_id"]
+    stranger = Program(services, web)
+    for method, below in (("get", ""), ("get", "/items"), ("post", "/approve"), ("post", "/cancel")):
+        seen = []
+        for name in (payout_id, "01a2024d-2ea5-7612-8c2b-47ddf74db912", "x"):
+            path = f"/api/payouts/{name}{below}"
+            reply = stranger.get(path) if method == "get" else stranger.post(path, {})
+            seen.append((reply.status_code, reply.json["error"], reply.json["message"]))
+        assert seen == [(404, "NOT_FOUND", "Payout not found")] * 3
+
+
+def test_people_make_and_approve_payouts_by_their_roles(
+    services: Services, web: FlaskClient, clock: MovableClock
+) -> None:
+    client = ExampleClient(services)
+    deposit(services, RequestContext(Caller(CallerKind.KEY, client_id=client.id, grants=None)), 10_000)
+    people = {role: client.browser(web, role) for role in ("owner", "admin", "developer", "viewer")}
+    assert answer(people["viewer"].ask("POST", "payouts", body())) == (403, "Insufficient permissions")
+    created = people["developer"].ask("POST", "payouts", body())
+    assert answer(created) == (201, "Payout created")
+    path = f"payouts/{created.json['data']['payout_id']}"
+    assert created.headers["Location"] == f"/api/clients/{path}"
+    assert answer(people["viewer"].ask("GET", path)) == (200, "Payout")
+    assert answer(people["viewer"].ask("GET", f"{path}/items"))[0] == 200
+    assert answer(people["developer"].ask("POST", f"{path}/approve", {})) == (403, "Insufficient permissions")
+    approved = people["admin"].ask("POST", f"{path}/approve", {})
+    assert answer(approved) == (200, "Payout approved")
+    assert approved.json["data"]["approved_by"] != approved.json["data"]["created_by"]
+    assert answer(people["owner"].ask("POST", f"{path}/approve", {}))[0] == 400
+    assert answer(people["owner"].ask("POST", "payouts", {"reference": "x"})) == (400, "Invalid request body")
+    assert answer(people["viewer"].ask("POST", f"{path}/cancel", {}))[0] == 403
+    assert answer(people["developer"].ask("POST", f"{path}/cancel", {})) == (200, "Payout cancelled")
+    own = people["owner"].ask("POST", "payouts", body(reference="P2")).json["data"]["payout_id"]
+    assert answer(people["owner"].ask("POST", f"payouts/{own}/approve", {}))[0] == 403
+    actions = [event["action"] for event in people["owner"].ask("GET", "audit-events").json["data"]["items"]]
+    assert {"payout.created", "payout.approved", "payout.cancelled"} <= set(actions)

@@ -1,0 +1,14 @@
+"""A client that pays out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.payouts.desk import PayoutDesk
+from ussd_server.bootstrap import Services
+
+
+@pytest.fixture
+def desk(services: Services, clock: MovableClock) -> PayoutDesk:
+    return PayoutDesk(services, clock)

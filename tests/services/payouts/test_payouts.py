@@ -1,0 +1,206 @@
+"""Payouts: drafts, approval, sending, cancellation, and what they leave in the books."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.payouts.desk import PayoutDesk, row
+from tests.support.books import check_everything
+from tests.support.money import a_client, operator, request
+from ussd_server.bootstrap import Services
+from ussd_server.messages.accounts import FeeTerms
+from ussd_server.messages.payouts import ItemState, ListPayoutItems, ListPayouts, NamePayout
+from ussd_server.messages.transactions import ListTransactions, TransactionType
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.accounts.fees import set_fee
+from ussd_server.status import Code, ServiceError
+
+
+def code_of(action: Any) -> Code | None:
+    try:
+        action()
+    except ServiceError as refusal:
+        return refusal.code
+    return None
+
+
+def test_a_payout_is_judged_approved_sent_and_completed(desk: PayoutDesk, services: Services) -> None:
+    set_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 5_000, 0), operator())
+    draft = desk.draft(
+        row("a", amount=1000),
+        row("b", "+256770000001", 2000),
+        row("c", "0772"),
+        row("d", amount="12.345"),
+        row("e", "+256770000000", "70.5"),
+        row("e"),
+        row(""),
+    )
+    assert (draft.status, draft.item_count, draft.ready_count, draft.invalid_count) == ("draft", 7, 2, 5)
+    assert (draft.total_amount_cents, draft.total_fee_cents) == (300_000, 10_000)
+    assert [item.problems for item in desk.items(draft, ItemState.INVALID)] == [
+        ("phone_number: Must be +256 followed by nine digits.",),
+        ("amount: Must be greater than 0 and less than 1000000, with at most two decimals.",),
+        ("reference: Stands in several rows: 5, 6.",),
+        ("reference: Stands in several rows: 5, 6.",),
+        ("reference: Missing.",),
+    ]
+    assert desk.main() == (50_000_000, 0)
+
+    approved = desk.approve(draft)
+    assert (approved.status, approved.approved_by) == ("approved", desk.approver.caller.key_id)
+    assert approved.queued_count == 2
+    assert desk.main() == (50_000_000, 310_000)
+    assert desk.approve(draft).status == "approved"
+    desk.tick()
+    assert desk.see(draft).status == "running"
+    desk.work(2)
+    done = desk.see(draft)
+    assert (done.status, done.succeeded_count, done.failed_count, done.queued_count) == ("completed", 1, 1, 0)
+    # The fee of the failed row is released with its amount.
+    assert desk.main() == (50_000_000 - 105_000, 0)
+    items = desk.items(draft)
+    assert [item.state for item in items] == ["succeeded", "failed", *["invalid"] * 5]
+    assert (items[1].failure and items[1].failure.code) == "CLIENT_FLOAT_LOW"
+    page = services.transactions.transactions.list(ListTransactions(payout_id=draft.payout_id), desk.maker)
+    assert sorted(view.reference for view in page.items) == ["P1/a", "P1/b"]
+    assert {view.payout_id for view in page.items} == {draft.payout_id}
+    reported = Event.select().where(Event.object_id == draft.payout_id).order_by(Event.sequence)
+    assert [(event.type, event.payload["status"]) for event in reported] == [
+        ("payout.needs_approval", "draft"),
+        ("payout.completed", "completed"),
+    ]
+    assert check_everything() == []
+
+
+def test_the_maker_approves_nothing_and_an_approval_counts_once(desk: PayoutDesk, clock: MovableClock) -> None:
+    draft = desk.draft(row())
+    name = NamePayout(draft.payout_id)
+    assert code_of(lambda: desk.payouts.approve(name, desk.maker)) is Code.INSUFFICIENT_SCOPE
+    person = replace(desk.maker, caller=replace(desk.maker.caller, key_id=None, user_id=desk.client_id))
+    assert desk.payouts.approve(name, person).approved_by == desk.client_id
+    assert desk.payouts.approve(name, person).approved_by == desk.client_id
+    assert code_of(lambda: desk.approve(draft)) is Code.INVALID_REQUEST
+    assert code_of(lambda: desk.payouts.approve(name, desk.maker)) is Code.INSUFFICIENT_SCOPE
+    for grants in ("payouts:read", "payouts:write", "transactions:*"):
+        weak = replace(desk.approver, caller=replace(desk.approver.caller, grants=frozenset({grants})))
+        assert code_of(lambda weak=weak: desk.payouts.approve(name, weak)) is Code.INSUFFICIENT_SCOPE
+    other = desk.draft(row("x"), reference="P2")
+    starred = replace(desk.approver, caller=replace(desk.approver.caller, grants=frozenset({"payouts:*"})))
+    assert desk.payouts.approve(NamePayout(other.payout_id), starred).status == "approved"
+    hollow = desk.draft(row("x", amount=0), reference="P3")
+    assert code_of(lambda: desk.approve(hollow)) is Code.INVALID_REQUEST
+    stranger = a_client("other")
+    assert code_of(lambda: desk.payouts.get(name, stranger)) is Code.NOT_FOUND
+    assert check_everything() == []
+
+
+def test_too_little_money_reserves_nothing(desk: PayoutDesk) -> None:
+    draft = desk.draft(*(row(f"r{place}", amount=200_000) for place in range(3)))
+    assert code_of(lambda: desk.approve(draft)) is Code.INSUFFICIENT_BALANCE
+    assert desk.main() == (50_000_000, 0)
+    assert desk.see(draft).status == "draft"
+    assert Transaction.select().where(Transaction.payout_id == draft.payout_id).count() == 0
+
+
+def test_the_same_file_is_the_same_payout_and_a_used_reference_is_invalid(desk: PayoutDesk, services: Services) -> None:
+    draft = desk.draft(row("a"), row("b", amount=5))
+    assert desk.draft(row("a"), row("b", amount=5)).payout_id == draft.payout_id
+    assert code_of(lambda: desk.draft(row("a"), row("b", amount=6))) is Code.IDEMPOTENCY_KEY_REUSED
+    services.transactions.transactions.create(request("disbursement", reference="P1/b"), desk.maker)
+    # A row whose reference was taken after the draft refuses the approval and names the line.
+    with pytest.raises(ServiceError, match="these rows were used since the payout was created: 2"):
+        desk.approve(draft)
+    services.transactions.transactions.create(request("disbursement", reference="P2/b"), desk.maker)
+    second = desk.draft(row("a"), row("b"), reference="P2")
+    assert [item.problems for item in desk.items(second)] == [(), ("reference: Was used before.",)]
+    assert check_everything() == []
+
+
+def test_a_provider_that_is_away_leaves_rows_queued_and_cancellable(desk: PayoutDesk, services: Services) -> None:
+    set_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 1_000, 0), operator())
+    draft = desk.draft_of(5)
+    desk.approve(draft)
+    sandbox = services.providers.providers._switched_on.pop("sandbox")
+    desk.work(200)
+    assert desk.states(draft) == ["queued"] * 5
+    assert desk.see(draft).status == "approved"
+    services.providers.providers._switched_on["sandbox"] = sandbox
+    release_one(desk, draft.payout_id)
+    assert sorted(desk.states(draft)) == ["queued"] * 4 + ["succeeded"]
+    cancelled = desk.cancel(draft)
+    assert (cancelled.status, cancelled.queued_count, cancelled.succeeded_count) == ("cancelled", 0, 1)
+    assert cancelled.completed_at is not None
+    assert sorted(desk.states(draft)) == ["cancelled"] * 4 + ["succeeded"]
+    assert desk.main() == (50_000_000 - 11_000, 0)
+    assert desk.cancel(draft).status == "cancelled"
+    assert code_of(lambda: desk.approve(draft)) is Code.INVALID_REQUEST
+    desk.work(5)
+    assert Event.select().where(Event.object_id == draft.payout_id, Event.type == "payout.completed").count() == 1
+    assert check_everything() == []
+
+
+def release_one(desk: PayoutDesk, payout_id: str) -> None:
+    from ussd_server.services.transactions.queue import release_queued
+
+    assert release_queued(payout_id, "sandbox", 1, desk.clock.now()) == 1
+    from tests.support.money import work
+
+    work(desk.services, desk.clock)
+
+
+def test_a_draft_is_cancelled_without_a_trace_in_the_books(desk: PayoutDesk) -> None:
+    draft = desk.draft(row(), row("bad", amount=-1))
+    assert desk.cancel(draft).status == "cancelled"
+    assert desk.states(draft) == ["cancelled", "invalid"]
+    assert code_of(lambda: desk.approve(draft)) is Code.INVALID_REQUEST
+    assert check_everything() == []
+
+
+def test_a_completed_payout_cannot_be_cancelled(desk: PayoutDesk) -> None:
+    draft = desk.draft(row())
+    desk.approve(draft)
+    desk.work(2)
+    assert code_of(lambda: desk.cancel(draft)) is Code.INVALID_REQUEST
+    assert desk.see(draft).status == "completed"
+
+
+def test_rows_are_released_at_the_pace_of_their_provider(desk: PayoutDesk, services: Services) -> None:
+    first, second = desk.draft_of(300, "A"), desk.draft_of(300, "B")
+    desk.approve(first), desk.approve(second)
+    desk.tick()
+    released = [300 - desk.see(each).states[ItemState.QUEUED].count for each in (first, second)]
+    assert released == [0, 0]
+    due = Transaction.select().where(Transaction.due_at <= desk.clock.now()).count()
+    # Half of what the sandbox takes in a second, shared by the payouts.
+    assert 0 < due <= 100
+    desk.work(20)
+    assert [desk.see(each).status for each in (first, second)] == ["completed", "completed"]
+    assert check_everything() == []
+
+
+def test_payouts_and_rows_come_in_pages(desk: PayoutDesk) -> None:
+    made = [desk.draft_of(3, f"P{place}").payout_id for place in range(5)]
+    first = desk.payouts.list(ListPayouts(limit=3), desk.maker)
+    rest = desk.payouts.list(ListPayouts(limit=3, cursor=first.next_cursor), desk.maker)
+    assert [each.payout_id for each in (*first.items, *rest.items)] == made[::-1]
+    assert rest.next_cursor is None
+    page = desk.payouts.items(ListPayoutItems(made[0], limit=2), desk.maker)
+    last = desk.payouts.items(ListPayoutItems(made[0], limit=2, cursor=page.next_cursor), desk.maker)
+    assert [item.line for item in (*page.items, *last.items)] == [1, 2, 3]
+    assert last.next_cursor is None
+    assert code_of(lambda: desk.payouts.items(ListPayoutItems(made[1], cursor=page.next_cursor), desk.maker)) is (
+        Code.INVALID_REQUEST
+    )
+
+
+def test_names_are_looked_up_after_the_draft_is_kept(desk: PayoutDesk) -> None:
+    registered = desk.services.providers.providers.get("sandbox").lookup_name("+256770000000", 1)
+    draft = desk.draft(row("a", name=registered), row("b", name="Nobody Else"), row("c"))
+    assert [item.name_match for item in desk.items(draft)] == ["unknown", "unknown", None]
+    desk.work(1)
+    assert [item.name_match for item in desk.items(draft)] == ["same", "different", None]

@@ -1,0 +1,133 @@
+"""Endpoints for payouts: for programs, and the same for people by their roles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from schemas.envelopes import Body
+from schemas.payouts import (
+    CreatePayoutBody,
+    CreatePayoutQuery,
+    ListPayoutItemsQuery,
+    ListPayoutsQuery,
+    PayoutItemPageRecord,
+    PayoutPageRecord,
+    PayoutRecord,
+    PayoutStatesRecord,
+)
+from ussd_server.api.endpoints import (
+    ApiBlueprint,
+    CsvReply,
+    EndpointReply,
+    authenticate_access_token,
+    authenticate_api_key,
+)
+from ussd_server.api.requests import services
+from ussd_server.context import RequestContext
+from ussd_server.messages.payouts import (
+    CreatePayout,
+    ListPayoutItems,
+    ListPayouts,
+    NamePayout,
+    PayoutItemPage,
+    PayoutItemView,
+    PayoutPage,
+    PayoutView,
+)
+from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
+from ussd_server.status import Code
+
+LARGEST_PAYOUT_BYTES = 2 * 1024 * 1024
+
+payouts = ApiBlueprint("payouts", authenticate_api_key)
+client_payouts = ApiBlueprint("client_payouts", authenticate_access_token)
+
+
+_COLUMNS = (
+    "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
+    "transaction_id", "failure",
+)  # fmt: skip
+_View = TypeVar("_View", bound=Callable[..., Any])
+
+
+def _add_endpoints(blueprint: ApiBlueprint, path: str, noun: str) -> None:
+    """Register every endpoint for payouts below `path`; `noun` is part of the names of the operations."""
+
+    def add(method: str, below: str, name: str, **options: Any) -> Callable[[_View], _View]:
+        def register(view: _View) -> _View:
+            view.__name__ = name.format(noun)
+            blueprint.call(method, path + below, **options)(view)
+            return view
+
+        return register
+
+    @add(
+        "POST", "", "create_{}", needs="payouts:write", takes=CreatePayoutBody, query=CreatePayoutQuery,
+        makes=CreatePayout, gives=PayoutRecord(), refuses=(Code.IDEMPOTENCY_KEY_REUSED,), status=201,
+        message="Payout created", max_body_bytes=LARGEST_PAYOUT_BYTES,
+    )  # fmt: skip
+    def create(request: CreatePayout, context: RequestContext) -> EndpointReply:
+        """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
+        created = services().payouts.payouts.create(request, context)
+        if created.replayed:
+            return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
+        return EndpointReply(created.payout, headers={"Location": f"{path}/{created.payout.payout_id}"})
+
+    @add(
+        "GET", "", "list_{}s", needs="payouts:read", query=ListPayoutsQuery, makes=ListPayouts,
+        gives=PayoutPageRecord(), message="Payouts",
+    )  # fmt: skip
+    def list_page(request: ListPayouts, context: RequestContext) -> PayoutPage:
+        """The client's payouts, newest first."""
+        return services().payouts.payouts.list(request, context)
+
+    @add(
+        "GET", "/<payout_id>", "get_{}", needs="payouts:read", makes=NamePayout, gives=PayoutStatesRecord(),
+        refuses=(Code.NOT_FOUND,), message="Payout",
+    )  # fmt: skip
+    def get(request: NamePayout, context: RequestContext) -> PayoutView:
+        """One payout, with counts and sums of its rows by state."""
+        return services().payouts.payouts.get(request, context)
+
+    @add(
+        "GET", "/<payout_id>/items", "list_{}_items", needs="payouts:read", query=ListPayoutItemsQuery,
+        makes=ListPayoutItems, gives=PayoutItemPageRecord(), refuses=(Code.NOT_FOUND,), message="Rows", csv=_send_items,
+    )  # fmt: skip
+    def list_items(request: ListPayoutItems, context: RequestContext) -> PayoutItemPage:
+        """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them."""
+        return services().payouts.payouts.items(request, context)
+
+    @add(
+        "POST", "/<payout_id>/approve", "approve_{}", needs="payouts:approve", takes=Body, makes=NamePayout,
+        gives=PayoutRecord(), refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE), message="Payout approved",
+    )  # fmt: skip
+    def approve(request: NamePayout, context: RequestContext) -> PayoutView:
+        """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
+        return services().payouts.payouts.approve(request, context)
+
+    @add(
+        "POST", "/<payout_id>/cancel", "cancel_{}", needs="payouts:write", takes=Body, makes=NamePayout,
+        gives=PayoutRecord(), refuses=(Code.NOT_FOUND,), message="Payout cancelled",
+    )  # fmt: skip
+    def cancel(request: NamePayout, context: RequestContext) -> PayoutView:
+        """Cancel what was not sent and release its reservation."""
+        return services().payouts.payouts.cancel(request, context)
+
+
+def _send_items(request: ListPayoutItems, context: RequestContext) -> CsvReply:
+    rows = services().payouts.payouts.stream_items(request, context)
+    return CsvReply(f"payout-{request.payout_id}.csv", csv_parts(_COLUMNS, _cells(rows)))
+
+
+def _cells(rows: Iterator[PayoutItemView]) -> Iterator[list[object]]:
+    for row in rows:
+        failure = f"{row.failure.code}: {row.failure.message}" if row.failure else None
+        yield [
+            row.line, row.phone_number, shillings_cell(row.amount_cents), shillings_cell(row.fee_cents), row.reference,
+            row.description, row.name, row.name_match, row.state, " ".join(row.problems), row.transaction_id, failure,
+        ]  # fmt: skip
+
+
+_add_endpoints(payouts, "/api/payouts", "payout")
+_add_endpoints(client_payouts, "/api/clients/payouts", "client_payout")

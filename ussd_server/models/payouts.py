@@ -1,0 +1,67 @@
+"""Payouts and their rows."""
+
+from __future__ import annotations
+
+from peewee import BooleanField, CompositeKey, IntegerField, TextField
+
+from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
+
+
+class Payout(Table):
+    """Many disbursements that one caller requests and another approves.
+
+    `created_by` and `approved_by` are ids of API keys or users. The totals are those of the ready rows. `due_at` is
+    when the worker must act again: look up names of a draft, or send rows of an approved payout.
+    """
+
+    id = IdField(primary_key=True)
+    client_id = IdField()
+    reference = TextField()
+    description = TextField(null=True)
+    status = TextField()
+    request_digest = TextField()
+    item_count = IntegerField()
+    ready_count = IntegerField()
+    invalid_count = IntegerField()
+    total_amount_cents = CentsField()
+    total_fee_cents = CentsField()
+    created_by = IdField()
+    approved_by = IdField(null=True)
+    request_id = TextField(null=True)
+    created_at = MomentField()
+    updated_at = MomentField()
+    approved_at = MomentField(null=True)
+    cancelled_at = MomentField(null=True)
+    completed_at = MomentField(null=True)
+    due_at = MomentField(null=True)
+    leased_until = MomentField(null=True)
+    lease_token = TextField(null=True)
+
+    class Meta:
+        table_name = "payouts"
+        only_save_dirty = True
+
+
+class PayoutItem(Table):
+    """One row of a payout, as it was judged: ready, or with problems. Approval gives a ready row its transaction.
+
+    `line` is the row's number in the file, or its place in the list, from 1. An invalid row keeps what could be read.
+    """
+
+    payout_id = IdField()
+    line = IntegerField()
+    phone_number = TextField(null=True)
+    amount_cents = CentsField(null=True)
+    fee_cents = CentsField(null=True)
+    provider = TextField(null=True)
+    reference = TextField(null=True)
+    description = TextField(null=True)
+    name = TextField(null=True)
+    name_match = TextField(null=True)
+    is_ready = BooleanField()
+    problems = JsonField(null=True)
+    transaction_id = IdField(null=True)
+
+    class Meta:
+        table_name = "payout_items"
+        primary_key = CompositeKey("payout_id", "line")

@@ -1,0 +1,158 @@
+"""Drafts of payouts: every row judged and kept, none sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import orjson
+from peewee import IntegrityError
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.bulk_insert import insert_rows
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.messages.payouts import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus
+from ussd_server.messages.transactions import TransactionType
+from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.accounts.fees import FeeBook, fee_cents
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.payouts.files import read_file
+from ussd_server.services.payouts.records import payout_views, write_payout_event
+from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
+from ussd_server.services.providers.providers import Providers
+from ussd_server.services.transactions.create import digest_of
+from ussd_server.status import Code, ServiceError
+
+_REFERENCES_AT_ONCE = 500
+# Other requests of the process go on meanwhile.
+_ROWS_BEFORE_A_PAUSE = 100
+
+
+class PayoutDrafts:
+    """Makes payouts of files and lists."""
+
+    def __init__(self, providers: Providers, fees: FeeBook, clock: Clock) -> None:
+        self._providers = providers
+        self._fees = fees
+        self._clock = clock
+
+    def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
+        """Judge and keep every row, and send none. The same content under the same reference is the same payout.
+
+        Raises INVALID_REQUEST for a file that cannot be read, for no row or more than 5,000, and without a reference;
+        IDEMPOTENCY_KEY_REUSED for the reference of another payout.
+        """
+        context.require("payouts:write")
+        maker = caller_id(context)
+        if not request.reference:
+            raise ServiceError(Code.INVALID_REQUEST, "reference: Missing data for required field.")
+        rows = self._read(request)
+        digest = digest_of({"description": request.description, "items": [row.content for row in rows]})
+        if (known := _find(context.client_id, request.reference)) is not None:
+            return _repeated(known, digest)
+        self._judge(rows, request.reference, context.client_id)
+        now = self._clock.now()
+        ready = [row for row in rows if row.is_ready]
+        payout = Payout(
+            id=new_id(now), client_id=context.client_id, reference=request.reference, description=request.description,
+            status=PayoutStatus.DRAFT, request_digest=digest, item_count=len(rows), ready_count=len(ready),
+            invalid_count=len(rows) - len(ready), total_amount_cents=sum(row.amount_cents or 0 for row in ready),
+            total_fee_cents=sum(row.fee_cents or 0 for row in ready), created_by=maker, request_id=context.request_id,
+            created_at=now, updated_at=now, due_at=now if any(row.name for row in ready) else None,
+        )  # fmt: skip
+        try:
+            self._insert(payout, [_values(payout.id, row) for row in rows], context, now)
+        except IntegrityError:
+            # Another call has created it meanwhile.
+            known = _find(context.client_id, request.reference)
+            if known is None:
+                raise
+            return _repeated(known, digest)
+        return CreatedPayout(payout_views([payout])[0], replayed=False)
+
+    def _read(self, request: CreatePayout) -> list[PayoutRow]:
+        if request.file is not None:
+            return read_file(request.file)
+        if not 0 < len(request.items) <= MOST_ITEMS:
+            raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
+        return [row_of(line, item) for line, item in enumerate(request.items, 1)]
+
+    def _judge(self, rows: Sequence[PayoutRow], reference: str, client_id: str) -> None:
+        terms = self._fees.find(client_id, TransactionType.DISBURSEMENT)
+        for place, row in enumerate(rows):
+            if place % _ROWS_BEFORE_A_PAUSE == 0:
+                time.sleep(0)
+            if row.problems or row.phone_number is None or row.amount_cents is None:
+                continue
+            row.provider = self._providers.of_number(row.phone_number)
+            row.fee_cents = fee_cents(terms, row.amount_cents)
+            if row.provider is None:
+                row.problems.append("phone_number: The number does not show its provider.")
+                continue
+            provider = self._providers.get(row.provider)
+            if provider is not None and provider.moves_whole_shillings_only and row.amount_cents % 100:
+                row.problems.append(f"amount: {row.provider} moves whole shillings only.")
+        judge_references(rows, reference, lambda references: _used(client_id, references))
+
+    def _insert(self, payout: Payout, items: list[dict[str, Any]], context: RequestContext, now: datetime) -> None:
+        with unit_of_work():
+            payout.save(force_insert=True)
+            insert_rows(PayoutItem, items)
+            if payout.ready_count:
+                write_payout_event(payout, "payout.needs_approval", now)
+            if context.caller.user_id is not None:
+                write_audit_event(
+                    "payout.created", context, now, client_id=payout.client_id, object_id=payout.id
+                )  # fmt: skip
+
+
+def caller_id(context: RequestContext) -> str:
+    """The id of the key or the person that calls."""
+    caller = context.caller.key_id or context.caller.user_id
+    assert caller is not None, "payouts are made and approved by keys and by people"
+    return caller
+
+
+def used_lines(payout: Payout) -> list[int]:
+    """The lines of the ready rows whose references other transactions have taken since the draft was made."""
+    rows = PayoutItem.select(PayoutItem.line, PayoutItem.reference).where(
+        PayoutItem.payout_id == payout.id, PayoutItem.is_ready
+    )
+    lines = {f"{payout.reference}/{row.reference}": row.line for row in rows}
+    return sorted(lines[reference] for reference in _used(payout.client_id, list(lines)))
+
+
+def _used(client_id: str, references: Collection[str]) -> set[str]:
+    listed, found = list(references), set[str]()
+    for start in range(0, len(listed), _REFERENCES_AT_ONCE):
+        rows = Transaction.select(Transaction.reference).where(
+            Transaction.client_id == client_id,
+            Transaction.reference.in_(listed[start : start + _REFERENCES_AT_ONCE]),
+            Transaction.type != TransactionType.DEPOSIT,
+        )
+        found.update(row.reference for row in rows)
+    return found
+
+
+def _find(client_id: str, reference: str) -> Payout | None:
+    row: Payout | None = Payout.get_or_none(Payout.client_id == client_id, Payout.reference == reference)
+    return row
+
+
+def _repeated(known: Payout, digest: str) -> CreatedPayout:
+    if known.request_digest != digest:
+        raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, "The reference was used for a different payout")
+    return CreatedPayout(payout_views([known])[0], replayed=True)
+
+
+def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
+    values = asdict(row)
+    problems = values.pop("problems")
+    written = {"problems": orjson.dumps(problems).decode()} if problems else {}
+    return values | written | {"payout_id": payout_id, "is_ready": row.is_ready}

@@ -1,0 +1,111 @@
+"""Files of payouts: the table in a CSV or XLSX file, with numbers and amounts as people write them."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import NoReturn
+
+from ussd_server.messages.payouts import MOST_ITEMS
+from ussd_server.services.payouts.rows import PayoutRow, row_of
+from ussd_server.spreadsheets.headings import find_columns
+from ussd_server.spreadsheets.reader import read_rows
+from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError
+from ussd_server.status import Code, ServiceError
+
+_BOUNDS = Bounds(
+    most_bytes=2 * 1024 * 1024,
+    most_unpacked_bytes=64 * 1024 * 1024,
+    # The headings may have titles above them.
+    most_rows=MOST_ITEMS + 100,
+    most_columns=64,
+    most_cell_characters=1000,
+)
+_HEADINGS = {
+    "phone_number": ("phone_number", "phone", "msisdn", "mobile", "mobile number", "number", "telephone"),
+    "amount": ("amount", "amount ugx", "sum", "net pay"),
+    "reference": ("reference", "ref", "row reference", "id"),
+    "description": ("description", "narration", "reason", "note"),
+    "name": ("name", "full name", "account name", "beneficiary", "payee"),
+    "currency": ("currency",),
+}
+_REQUIRED = (("phone_number",), ("amount",), ("reference",))
+
+_DROPPED_FROM_NUMBERS = str.maketrans("", "", " \u00a0-()")
+_WITHOUT_COUNTRY = re.compile(r"0?([1-9][0-9]{8})")
+_WITH_COUNTRY = re.compile(r"(?:00|\+)?256([0-9]{9})")
+_SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+")
+_WITH_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
+_DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]{1,2}")
+_QUOTED_FORMULA = re.compile(r"'[=+\-@\t\r\n＝＋－＠]")
+
+
+def read_file(file: bytes) -> list[PayoutRow]:
+    """The rows of a file, each with the problems of its cells.
+
+    Raises INVALID_REQUEST with one sentence, which names row and column, for a file that cannot be read, lacks a
+    column, or has no row or more than 5,000.
+    """
+    try:
+        rows = read_rows(BytesIO(file), _BOUNDS)
+        columns = find_columns(rows, _HEADINGS, _REQUIRED)
+        found = [_read(row, columns) for row in rows]
+    except SpreadsheetError as error:
+        _refuse(str(error))
+    if not found:
+        _refuse("The file has no row below its headings.")
+    if len(found) > MOST_ITEMS:
+        _refuse(f"The file has more than {MOST_ITEMS:,} rows; divide it.")
+    return found
+
+
+def _read(row: Row, columns: dict[str, int]) -> PayoutRow:
+    cells = {name: row.cell(index) for name, index in columns.items()}
+    number, number_problem = _number(cells["phone_number"])
+    amount, amount_problem = _amount(cells["amount"])
+    values = {name: _text(cells.get(name, "")) for name in ("reference", "description", "name")}
+    read = row_of(row.line, values | {"phone_number": number, "amount": amount})
+    for problem in (number_problem, amount_problem):
+        if problem:
+            # The sentence of the field says less about the cause.
+            name = problem.partition(":")[0]
+            read.problems = [each for each in read.problems if not each.startswith(f"{name}:")] + [problem]
+    if cells.get("currency", "UGX").upper() not in ("UGX", ""):
+        read.problems.append("currency: Must be UGX.")
+    return read
+
+
+def _number(cell: str) -> tuple[str, str | None]:
+    """A phone number as +256 and nine digits where the cell means one; else the cell, and the problem if it is known.
+
+    Drops spaces, hyphens, brackets and a leading apostrophe.
+    """
+    plain = cell.removeprefix("'").translate(_DROPPED_FROM_NUMBERS)
+    if _SHORTENED.fullmatch(plain):
+        return cell, (
+            f"phone_number: The spreadsheet shortened the number to {cell[:32]}; "
+            "format the column as text, enter the number again and save."
+        )
+    for form in (_WITH_COUNTRY, _WITHOUT_COUNTRY):
+        if plain.isascii() and (match := form.fullmatch(plain)):
+            return f"+256{match[1]}", None
+    return cell, None
+
+
+def _amount(cell: str) -> tuple[str, str | None]:
+    """An amount without thousands commas, spaces around it and a leading apostrophe, and the problem if it is known."""
+    plain = cell.removeprefix("'").strip()
+    if _WITH_THOUSANDS.fullmatch(plain):
+        return plain.replace(",", ""), None
+    if _DECIMAL_COMMA.fullmatch(plain):
+        return plain, "amount: Has a comma before its decimals; write a point."
+    return plain, None
+
+
+def _text(cell: str) -> str:
+    """The text of a cell, without the apostrophe that keeps spreadsheet programs from taking it for a formula."""
+    return cell[1:] if _QUOTED_FORMULA.match(cell) else cell
+
+
+def _refuse(sentence: str) -> NoReturn:
+    raise ServiceError(Code.INVALID_REQUEST, sentence) from None

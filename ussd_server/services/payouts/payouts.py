@@ -1,0 +1,169 @@
+"""Payouts as clients see them: drafts, reading, approval and cancellation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+from peewee import JOIN
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.ids import is_id
+from ussd_server.database.unit_of_work import release_connection
+from ussd_server.messages.payouts import (
+    CreatedPayout,
+    CreatePayout,
+    ItemState,
+    ListPayoutItems,
+    ListPayouts,
+    NamePayout,
+    PayoutItemPage,
+    PayoutItemView,
+    PayoutPage,
+    PayoutStatus,
+    PayoutView,
+)
+from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.transactions import Transaction
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.payouts.approval import PayoutApproval
+from ussd_server.services.payouts.drafts import PayoutDrafts
+from ussd_server.services.payouts.records import item_state, item_view, payout_views, write_payout_event
+from ussd_server.services.transactions.queue import cancel_queued, is_under_way, long_unit_of_work
+from ussd_server.status import Code, ServiceError
+
+_ITEMS_OF_STREAM = 500
+
+
+class PayoutService:
+    """Creates, shows, approves and cancels payouts. Calls no provider."""
+
+    def __init__(
+        self,
+        drafts: PayoutDrafts,
+        approval: PayoutApproval,
+        tokens: Tokens,
+        clock: Clock,
+        wake_worker: Callable[[], None],
+    ) -> None:
+        """`wake_worker` is called after an approval is committed; it must not raise."""
+        self._drafts = drafts
+        self._approval = approval
+        self._tokens = tokens
+        self._clock = clock
+        self._wake_worker = wake_worker
+
+    def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
+        """Judge and keep every row, and send none (`PayoutDrafts.create`)."""
+        return self._drafts.create(request, context)
+
+    def get(self, request: NamePayout, context: RequestContext) -> PayoutView:
+        """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""
+        context.require("payouts:read")
+        return payout_views([_find(request.payout_id, context)])[0]
+
+    def list(self, request: ListPayouts, context: RequestContext) -> PayoutPage:
+        """A page of the client's payouts, newest first."""
+        context.require("payouts:read")
+        rows = Payout.select().where(Payout.client_id == context.client_id)
+        if request.status is not None:
+            rows = rows.where(Payout.status == request.status)
+        if request.reference is not None:
+            rows = rows.where(Payout.reference == request.reference)
+        rows = of_period(rows, Payout, request.from_at, request.to_at)
+        found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens, may_lag=False)
+        return PayoutPage(payout_views(found), next_cursor)
+
+    def items(self, request: ListPayoutItems, context: RequestContext) -> PayoutItemPage:
+        """A page of a payout's rows in the order of their lines. NOT_FOUND, also for another client's."""
+        context.require("payouts:read")
+        payout = _find(request.payout_id, context)
+        kind, after = f"payout_items/{payout.id}", 0
+        if request.cursor is not None:
+            after = int(self._tokens.read_cursor(kind, request.cursor))
+        found = _items(payout, request.state, after, request.limit + 1)
+        shown = found[: request.limit]
+        next_cursor = self._tokens.cursor(kind, str(shown[-1].line)) if len(found) > request.limit else None
+        return PayoutItemPage(tuple(shown), next_cursor)
+
+    def stream_items(self, request: ListPayoutItems, context: RequestContext) -> Iterator[PayoutItemView]:
+        """Every row of a payout, of one state or of all. NOT_FOUND, before the first one, also for another client's."""
+        context.require("payouts:read")
+        return _stream(_find(request.payout_id, context), request.state)
+
+    def approve(self, request: NamePayout, context: RequestContext) -> PayoutView:
+        """Reserve the sum and the fees of all ready rows at once (`PayoutApproval.approve`)."""
+        context.require("payouts:approve")
+        row = self._approval.approve(_find(request.payout_id, context), context)
+        self._wake_worker()
+        return payout_views([row])[0]
+
+    def cancel(self, request: NamePayout, context: RequestContext) -> PayoutView:
+        """Cancel what was not sent and release its reservation; again, nothing changes.
+
+        Raises INVALID_REQUEST when every row was sent, NOT_FOUND, also for another client's.
+        """
+        context.require("payouts:write")
+        payout = _find(request.payout_id, context)
+        with long_unit_of_work():
+            row = lock_row(Payout, payout.id)
+            if row.status != PayoutStatus.CANCELLED:
+                self._cancel(row, context, self._clock.now())
+        return payout_views([row])[0]
+
+    def _cancel(self, row: Payout, context: RequestContext, now: datetime) -> None:
+        was_approved = row.approved_at is not None
+        if was_approved and (row.completed_at is not None or not cancel_queued(row.id, now)):
+            raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
+        row.status, row.cancelled_at, row.updated_at = PayoutStatus.CANCELLED, now, now
+        row.due_at = row.leased_until = row.lease_token = None
+        if was_approved and is_under_way(row.id):
+            row.due_at = now
+        elif was_approved:
+            row.completed_at = now
+        row.save()
+        if row.completed_at is not None:
+            write_payout_event(row, "payout.completed", now)
+        if context.caller.user_id is not None:
+            write_audit_event("payout.cancelled", context, now, client_id=row.client_id, object_id=row.id)
+
+
+def _find(payout_id: str, context: RequestContext) -> Payout:
+    row: Payout | None = None
+    if is_id(payout_id):
+        row = Payout.get_or_none(Payout.id == payout_id, Payout.client_id == context.client_id)
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Payout not found")
+    return row
+
+
+def _items(payout: Payout, state: ItemState | None, after: int, limit: int) -> list[PayoutItemView]:
+    shown_state = item_state(payout)
+    rows: Any = (
+        PayoutItem.select(
+            PayoutItem, Transaction.status, Transaction.failure_code, Transaction.fee_cents, shown_state.alias("state")
+        )
+        .join(Transaction, JOIN.LEFT_OUTER, on=(Transaction.id == PayoutItem.transaction_id), attr="transaction")
+        .where(PayoutItem.payout_id == payout.id, PayoutItem.line > after)
+        .order_by(PayoutItem.line)
+        .limit(limit)
+    )
+    if state is not None:
+        rows = rows.where(shown_state == state)
+    return [item_view(row, ItemState(row.state)) for row in rows]
+
+
+def _stream(payout: Payout, state: ItemState | None) -> Iterator[PayoutItemView]:
+    after = 0
+    try:
+        while found := _items(payout, state, after, _ITEMS_OF_STREAM):
+            yield from found
+            after = found[-1].line
+    finally:
+        # The request that began the stream has released its connection already.
+        release_connection()

@@ -1,0 +1,142 @@
+"""Payouts and their rows as clients see them. The state of a row is that of its transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from peewee import SQL, Case, fn
+
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.messages.payouts import ItemState, NameMatch, PayoutItemView, PayoutStatus, PayoutView, StateSum
+from ussd_server.messages.providers import FailureCode
+from ussd_server.messages.transactions import TransactionStatus
+from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.transactions.history import failure_of
+from ussd_server.services.webhooks.events import write_event
+
+_NEVER_SENT = Transaction.asked_at.is_null()
+
+TRANSACTION_STATE: Any = Case(
+    None,
+    (
+        (Transaction.status.in_([TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED]), ItemState.SUCCEEDED),
+        (
+            (Transaction.status == TransactionStatus.FAILED)
+            & (Transaction.failure_code == FailureCode.CANCELLED)
+            & _NEVER_SENT,
+            ItemState.CANCELLED,
+        ),
+        (Transaction.status == TransactionStatus.FAILED, ItemState.FAILED),
+        (
+            Transaction.status.in_([TransactionStatus.CREATED, TransactionStatus.SUBMITTED]) & _NEVER_SENT,
+            ItemState.QUEUED,
+        ),
+    ),
+    ItemState.SENT,
+)
+"""The state of a row that has a transaction."""
+
+
+def item_state(payout: Payout) -> Any:
+    """The state of a row of `payout`, in a query that joins the transactions of the rows."""
+    waiting = ItemState.CANCELLED if payout.status == PayoutStatus.CANCELLED else ItemState.READY
+    return Case(
+        None,
+        ((~PayoutItem.is_ready, ItemState.INVALID), (PayoutItem.transaction_id.is_null(), waiting)),
+        TRANSACTION_STATE,
+    )
+
+
+def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum]]:
+    """How many rows of each payout are in each state, and their sums, by the payout's id."""
+    found: dict[str, dict[ItemState, StateSum]] = defaultdict(dict)
+    for payout in payouts:
+        if payout.invalid_count:
+            # What rows with problems would add up to means nothing.
+            found[payout.id][ItemState.INVALID] = StateSum(payout.invalid_count, 0, 0)
+        if payout.approved_at is None and payout.ready_count:
+            state = ItemState.CANCELLED if payout.status == PayoutStatus.CANCELLED else ItemState.READY
+            found[payout.id][state] = StateSum(payout.ready_count, payout.total_amount_cents, payout.total_fee_cents)
+    approved = [payout.id for payout in payouts if payout.approved_at is not None]
+    if approved:
+        sums: Any = (
+            Transaction.select(
+                Transaction.payout_id, TRANSACTION_STATE.alias("state"), fn.COUNT(Transaction.id),
+                fn.SUM(Transaction.amount_cents), fn.SUM(Transaction.fee_cents),
+            )
+            .where(Transaction.payout_id.in_(approved))
+            .group_by(Transaction.payout_id, SQL("state"))
+        )  # fmt: skip
+        for payout_id, state, count, amount_cents, fee_cents in sums.tuples():
+            found[str(payout_id)][ItemState(state)] = StateSum(int(count), int(amount_cents), int(fee_cents))
+    return found
+
+
+def payout_views(rows: Sequence[Payout]) -> tuple[PayoutView, ...]:
+    """Payouts as their client sees them."""
+    states = states_of(rows)
+    return tuple(_view(row, states.get(row.id, {})) for row in rows)
+
+
+def item_view(row: Any, state: ItemState) -> PayoutItemView:
+    """A row as its client sees it; `row.transaction` is its transaction where it has one."""
+    transaction = row.transaction if row.transaction_id is not None else None
+    return PayoutItemView(
+        line=row.line,
+        phone_number=row.phone_number,
+        amount_cents=row.amount_cents,
+        fee_cents=row.fee_cents if transaction is None else transaction.fee_cents,
+        reference=row.reference,
+        description=row.description,
+        name=row.name,
+        name_match=None if row.name is None else NameMatch(row.name_match or NameMatch.UNKNOWN),
+        state=state,
+        problems=tuple(row.problems or ()),
+        transaction_id=row.transaction_id,
+        failure=failure_of(transaction) if state is ItemState.FAILED and transaction is not None else None,
+    )
+
+
+def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
+    """Write an event about a payout with its record as it is now. Call in its unit of work, with the row locked."""
+    (view,) = payout_views([row])
+    record = asdict(view)
+    del record["states"]
+    for key in ("total_amount", "total_fee"):
+        cents = record.pop(f"{key}_cents")
+        record[key] = cents // 100 if cents % 100 == 0 else cents / 100
+    for key in ("created_at", "approved_at", "completed_at"):
+        if record[key] is not None:
+            record[key] = iso_milliseconds(record[key])
+    write_event(row.client_id, event_type, row.id, record, now)
+
+
+def _view(row: Payout, states: Mapping[ItemState, StateSum]) -> PayoutView:
+    def count(state: ItemState) -> int:
+        return states[state].count if state in states else 0
+
+    return PayoutView(
+        payout_id=row.id,
+        reference=row.reference,
+        description=row.description,
+        status=PayoutStatus(row.status),
+        item_count=row.item_count,
+        ready_count=row.ready_count,
+        invalid_count=row.invalid_count,
+        succeeded_count=count(ItemState.SUCCEEDED),
+        failed_count=count(ItemState.FAILED),
+        queued_count=count(ItemState.QUEUED),
+        total_amount_cents=row.total_amount_cents,
+        total_fee_cents=row.total_fee_cents,
+        created_by=row.created_by,
+        approved_by=row.approved_by,
+        created_at=row.created_at,
+        approved_at=row.approved_at,
+        completed_at=row.completed_at,
+        states=states,
+    )

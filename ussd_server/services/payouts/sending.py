@@ -1,0 +1,177 @@
+"""Sending of payouts by the background worker: rows are released at the pace of their providers, until all are final.
+
+Released rows are settled like any other transaction (`transactions/settlement.py`), so a row is sent once, whatever is
+killed. Before the approval, the worker looks up the names that are registered for the phone numbers.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from peewee import fn
+
+from ussd_server.clock import Clock
+from ussd_server.database.compiled_queries import find_row, lock_row
+from ussd_server.database.unit_of_work import skip_locked, unit_of_work
+from ussd_server.logs import logger, now_about, trace_of
+from ussd_server.messages.payouts import NameMatch, PayoutStatus
+from ussd_server.messages.providers import Provider
+from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
+from ussd_server.services.payouts.name_match import compare_names
+from ussd_server.services.payouts.records import write_payout_event
+from ussd_server.services.providers.providers import Providers
+from ussd_server.services.transactions.queue import is_under_way, release_queued, released_and_unsent
+
+log = logger(__name__)
+
+LEASE_SECONDS = 60
+_TICK_SECONDS = 0.25
+# So much of a second's payments may be released before they are sent: other payments wait no longer behind them.
+_SHARE_OF_A_SECOND = 0.5
+# Several payouts share what a provider takes.
+_TURNS = 4
+_PROVIDER_AWAY_SECONDS = 2.0
+_LONGEST_REST_SECONDS = 30.0
+_NAMES_AT_ONCE = 5
+_NAME_TIMEOUT_SECONDS = 5.0
+_NAMES_WANTED_FOR = timedelta(hours=1)
+_NAMES_AWAY_SECONDS = 10.0
+
+
+class PayoutSender:
+    """Advances payouts: looks up names for drafts, releases the rows of approved ones, and completes them."""
+
+    def __init__(
+        self,
+        providers: Providers,
+        clock: Clock,
+        within_pace: Callable[[str], bool],
+        wake_worker: Callable[[], None],
+        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
+    ) -> None:
+        """`within_pace` counts a call of a provider, and returns False when its rate is used up.
+
+        `wake_worker` is called when rows became due; it must not raise.
+        """
+        self._providers = providers
+        self._clock = clock
+        self._within_pace = within_pace
+        self._wake_worker = wake_worker
+        self._new_lease_token = new_lease_token
+
+    def claim(self, limit: int) -> list[str]:
+        """Lease up to `limit` payouts that are due, oldest first, to this caller; return their ids."""
+        now = self._clock.now()
+        is_due = (Payout.due_at <= now) & (Payout.leased_until.is_null() | (Payout.leased_until < now))
+        if not Payout.select(Payout.id).where(is_due).limit(1).exists():
+            return []
+        chosen = Payout.select(Payout.id).where(is_due).order_by(Payout.due_at).limit(limit)
+        with unit_of_work():
+            ids = [row.id for row in skip_locked(chosen)]
+            Payout.update(
+                leased_until=now + timedelta(seconds=LEASE_SECONDS), lease_token=self._new_lease_token()
+            ).where(Payout.id.in_(ids)).execute()
+        return ids
+
+    def advance(self, payout_id: str) -> None:
+        """Advance a claimed payout one step."""
+        row = find_row(Payout, payout_id)
+        now_about(request_id=row.request_id)
+        if row.status == PayoutStatus.DRAFT:
+            self._match_names(row)
+        elif row.due_at is not None:
+            self._send(row.id)
+
+    def _send(self, payout_id: str) -> None:
+        released = 0
+        with unit_of_work():
+            row = lock_row(Payout, payout_id)
+            now = self._clock.now()
+            row.leased_until = row.lease_token = None
+            waiting = _waiting(row.id)
+            ready = [name for name in waiting if self._providers.takes_payments(name)]
+            for name in ready:
+                released += self._release(row.id, name, now)
+            if released:
+                row.updated_at = now
+                if row.status == PayoutStatus.APPROVED:
+                    row.status = PayoutStatus.RUNNING
+            if not waiting and not is_under_way(row.id):
+                self._complete(row, now)
+            else:
+                row.due_at = now + timedelta(seconds=_rest_seconds(row, now, bool(waiting), bool(ready)))
+            row.save()
+        if released:
+            self._wake_worker()
+
+    def _release(self, payout_id: str, name: str, now: datetime) -> int:
+        provider = self._providers.get(name)
+        assert provider is not None
+        most = max(1, int(provider.pace.per_second * _SHARE_OF_A_SECOND))
+        allowed = min(most - released_and_unsent(name, now), max(1, most // _TURNS))
+        return release_queued(payout_id, name, allowed, now) if allowed > 0 else 0
+
+    def _complete(self, row: Payout, now: datetime) -> None:
+        if row.status != PayoutStatus.CANCELLED:
+            row.status = PayoutStatus.COMPLETED
+        row.completed_at, row.due_at, row.updated_at = now, None, now
+        row.save()
+        write_payout_event(row, "payout.completed", now)
+
+    def _match_names(self, row: Payout) -> None:
+        """Look up some names, while no database transaction is open, and keep how they compare."""
+        unmatched = PayoutItem.select().where(
+            PayoutItem.payout_id == row.id, PayoutItem.name.is_null(False), PayoutItem.name_match.is_null()
+        )
+        items = list(unmatched.where(PayoutItem.is_ready).order_by(PayoutItem.line).limit(_NAMES_AT_ONCE))
+        found = {item.line: match for item in items if (match := self._match(item)) is not None}
+        with unit_of_work():
+            row = lock_row(Payout, row.id)
+            now = self._clock.now()
+            row.leased_until = row.lease_token = None
+            for line, match in found.items():
+                PayoutItem.update(name_match=match).where(
+                    PayoutItem.payout_id == row.id, PayoutItem.line == line
+                ).execute()
+            if row.status == PayoutStatus.DRAFT:
+                pause = _TICK_SECONDS if found or not items else _NAMES_AWAY_SECONDS
+                is_wanted = bool(items) and now - row.created_at < _NAMES_WANTED_FOR
+                row.due_at = now + timedelta(seconds=pause) if is_wanted else None
+            row.save()
+
+    def _match(self, item: Any) -> NameMatch | None:
+        """How a name compares; None while its provider cannot be asked."""
+        provider: Provider | None = self._providers.get(item.provider)
+        if (
+            provider is None
+            or not self._providers.takes_payments(item.provider)
+            or not self._within_pace(item.provider)
+        ):
+            return None
+        try:
+            registered = provider.lookup_name(item.phone_number, _NAME_TIMEOUT_SECONDS)
+        except Exception as error:
+            # If it were raised, the other names would never be looked up.
+            log.error("a provider's adapter raised an exception", company=item.provider, error=trace_of(error))
+            registered = None
+        return compare_names(item.name, registered)
+
+
+def _waiting(payout_id: str) -> list[str]:
+    """The providers of the rows that wait."""
+    rows: Any = Transaction.select(fn.DISTINCT(Transaction.provider).alias("provider")).where(
+        Transaction.payout_id == payout_id, Transaction.due_at == QUEUED_UNTIL
+    )
+    return [row.provider for row in rows]
+
+
+def _rest_seconds(row: Payout, now: datetime, is_waiting: bool, is_ready: bool) -> float:
+    """How long nothing needs to be done: short while rows can be released, else longer the longer nothing changed."""
+    if is_waiting:
+        return _TICK_SECONDS if is_ready else _PROVIDER_AWAY_SECONDS
+    quiet_seconds: float = (now - row.updated_at).total_seconds()
+    return min(max(_TICK_SECONDS, quiet_seconds / 10), _LONGEST_REST_SECONDS)
