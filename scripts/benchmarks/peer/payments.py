@@ -59,6 +59,9 @@ class PaymentRecord(Schema):
     created_at = fields.Function(lambda row: written(row.created_at))
     updated_at = fields.Function(lambda row: written(row.updated_at))
     completed_at = fields.Constant(None)
+    refund_of = fields.Constant(None)
+    refunded_amount = fields.Constant(0)
+    payout_id = fields.Constant(None)
     next_check_at = fields.Function(lambda row: written(row.due_at))
 
 
