@@ -180,3 +180,9 @@ def test_a_menu_is_written_in_yaml_and_its_findings_name_line_column_and_suggest
     assert refusal(send("put", f"{PATH}/kiosk", YAML, "text/yaml")) == (415, "UNSUPPORTED_MEDIA_TYPE")
     assert refusal(send("post", f"{PATH}/kiosk/publish", YAML)) == (415, "UNSUPPORTED_MEDIA_TYPE")
     assert refusal(send("put", f"{PATH}/kiosk", "a: " + "x" * 70_000)) == (413, "REQUEST_TOO_LARGE")
+
+
+def test_the_schema_of_a_menu_is_public(web: FlaskClient) -> None:
+    reply = web.get("/menu.schema.json")
+    assert (reply.status_code, reply.mimetype) == (200, "application/schema+json")
+    assert reply.json["$schema"] == "https://json-schema.org/draft/2020-12/schema"

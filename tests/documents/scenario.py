@@ -189,7 +189,7 @@ def play_webhooks(player: Player) -> None:
 
 def play_machines(player: Player) -> None:
     """Health, metrics and the document."""
-    for path in ("/health/live", "/health/ready", "/metrics", "/openapi.json", "/docs"):
+    for path in ("/health/live", "/health/ready", "/metrics", "/openapi.json", "/menu.schema.json", "/docs"):
         player.send("GET", path)
 
 

@@ -227,8 +227,8 @@ def test_all_problems_are_reported_and_say_what_to_do(shop: Menu) -> None:
     assert messages == {
         "`vars.amount.max_len` has to be a whole number from 1 to 15",
         "unknown field `validate.1.mim`; the fields here are `error`, `max`, `min`, `rule`; did you mean `min`?",
-        "unknown field `surprise`; the fields here are `default_language`, `fallback`, `id`, `languages`, `limits`, "
-        "`nav`, `nodes`, `resume`, `scripts`, `start`, `title`, `vars`",
+        "unknown field `surprise`; the fields here are `$schema`, `default_language`, `fallback`, `id`, `languages`, "
+        "`limits`, `nav`, `nodes`, `resume`, `scripts`, `start`, `title`, `vars`",
         "`1` leads to `nowhere`, and there is no such node",
         "a text is missing in the default language `en`",
     }

@@ -142,7 +142,12 @@ def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
         media: dict[str, Any] = {"schema": _schema_of(route.takes)}
         if route.takes.example:
             media["example"] = dict(route.takes.example)
-        operation["requestBody"] = {"required": is_needed, "content": {"application/json": media}}
+        content = {"application/json": media}
+        if route.takes.takes_yaml:
+            content["application/yaml"] = {
+                "schema": {"type": "string", "description": "The document in YAML 1.2; its schema is /menu.schema.json"}
+            }
+        operation["requestBody"] = {"required": is_needed, "content": content}
     return operation
 
 

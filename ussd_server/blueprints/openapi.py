@@ -12,6 +12,7 @@ from flask import Flask, Response, current_app, render_template, url_for
 
 from ussd_server.api.document import api_document
 from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, speaks
+from ussd_server.api.requests import services
 
 _CONSOLE = Path(__file__).parents[1] / "console"
 # The renderer makes style elements of its own; it calls this server only.
@@ -36,6 +37,13 @@ openapi = ApiBlueprint("openapi", allow_anyone, template_folder=str(_CONSOLE / "
 def show_api_document() -> Response:
     """This API as an OpenAPI 3.1 document."""
     return Response(_document(_app()), mimetype="application/json")
+
+
+@openapi.get("/menu.schema.json", provide_automatic_options=False)
+@speaks("application/schema+json")
+def show_menu_schema() -> Response:
+    """The JSON Schema of a menu document, for editors."""
+    return Response(orjson.dumps(services().menus.menus.schema()), mimetype="application/schema+json")
 
 
 @openapi.get("/docs", provide_automatic_options=False)

@@ -101,6 +101,7 @@ def read(raw: Any, work: WorkBudget | None = None) -> tuple[Document, tuple[Prob
     """
     reading = DocumentReading((), "en", work=work, spelling=Spelling(work))
     fields = DocumentFields(raw, reading)
+    fields.value("$schema")  # for editors
     languages, default_language = _languages(fields)
     reading = replace(reading, languages=languages, default_language=default_language)
     fields.reading = reading

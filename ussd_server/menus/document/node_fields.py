@@ -40,6 +40,9 @@ MAX_AMOUNT = 999_999_999_999_999
 MAX_TIMEOUT_MS = 2500
 MAX_OPTIONS = 60
 MAX_RULES = 10
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+PAYMENT_KINDS = ("collection", "disbursement", "transfer")
+PROTOCOLS = ("neutral", "africastalking")
 _UNITS_OF_A_PATTERN = 100
 
 
@@ -241,7 +244,7 @@ class NodeFields:
                 fields.refuse(f"`map.{var}` has to be a path into the answer, such as `data.name`", at=f"map.{var}")
         return HttpNode(
             name,
-            fields.string("method", default="GET", choices=("GET", "POST", "PUT", "PATCH", "DELETE")),
+            fields.string("method", default="GET", choices=METHODS),
             fields.template(fields.value("url"), "url"),
             fields.identifier("goto"),
             tuple((header, fields.template(value, f"headers.{header}")) for header, value in headers.items()),
@@ -266,7 +269,7 @@ class NodeFields:
         return value
 
     def _pay(self, fields: DocumentFields, name: str) -> Node:
-        kind = fields.string("kind", choices=("collection", "disbursement", "transfer"))
+        kind = fields.string("kind", choices=PAYMENT_KINDS)
         to_phone_number = fields.optional_expression("to_phone_number")
         if (kind == "transfer") != (to_phone_number is not None):
             fields.refuse("`to_phone_number` belongs to a transfer, and a transfer needs it", at="to_phone_number")
@@ -278,7 +281,7 @@ class NodeFields:
 
     def _handover(self, fields: DocumentFields, name: str) -> Node:
         return HandoverNode(
-            name, fields.string("url"), fields.string("protocol", "neutral", ("neutral", "africastalking")),
+            name, fields.string("url"), fields.string("protocol", "neutral", PROTOCOLS),
             self._optional_branch(fields, name, "on_error"),
         )  # fmt: skip
 

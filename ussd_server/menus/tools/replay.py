@@ -58,7 +58,7 @@ class PastConversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReplayDifference:
     """The first turn that goes differently; `is_dead_end` where the conversation cannot be continued."""
 
     turn: int
@@ -67,7 +67,7 @@ class Difference:
     is_dead_end: bool
 
 
-def replay(draft: Document, past: PastConversation) -> Difference | None:
+def replay(draft: Document, past: PastConversation) -> ReplayDifference | None:
     """Walk a conversation through `draft`; return None when it shows the same screens.
 
     A dead end, where the draft ends or refuses an entry that led on, counts before another screen.
@@ -76,7 +76,7 @@ def replay(draft: Document, past: PastConversation) -> Difference | None:
     if first == len(past.turns):
         return None
     replayer = _Replayer(draft, past, first)
-    found: Difference | None = None
+    found: ReplayDifference | None = None
     for number in range(first, len(past.turns)):
         turn = past.turns[number]
         shown = replayer.step(number)
@@ -85,9 +85,9 @@ def replay(draft: Document, past: PastConversation) -> Difference | None:
         is_now = "" if shown.screen is None else shown.screen.text
         moved = number > first and turn.node != past.turns[number - 1].node
         if (ended and (goes_on or not turn.ends)) or (moved and shown.state.attempts > 0):
-            return Difference(number, turn.screen, is_now, is_dead_end=True)
+            return ReplayDifference(number, turn.screen, is_now, is_dead_end=True)
         if found is None and is_now != turn.screen:
-            found = Difference(
+            found = ReplayDifference(
                 number, turn.screen, is_now, is_dead_end=_apologises(is_now) and not _apologises(turn.screen)
             )
             if found.is_dead_end:

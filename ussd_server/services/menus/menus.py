@@ -19,6 +19,7 @@ from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document, parse, read
 from ussd_server.menus.document.findings import Finding, error
 from ussd_server.menus.document.nodes import HandoverNode, HttpNode
+from ussd_server.menus.document.schema import menu_schema
 from ussd_server.menus.source.places import Places, SourceError, json_places
 from ussd_server.menus.source.texts import read_text
 from ussd_server.menus.tools.diagram import draw
@@ -177,6 +178,10 @@ class MenuService:
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Menu version not found")
         return row.document  # type: ignore[no-any-return]
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of a menu document."""
+        return menu_schema()
 
     def bind_code(self, request: BindCode, context: RequestContext) -> CodeView:
         """Bind a code to a menu. Raises NOT_FOUND for a code or a menu that the client does not have."""
