@@ -32,7 +32,7 @@ NOT_IN_REPOSITORY = {"application/json", "secrets.json", "var/demo.json"}
 
 # Whoever adds to these lists lets strangers in, or leaves the API's envelopes; that wants a second look.
 OPEN_TO_ANYBODY = {"/api/clients/login", "/api/clients/token/refresh", "/health/live", "/health/ready"}
-OTHER_LANGUAGES = ("/callbacks/<", "/ussd/<", "/metrics", "/openapi.json", "/docs")
+OTHER_LANGUAGES = ("/callbacks/<", "/ussd/<", "/metrics", "/openapi.json", "/menu.schema.json", "/docs")
 # Ending one's own login is everybody's right.
 # A search shows only the kinds that its caller may read.
 WITHOUT_PERMISSION = {"/api/clients/logout", "/api/search"}
