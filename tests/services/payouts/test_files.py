@@ -1,0 +1,92 @@
+"""Files of payouts: everything that people upload is read, or refused with one sentence that names the place."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+from openpyxl import Workbook
+
+from ussd_server.services.payouts.files import read_file
+from ussd_server.status import Code, ServiceError
+
+HEADINGS = "phone_number,amount,reference\n"
+SHORTENED = (
+    "phone_number: The spreadsheet shortened the number to 2.56772E+11; "
+    "format the column as text, enter the number again and save."
+)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        f"{HEADINGS}+256772123456,5000,a\n".encode(),
+        f"{HEADINGS}+256772123456,5000,a\r\n\r\n".encode("utf-8-sig"),
+        f"{HEADINGS}0772123456,5000.00,a".encode("utf-16"),
+        b"Phone;Amount;Ref\n0772 123-456;5,000;a\n",
+        b'MSISDN\tAmount\tReference\n(0772) 123456\t"5,000"\ta\n',
+        b'phone_number,amount,reference\n"\'+256772123456","5,000",a\n',
+        b"Salaries of November,,\n,,\nphone number,amount,reference,branch\n256772123456,5000,a,Gulu\n",
+        b"reference,amount,phone_number\na,5000,772123456\n",
+        b"reference,amount,phone_number,currency\na,5000,00256772123456,ugx\n",
+    ],
+)
+def test_a_file_is_read_as_people_write_it(file: bytes) -> None:
+    (row,) = read_file(file)
+    assert (row.phone_number, row.amount_cents, row.reference, row.problems) == ("+256772123456", 500_000, "a", [])
+
+
+def test_a_workbook_is_read_and_its_formulas_are_not_evaluated() -> None:
+    workbook = Workbook()
+    workbook.active.append(["phone_number", "amount", "reference", "description"])
+    workbook.active.append([256772123456, 5000, "a", "=1+1"])
+    workbook.active.append(["0772123456", "=SUM(B2)", "b", None])
+    file = BytesIO()
+    workbook.save(file)
+    first, second = read_file(file.getvalue())
+    assert (first.phone_number, first.amount_cents, first.description) == ("+256772123456", 500_000, "=1+1")
+    assert second.problems == ["amount: Must be greater than 0 and less than 1000000, with at most two decimals."]
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        ("2.56772E+11,5,a", SHORTENED),
+        ("077212345,5,a", "phone_number: Must be +256 followed by nine digits."),
+        ("٠٧٧٢١٢٣٤٥٦,5,a", "phone_number: Must be +256 followed by nine digits."),
+        ("=A1,5,a", "phone_number: Must be +256 followed by nine digits."),
+        ('0772123456,"1,50",a', "amount: Has a comma before its decimals; write a point."),
+        ('0772123456,"1,0000",a', "amount: Must be greater than 0 and less than 1000000, with at most two decimals."),
+        ("0772123456,UGX 5000,a", "amount: Must be greater than 0 and less than 1000000, with at most two decimals."),
+        ("0772123456,-5,a", "amount: Must be greater than 0 and less than 1000000, with at most two decimals."),
+        ("0772123456,5,", "reference: Missing."),
+        ('0772123456,5,"a\nb"', "reference: Must not contain line breaks or control characters."),
+        (f"0772123456,5,{'a' * 65}", "reference: Must be text of at most 64 characters."),
+    ],
+)
+def test_a_cell_that_cannot_be_makes_its_row_invalid(cells: str, problem: str) -> None:
+    (row,) = read_file(f"{HEADINGS}{cells}\n".encode())
+    assert row.problems == [problem]
+    assert not row.is_ready
+
+
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        (b"", "The file is empty."),
+        (HEADINGS.encode(), "The file has no row below its headings."),
+        (b"phone_number,amount\n1,2\n", "Row 1: the headings lack reference."),
+        (b"1,2,3\n4,5,6\n", "No row has the headings phone_number, amount, reference."),
+        (HEADINGS.encode() + b"0772123456,5,caf\xe9\n", "Row 2, column C: the text is neither UTF-8 nor UTF-16"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"x" * 99, "The file has the old Excel format"),
+        (b"%PDF-1.7", "The file is a PDF document"),
+        (b"PK\x03\x04nonsense", "The XLSX file is damaged"),
+        ((HEADINGS + "0772123456,5,a\n" * 5001).encode(), "The file has more than 5,000 rows; divide it."),
+        (b"x" * (2 * 1024 * 1024 + 1), "The file is larger than 2 MB."),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_one_sentence(file: bytes, sentence: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        read_file(file)
+    assert refused.value.code is Code.INVALID_REQUEST
+    assert refused.value.message.startswith(sentence)
