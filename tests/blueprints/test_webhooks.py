@@ -110,7 +110,9 @@ def test_what_a_webhook_is_sent_is_the_record_that_the_api_shows(
         deliver(services)
         work(services, clock)
         deliver(services)
-    shown = {name: value for name, value in program.see(created["transaction_id"]).items() if name != "events"}
+    shown = program.see(created["transaction_id"])
+    # What only the record of one transaction has; an explanation would be out of date when the event arrives.
+    del shown["events"], shown["explanation"]
     assert receiver.calls[0].document["data"] == created
     assert receiver.calls[-1].document["data"] == shown
     assert (shown["status"], shown["amount"]) == ("succeeded", 5000.5)
