@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ussd_server.database.ids import is_id, new_id, new_id_floor
@@ -21,6 +21,7 @@ def test_ids_made_in_one_millisecond_sort_in_the_order_in_which_they_were_made(m
 
 
 @given(moments)
+@example(datetime(1971, 1, 31, 9, 32, 39, 126000, tzinfo=UTC))
 def test_an_id_lies_between_the_smallest_of_its_millisecond_and_of_the_next(moment: datetime) -> None:
     assert new_id_floor(moment) <= new_id(moment) < new_id_floor(moment + MILLISECOND)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
 from random import getrandbits
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 _counter = count(getrandbits(31))
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -40,7 +42,8 @@ def is_id(text: str) -> bool:
 @lru_cache(maxsize=256)
 def _time_part(moment: datetime) -> str:
     """Return the first 48 bits of an id: milliseconds since 1970."""
-    return _time_digits(max(0, int(moment.timestamp() * 1000)))
+    # In whole numbers: a float would round some moments into the millisecond before.
+    return _time_digits(max(0, (moment - _EPOCH) // _MILLISECOND))
 
 
 def _time_digits(milliseconds: int) -> str:
