@@ -22,7 +22,7 @@ from flask import (
 from werkzeug.exceptions import HTTPException
 
 from ussd_server.api.requests import current_request, services
-from ussd_server.console import charts, formats, navigation, tables
+from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
 from ussd_server.status import Code, ServiceError
@@ -168,6 +168,7 @@ def _for_templates() -> dict[str, Any]:
         "csrf_token": csrf_token,
         "asset": asset,
         "chart": charts,
+        "link_to": links.link_to,
         "link_to_table": tables.link_to_table,
     }
 

@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import orjson
 from markupsafe import Markup
 
 # Uganda has no daylight saving time.
@@ -17,10 +18,16 @@ KAMPALA = timezone(timedelta(hours=3), "EAT")
 
 _TONES = {
     "good": {"active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok"},
-    "bad": {"deleted", "failed", "unavailable", "cancelled", "invalid", "exhausted", "error"},
-    "warn": {"degraded", "disabled", "expired", "review", "needs_review", "switched_off", "reversed", "partial"},
-    "wait": {"accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent"},
-}
+    "bad": {"deleted", "failed", "unavailable", "cancelled", "invalid", "exhausted", "error", "dead"},
+    "warn": {
+        "ambiguous", "degraded", "disabled", "expired", "needs_review", "partial", "reversed", "review", "switched_off",
+    },
+    "wait": {
+        "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",
+        "submitted", "waiting",
+    },
+}  # fmt: skip
+_PROVIDERS = {"mtn": "MTN", "airtel": "Airtel", "sandbox": "Sandbox"}
 _HARMLESS = re.compile(r"[+-]?\d[\d.,]*")
 
 
@@ -50,9 +57,19 @@ def status(word: str) -> Markup:
     return Markup('<span class="badge {}">{}</span>').format(tone, word.replace("_", " ").lower())
 
 
+def provider_name(name: str | None) -> str:
+    """What people call a provider."""
+    return _PROVIDERS.get(name, name) if name else ""
+
+
 def number(value: float | None) -> str:
     """A number with thousands separators."""
     return "" if value is None else f"{value:,}"
+
+
+def readable_json(value: Any) -> str:
+    """A JSON value as people read it, one field a line."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 def iso(value: datetime | str | None) -> str:
@@ -88,4 +105,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "status": status,
     "number": number,
     "iso": iso,
+    "provider_name": provider_name,
+    "readable_json": readable_json,
 }

@@ -21,7 +21,8 @@ Kind = Literal["text", "code", "id", "money", "moment", "number", "status"]
 class Column:
     """A column. `name` names it in CSV and JSON and, without `value`, the attribute of the row.
 
-    `kind` says how it is written; money is in cents. `link` gives the address that the cell leads to.
+    `kind` says how it is written; money is in cents. `link` gives the address that the cell leads to. `where`
+    says whether the page, the files or both have it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Column:
     value: Callable[[Any], Any] | None = None
     link: Callable[[Any], str | None] | None = None
     missing: str = ""
+    where: Literal["both", "page", "files"] = "both"
 
     def of(self, row: Any) -> Any:
         """The value of this column in `row`."""
@@ -75,6 +77,16 @@ class DataTable:
     select_value: Callable[[Any], str] | None = None
 
     @property
+    def shown_columns(self) -> Sequence[Column]:
+        """The columns of the page."""
+        return [column for column in self.columns if column.where != "files"]
+
+    @property
+    def file_columns(self) -> Sequence[Column]:
+        """The columns of CSV and JSON."""
+        return [column for column in self.columns if column.where != "page"]
+
+    @property
     def is_filtered(self) -> bool:
         """Whether a filter or a position is in the URL."""
         return "cursor" in request.args or any(item.chosen for item in self.filters)
@@ -84,7 +96,7 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
     """Answer with the table: as the page `template`, or as CSV or JSON where the URL has `format=csv` or `json`."""
     wanted = request.args.get("format")
     if wanted == "json":
-        items = [{column.name: column.written(row) for column in table.columns} for row in table.rows]
+        items = [{column.name: column.written(row) for column in table.file_columns} for row in table.rows]
         response = Response(
             orjson.dumps({"items": items, "next_cursor": table.next_cursor}), mimetype="application/json"
         )
@@ -108,6 +120,6 @@ def link_to_table(**changes: str | None) -> str:
 def _csv(table: DataTable) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(column.name for column in table.columns)
-    writer.writerows([formats.csv_cell(column.written(row)) for column in table.columns] for row in table.rows)
+    writer.writerow(column.name for column in table.file_columns)
+    writer.writerows([formats.csv_cell(column.written(row)) for column in table.file_columns] for row in table.rows)
     return text.getvalue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from playwright.sync_api import Browser, Page
 
 from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.messages.operators import SecondFactor
+from ussd_server.messages.transactions import CreateTransaction, TransactionType
 
 _AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")
 _RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
@@ -28,6 +31,17 @@ class Console:
     base_url: str
     services: Services
     client: ExampleClient
+
+    def pay(self) -> str:
+        """Make a payment and advance it as the worker would; returns its id."""
+        context = operator_context(self.client.id)
+        text = "<b>Maize</b> שלום עולם 🦒 " + "long" * 30
+        order = CreateTransaction(
+            TransactionType.COLLECTION, "+256770000000", 500_000, secrets.token_hex(32), description=text
+        )
+        made = self.services.transactions.transactions.create(order, context).transaction.transaction_id
+        self.services.transactions.settlement.advance(made)
+        return made
 
 
 class Visitor:

@@ -7,15 +7,18 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.transactions import (
     UNFINISHED,
     CreatedTransaction,
     CreateRefund,
+    GetTransaction,
     OperatorRefund,
     Source,
     TransactionStatus,
     TransactionType,
+    TransactionView,
 )
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import hold_legs
@@ -30,10 +33,12 @@ from ussd_server.services.transactions.create import (
     batch_of,
     digest_of,
 )
+from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.operators import find_any, require_two_people
 from ussd_server.services.transactions.transactions import find_transaction
 from ussd_server.status import Code, ServiceError
 
+_MOST_LISTED = 100
 # A failed refund may still succeed while its provider is queried once more or an operator reviews it.
 _MAY_STILL_SUCCEED = (Transaction.status == TransactionStatus.FAILED) & (
     Transaction.due_at.is_null(False)
@@ -56,6 +61,16 @@ class RefundService:
         INVALID_AMOUNT for more than is left; otherwise as `TransactionCreator.create`.
         """
         return self._create(request, context, Source.SUBMIT, None)
+
+    def list(self, request: GetTransaction, context: RequestContext) -> tuple[TransactionView, ...]:
+        """The refunds of one of the client's transactions, oldest first, at most 100; none for an unknown one."""
+        context.require("transactions:read")
+        if not is_id(request.transaction_id):
+            return ()
+        rows = Transaction.select().where(
+            Transaction.refund_of == request.transaction_id, Transaction.client_id == context.client_id
+        )
+        return views_of(list(rows.order_by(Transaction.id).limit(_MOST_LISTED)))
 
     def create_by_operators(self, request: OperatorRefund, context: RequestContext) -> CreatedTransaction:
         """Create a refund of any client's collection, on behalf of two operators; the audit trail shows it.

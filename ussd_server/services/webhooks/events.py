@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +28,7 @@ from ussd_server.services.pages import of_period, page_of
 from ussd_server.status import Code, ServiceError
 
 MOST_EVENTS_AT_ONCE = 1000
+_MOST_OF_AN_OBJECT = 100
 
 
 class EventService:
@@ -47,11 +49,14 @@ class EventService:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:read")
         event = _find(request.event_id, context.client_id)
-        callbacks_id = (
-            Webhook.select(Webhook.id).where(Webhook.client_id == context.client_id, Webhook.url.is_null()).scalar()
-        )
-        deliveries = Delivery.select().where(Delivery.event_id == event.id).order_by(Delivery.id)
-        return event_view(event, tuple(_delivery_view(row, callbacks_id) for row in deliveries))
+        return _with_deliveries([event], context.client_id)[0]
+
+    def list_of_object(self, object_id: str, context: RequestContext) -> tuple[EventView, ...]:
+        """The newest 100 events about one object, in their order, each with its deliveries; none for an unknown one."""
+        context.require("webhooks:read")
+        rows = Event.select().where(Event.object_id == object_id, Event.client_id == context.client_id)
+        newest = list(rows.order_by(Event.sequence.desc()).limit(_MOST_OF_AN_OBJECT))
+        return _with_deliveries(newest[::-1], context.client_id)
 
     def redeliver(self, request: NameEvent, context: RequestContext) -> Redelivery:
         """Send one event again to every webhook that takes its type. Raises NOT_FOUND, also for another client's."""
@@ -125,6 +130,16 @@ def _find(event_id: str, client_id: str) -> Event:
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Event not found")
     return row
+
+
+def _with_deliveries(events: Sequence[Event], client_id: str) -> tuple[EventView, ...]:
+    """Events of a client, each with its deliveries, oldest first."""
+    callbacks_id = Webhook.select(Webhook.id).where(Webhook.client_id == client_id, Webhook.url.is_null()).scalar()
+    rows = Delivery.select().where(Delivery.event_id.in_([event.id for event in events])).order_by(Delivery.id)
+    deliveries: dict[str, list[DeliveryView]] = {event.id: [] for event in events}
+    for row in rows:
+        deliveries[row.event_id].append(_delivery_view(row, callbacks_id))
+    return tuple(event_view(event, tuple(deliveries[event.id])) for event in events)
 
 
 def _delivery_view(row: Delivery, callbacks_id: str | None) -> DeliveryView:

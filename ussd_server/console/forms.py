@@ -1,0 +1,46 @@
+"""What people type into forms and filters, read as the services take it."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from ussd_server.console.formats import KAMPALA
+from ussd_server.status import Code, ServiceError
+
+_AMOUNT = re.compile(r"([0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.([0-9]{1,2}))?", re.ASCII)
+_PHONE_NUMBER = re.compile(r"(?:\+?256|0)([0-9]{9})", re.ASCII)
+
+
+def cents(text: str) -> int | None:
+    """An amount such as `5000`, `5,000` or `99.50`, in cents; None for an empty text.
+
+    Raises INVALID_AMOUNT for anything else, and unless it is above 0 and below UGX 1,000,000.
+    """
+    if not (text := text.strip()):
+        return None
+    found = _AMOUNT.fullmatch(text)
+    amount = int(found[1].replace(",", "")) * 100 + int((found[2] or "").ljust(2, "0")) if found else 0
+    if not 0 < amount < 100_000_000:
+        raise ServiceError(Code.INVALID_AMOUNT, "Give the amount in shillings, such as 5000, or leave it empty.")
+    return amount
+
+
+def phone_number(text: str) -> str | None:
+    """A phone number as the services know it, also from `0772 123 456`. Other texts stay as they are and match none."""
+    found = _PHONE_NUMBER.fullmatch(re.sub(r"[\s()-]", "", text))
+    return f"+256{found[1]}" if found else text or None
+
+
+def day(text: str, *, is_last: bool = False) -> datetime | None:
+    """The beginning of a day in Kampala, or with `is_last` its end; None for an empty text.
+
+    Raises INVALID_REQUEST for a text that names no day.
+    """
+    if not text:
+        return None
+    try:
+        begin = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=KAMPALA)
+        return begin + timedelta(days=is_last)
+    except (ValueError, OverflowError):
+        raise ServiceError(Code.INVALID_REQUEST, "Give the day as a date, such as 2026-11-22.") from None

@@ -1,0 +1,26 @@
+"""The page of an object, by its kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import current_app, url_for
+
+_PAGES = {
+    "transaction": ("show_transaction", "transaction_id"),
+    "session": ("show_session", "session_id"),
+    "event": ("show_event", "event_id"),
+    "key": ("show_api_key", "api_key_id"),
+    "payout": ("show_payout", "payout_id"),
+}
+
+
+def link_to(kind: str, object_id: str | None) -> str | None:
+    """The address of an object's page, None for no object and for a kind without a page."""
+    if not object_id or kind not in _PAGES:
+        return None
+    view, variable = _PAGES[kind]
+    if f"console.{view}" not in current_app.view_functions:
+        return None
+    variables: dict[str, Any] = {variable: object_id}
+    return url_for(f"console.{view}", **variables)

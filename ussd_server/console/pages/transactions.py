@@ -1,0 +1,144 @@
+"""Transactions: listed, explained, and given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.console.timeline import timeline_of
+from ussd_server.context import RequestContext
+from ussd_server.messages.transactions import (
+    CreateRefund,
+    GetTransaction,
+    ListTransactions,
+    TransactionStatus,
+    TransactionType,
+    TransactionView,
+)
+from ussd_server.messages.webhooks import DeliveryStatus, EventView
+from ussd_server.status import Code, ServiceError
+
+_LONGEST_REFERENCE = 64
+
+_COLUMNS = (
+    Column(
+        "created_at", "When", "moment",
+        link=lambda seen: url_for("console.show_transaction", transaction_id=seen.transaction_id),
+    ),
+    Column("type", "Type", value=lambda seen: seen.type.value),
+    Column("phone_number", "Phone number", "code"),
+    Column("amount", "Amount", "money", value=lambda seen: seen.amount_cents),
+    Column("status", "Status", "status", value=lambda seen: seen.status.value),
+    Column("reference", "Reference"),
+    Column("outcome", "Receipt or failure", value=lambda seen: _outcome(seen), where="page"),
+    Column("provider_transaction_id", "Receipt", where="files"),
+    Column("failure", "Failure", value=lambda seen: seen.failure.code if seen.failure else None, where="files"),
+    Column("provider", "Provider", where="files"),
+    Column("fee", "Fee", "money", value=lambda seen: seen.fee_cents, where="files"),
+    Column("transaction_id", "Id", "id", where="files"),
+)  # fmt: skip
+
+
+@console.page("GET", "/transactions", needs="transactions:read")
+def list_transactions(context: RequestContext) -> Response:
+    """The client's transactions, newest first."""
+    status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in TransactionStatus})
+    kind = TableFilter("type", "Type", {word.value: word.value.capitalize() for word in TransactionType})
+    number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
+    reference, receipt = TableFilter("reference", "Reference"), TableFilter("receipt", "Provider's receipt")
+    first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
+    page = services().transactions.transactions.list(
+        ListTransactions(
+            cursor=request.args.get("cursor"),
+            status=TransactionStatus(status.chosen) if status.chosen else None,
+            type=TransactionType(kind.chosen) if kind.chosen else None,
+            phone_number=forms.phone_number(number.chosen),
+            reference=reference.chosen or None,
+            provider_transaction_id=receipt.chosen or None,
+            from_at=forms.day(first.chosen),
+            to_at=forms.day(last.chosen, is_last=True),
+        ),
+        context,
+    )
+    table = DataTable(
+        "Transactions, newest first", _COLUMNS, page.items, page.next_cursor,
+        (status, kind, number, reference, receipt, first, last),
+        empty_title="No transaction yet", empty_text="Payments that your programs and menus make appear here.",
+    )  # fmt: skip
+    return show_table("console/transactions/list.html", table)
+
+
+@console.page("GET", "/transactions/<transaction_id>", needs="transactions:read")
+def show_transaction(context: RequestContext, transaction_id: str) -> str:
+    """One transaction: where its money is, and everything that happened to it."""
+    return _page(transaction_id, context)
+
+
+@console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
+def show_transaction_live(context: RequestContext, transaction_id: str) -> Response:
+    """The part of a transaction's page that refreshes by itself; a transaction that became final reloads the page."""
+    shown = about_transaction(_get(transaction_id, context), context)
+    response = Response(render_template("console/transactions/live.html", **shown))
+    if shown["view"].completed_at and "open" in request.args:
+        response.headers["HX-Refresh"] = "true"
+    return response
+
+
+@console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:write")
+def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
+    """Give a payment back, in whole or in part."""
+    form = request.form
+    try:
+        amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
+        if not 0 < len(reference) <= _LONGEST_REFERENCE:
+            raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
+        refund = services().transactions.refunds.create(CreateRefund(transaction_id, reference, amount_cents), context)
+    except ServiceError as error:
+        if error.code is Code.TRANSACTION_NOT_FOUND or error.code.http_status not in (400, 502):
+            raise
+        return Response(_page(transaction_id, context, error), status=error.code.http_status)
+    text = "This refund was made before." if refund.replayed else "The refund is on its way to the payer."
+    flash(text, "warn" if refund.replayed else "good")
+    return redirect(url_for("console.show_transaction", transaction_id=refund.transaction.transaction_id), 303)
+
+
+def about_transaction(view: TransactionView, context: RequestContext) -> dict[str, Any]:
+    """What the page of one transaction shows, whoever looks at it."""
+    events = services().webhooks.events.list_of_object(view.transaction_id, context)
+    return {
+        "view": view,
+        "timeline": timeline_of(view),
+        "refunds": services().transactions.refunds.list(GetTransaction(view.transaction_id), context),
+        "events": events,
+        "is_live": view.completed_at is None or _is_sending(events),
+    }
+
+
+def _outcome(view: TransactionView) -> str | None:
+    return view.failure.message if view.failure else view.provider_transaction_id
+
+
+def _is_sending(events: tuple[EventView, ...]) -> bool:
+    """Whether the first attempt of a delivery is still to come."""
+    deliveries = [delivery for event in events for delivery in event.deliveries]
+    return any(each.status is DeliveryStatus.WAITING and not each.attempts for each in deliveries)
+
+
+def _get(transaction_id: str, context: RequestContext) -> TransactionView:
+    return services().transactions.transactions.get(GetTransaction(transaction_id), context)
+
+
+def _page(transaction_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
+    shown = about_transaction(_get(transaction_id, context), context)
+    view, refunds = shown["view"], shown["refunds"]
+    number = f"-{len(refunds) + 1}" if refunds else ""
+    suggested = f"{view.reference[: _LONGEST_REFERENCE - 11]}-refund{number}"
+    return render_template(
+        "console/transactions/transaction.html", **shown, error=error, suggested_reference=suggested,
+        left_cents=view.amount_cents - view.refunded_amount_cents,
+    )  # fmt: skip
