@@ -78,6 +78,7 @@ from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.sessions import Sessions
+from ussd_server.services.webhooks.attempts import AttemptService
 from ussd_server.services.webhooks.deliveries import DeliveryService
 from ussd_server.services.webhooks.events import EventService
 from ussd_server.services.webhooks.relay import Relay
@@ -199,6 +200,7 @@ class WebhookServices:
     events: EventService
     relay: Relay
     deliveries: DeliveryService
+    attempts: AttemptService
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +378,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             deliveries=DeliveryService(
                 vault, delivery_transport, clock, settings.delivery_slots, new_lease_token=heartbeat.new_lease_token
             ),
+            attempts=AttemptService(),
         ),
         operations=OperationsServices(
             master_keys=MasterKeyService(keyring, vault),

@@ -192,3 +192,41 @@ class Redelivery:
     """How many events are sent again."""
 
     events: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryAttemptView:
+    """One attempt of a delivery: the headers as sent, and the reply.
+
+    `answer` is the first KiB of the reply's body. `trouble` says what went wrong where no reply came.
+    """
+
+    delivery_id: str
+    event_id: str
+    event_type: str
+    number: int
+    headers: Mapping[str, str]
+    answer_status: int | None
+    answer: str | None
+    trouble: str | None
+    took_ms: int
+    attempted_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SentEvent:
+    """An event as its receivers got it: the body, and all attempts of all deliveries, oldest first."""
+
+    body: str
+    attempts: tuple[DeliveryAttemptView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookHealth:
+    """The newest 20 attempts to reach a webhook, newest first, and how many deliveries wait for it.
+
+    `waiting` counts to 1000 and no further.
+    """
+
+    attempts: tuple[DeliveryAttemptView, ...]
+    waiting: int

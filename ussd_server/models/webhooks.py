@@ -63,3 +63,25 @@ class Delivery(Table):
 
     class Meta:
         table_name = "deliveries"
+
+
+class DeliveryAttempt(Table):
+    """One attempt of a delivery: the headers that were sent, and the reply or what went wrong.
+
+    `number` counts from 1 for each delivery. The body is the event's, and the same at every attempt. The attempts go
+    with their delivery.
+    """
+
+    id = IdField(primary_key=True)
+    delivery_id = IdField()
+    webhook_id = IdField()
+    number = IntegerField()
+    headers = JsonField()
+    answer_status = IntegerField(null=True)
+    answer = TextField(null=True)
+    trouble = TextField(null=True)
+    took_ms = IntegerField()
+    attempted_at = MomentField()
+
+    class Meta:
+        table_name = "delivery_attempts"

@@ -6,18 +6,16 @@ lease expires and a worker sends it again: a receiver may get an event twice, bu
 
 from __future__ import annotations
 
-import json
 import random
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from peewee import fn
 
 from ussd_server.clock import Clock
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about
 from ussd_server.messages.webhooks import DeliveryStatus
@@ -27,6 +25,7 @@ from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
 from ussd_server.security.credentials import Vault
+from ussd_server.services.webhooks.attempts import event_body, keep_attempt
 from ussd_server.services.webhooks.subscriptions import switch_off
 
 log = logger(__name__)
@@ -115,7 +114,7 @@ class DeliveryService:
             return
         event = Event.get_by_id(delivery.event_id)
         now_about(delivery_id=delivery.id, webhook_id=webhook.id, event_id=event.id, **_origin_of(event))
-        body = _body(event)
+        body = event_body(event)
         headers = {"Content-Type": "application/json", **self._signature(webhook, delivery.event_id).headers(body)}
         release_connection()
         exchange = self._transport.exchange(
@@ -130,7 +129,7 @@ class DeliveryService:
             "a webhook was called",
             status=exchange.status, trouble=exchange.trouble, took_ms=round(exchange.elapsed_seconds * 1000),
         )  # fmt: skip
-        self._conclude(delivery, exchange)
+        self._conclude(delivery, headers, exchange)
 
     def _count_under_way(self, now: datetime) -> tuple[Counter[str], int]:
         """How many deliveries each webhook has under way, and how many all unproven ones have together."""
@@ -149,7 +148,7 @@ class DeliveryService:
             secrets_now.append(self._vault.decrypt(webhook.previous_secret_sealed, webhook.client_id, webhook.id))
         return Signature(event_id, now, secrets_now)
 
-    def _conclude(self, sent: Delivery, exchange: HttpExchange) -> None:
+    def _conclude(self, sent: Delivery, headers: Mapping[str, str], exchange: HttpExchange) -> None:
         """Store the reply, and update the delivery, its queue and its webhook in one unit of work."""
         now = self._clock.now()
         with unit_of_work():
@@ -159,6 +158,7 @@ class DeliveryService:
                 # Deleted or switched off meanwhile, or the lease expired and another worker took it over.
                 return
             _keep_answer(row, exchange, now)
+            keep_attempt(row, headers)
             is_taken = exchange.status is not None and 200 <= exchange.status < 300
             is_gone = exchange.status == _GONE_STATUS
             if is_taken:
@@ -196,12 +196,6 @@ def _due_heads(webhook: Webhook, now: datetime, limit: int) -> list[str]:
     """The deliveries of a webhook that have been due for longest."""
     rows = Delivery.select(Delivery.id).where(Delivery.webhook_id == webhook.id, Delivery.due_at <= now)
     return [row.id for row in skip_locked(rows.order_by(Delivery.due_at).limit(limit))]
-
-
-def _body(event: Event) -> bytes:
-    """An event as the Standard Webhooks specification wants it; the same bytes at every attempt."""
-    document = {"type": event.type, "timestamp": iso_milliseconds(event.created_at), "data": event.payload}
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _keep_answer(row: Delivery, exchange: HttpExchange, now: datetime) -> None:

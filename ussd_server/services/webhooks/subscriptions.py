@@ -33,6 +33,7 @@ from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.security.credentials import Vault
+from ussd_server.services.audit import write_audit_event
 from ussd_server.services.webhooks.events import event_view, write_event
 from ussd_server.status import Code, ServiceError
 
@@ -79,6 +80,7 @@ class WebhookService:
             if _webhooks_of(context.client_id).count() >= MOST_WEBHOOKS_OF_A_CLIENT:
                 raise ServiceError(Code.INVALID_REQUEST, "Webhook limit reached")
             row.save(force_insert=True)
+            _write_audit_event("webhook.created", row, context, now)
         return NewWebhookView(**_record(row), secret=secret)
 
     def delete(self, request: NameWebhook, context: RequestContext) -> WebhookDeletion:
@@ -89,6 +91,7 @@ class WebhookService:
             row = _locked(request.webhook_id, context.client_id)
             row.delete_instance()
             _cancel_deliveries(row, now)
+            _write_audit_event("webhook.deleted", row, context, now)
         return WebhookDeletion(row.id, now)
 
     def rotate(self, request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
@@ -98,15 +101,14 @@ class WebhookService:
         """
         context.require("webhooks:write")
         with unit_of_work():
-            return self._rotate(_locked(request.webhook_id, context.client_id), request.grace_period_seconds)
+            return self._rotate(_locked(request.webhook_id, context.client_id), request.grace_period_seconds, context)
 
     def rotate_callbacks(self, request: RotateCallbacks, context: RequestContext) -> RotatedSecretView:
         """Give the client another secret, or its first, for the callbacks of single transactions."""
         context.require("webhooks:write")
         with unit_of_work():
-            return self._rotate(
-                locked_callbacks_row(self._vault, context.client_id, self._clock.now()), request.grace_period_seconds
-            )
+            row = locked_callbacks_row(self._vault, context.client_id, self._clock.now())
+            return self._rotate(row, request.grace_period_seconds, context)
 
     def enable(self, request: NameWebhook, context: RequestContext) -> WebhookView:
         """Switch a webhook on again. What happened meanwhile is sent only when asked for, by redelivery."""
@@ -117,6 +119,7 @@ class WebhookService:
                 row.is_active, row.disabled_at, row.disabled_reason, row.failing_since = True, None, None, None
                 row.updated_at = self._clock.now()
                 row.save()
+                _write_audit_event("webhook.enabled", row, context, row.updated_at)
         return WebhookView(**_record(row))
 
     def test(self, request: NameWebhook, context: RequestContext) -> EventView:
@@ -131,7 +134,7 @@ class WebhookService:
             event_id = write_event(row.client_id, WEBHOOK_TEST, new_id(now), {"webhook_id": row.id}, now)
             return event_view(Event.get_by_id(event_id))
 
-    def _rotate(self, row: Webhook, grace_period_seconds: int) -> RotatedSecretView:
+    def _rotate(self, row: Webhook, grace_period_seconds: int, context: RequestContext) -> RotatedSecretView:
         now, secret = self._clock.now(), new_webhook_secret()
         row.previous_secret_sealed = row.previous_secret_expires_at = None
         if grace_period_seconds:
@@ -140,6 +143,7 @@ class WebhookService:
         row.secret_sealed = self._vault.encrypt(secret, row.client_id, row.id)
         row.updated_at = now
         row.save()
+        _write_audit_event("webhook.rotated", row, context, now)
         return RotatedSecretView(secret, row.previous_secret_expires_at)
 
 
@@ -190,6 +194,12 @@ def switch_off(row: Webhook, reason: str, now: datetime) -> None:
         {"webhook_id": row.id, "url": row.url, "reason": reason, "disabled_at": iso_milliseconds(now)},
         now,
     )
+
+
+def _write_audit_event(action: str, row: Webhook, context: RequestContext, now: datetime) -> None:
+    """Add what a person did to the audit trail. Programs are not people."""
+    if context.caller.user_id is not None:
+        write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
 
 
 def _cancel_deliveries(row: Webhook, now: datetime) -> None:
