@@ -44,6 +44,14 @@ class ExampleClient:
         """A call by the person with this role, as the door would have made it."""
         return RequestContext(self.services.clients.auth.authenticate_token(self.log_in(role)), address="192.0.2.1")
 
+    def at_console(self, role: str = "owner") -> RequestContext:
+        """A request by the person with this role, who signed in to the console."""
+        login = self.services.clients.logins.begin_for_console(
+            LogIn(self.email(role), PASSWORD), RequestContext(Caller(CallerKind.NOBODY))
+        )
+        person = self.services.clients.auth.authenticate_login(login)
+        return RequestContext(person.caller, address="192.0.2.1")
+
     def create_key(self, *scopes: str) -> ApiKeyView:
         """A fresh key; without `scopes` it may do everything."""
         return self.services.clients.api_keys.create(CreateApiKey(scopes or None), self.call())

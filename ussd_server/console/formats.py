@@ -18,7 +18,7 @@ KAMPALA = timezone(timedelta(hours=3), "EAT")
 
 _TONES = {
     "good": {"active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok"},
-    "bad": {"deleted", "failed", "unavailable", "cancelled", "invalid", "exhausted", "error", "dead"},
+    "bad": {"deleted", "failed", "unavailable", "cancelled", "invalid", "exhausted", "error", "dead", "failing"},
     "warn": {
         "ambiguous", "degraded", "disabled", "expired", "needs_review", "partial", "reversed", "review", "switched_off",
     },

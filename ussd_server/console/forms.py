@@ -44,3 +44,19 @@ def day(text: str, *, is_last: bool = False) -> datetime | None:
         return begin + timedelta(days=is_last)
     except (ValueError, OverflowError):
         raise ServiceError(Code.INVALID_REQUEST, "Give the day as a date, such as 2026-11-22.") from None
+
+
+def local_moment(text: str) -> datetime | None:
+    """A date and time in Kampala, as a browser's field gives it; None for an empty text.
+
+    Raises INVALID_REQUEST for any other text.
+    """
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is None:
+            return at.replace(tzinfo=KAMPALA)
+    except ValueError:
+        pass
+    raise ServiceError(Code.INVALID_REQUEST, "Give a date and a time, such as 2026-11-22T14:30.")

@@ -14,6 +14,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from tests.conftest import PROGRAM_FOLDERS
 from tests.console.browser.visitor import Console, Visitor
+from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, subscribe
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
@@ -73,6 +74,17 @@ def chromium() -> Iterator[Browser]:
 def visitor(console: Console, chromium: Browser) -> Visitor:
     """The owner of the client, who signed in."""
     return Visitor(console, chromium)
+
+
+@pytest.fixture(scope="package")
+def delivered(console: Console) -> tuple[str, str]:
+    """The pages of a webhook and of an event that it answered with hostile text."""
+    call = console.client.at_console()
+    with Receiver(answering(500), body=HOSTILE_NAME.encode()) as receiver:
+        webhook = subscribe(console.services, call, f"{receiver.url}/{'long' * 60}?name=<b>")
+        (event_id,) = happen(console.services, call)
+        deliver(console.services)
+    return f"/webhooks/{webhook.id}", f"/events/{event_id}"
 
 
 @pytest.fixture(scope="package")

@@ -19,6 +19,9 @@ PAGES = (
     "/api-keys/new",
     "/audit",
     "/transactions",
+    "/webhooks",
+    "/webhooks/new",
+    "/events",
 )
 OPERATOR_PAGES = (
     "/operator",
@@ -38,11 +41,13 @@ def take_screenshot(page: Page, path: str, scheme: str, width: int) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
-def test_every_page_is_accessible_and_fits(visitor: Visitor, console: Console, scheme: str, width: int) -> None:
+def test_every_page_is_accessible_and_fits(
+    visitor: Visitor, console: Console, delivered: tuple[str, str], scheme: str, width: int
+) -> None:
     key = console.services.clients.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
     paid = console.pay()
     with visitor.tab(scheme, width) as page:
-        for path in (*PAGES, f"/api-keys/{key.id}", f"/transactions/{paid}"):
+        for path in (*PAGES, f"/api-keys/{key.id}", f"/transactions/{paid}", *delivered):
             visitor.look_at(page, path)
             take_screenshot(page, path, scheme, width)
     with visitor.tab(scheme, width, signed_in=False) as page:

@@ -64,7 +64,7 @@ def test_attempts_go_with_their_deliveries(services: Services, clock: MovableClo
 
 def test_what_a_person_does_with_webhooks_is_in_the_audit_trail(services: Services) -> None:
     client = ExampleClient(services)
-    call, subscriptions = client.call(), services.webhooks.subscriptions
+    call, subscriptions = client.at_console(), services.webhooks.subscriptions
     webhook = subscribe(services, call, "https://shop.example.com/hooks")
     name = NameWebhook(webhook.id)
     subscriptions.rotate(RotateWebhook(webhook.id), call)

@@ -39,7 +39,16 @@ document.addEventListener("htmx:afterRequest", (event) => {
   if (version) lastSeen.set(event.detail.elt.id, version);
 });
 
-document.addEventListener("htmx:load", (event) => showCopyButtons(event.detail.elt));
+// A part that is refreshed leaves open what its reader opened.
+let opened = [];
+document.addEventListener("htmx:beforeSwap", (event) => {
+  opened = [...event.detail.target.querySelectorAll("details[id][open]")].map((part) => part.id);
+});
+
+document.addEventListener("htmx:load", (event) => {
+  showCopyButtons(event.detail.elt);
+  for (const id of opened) document.getElementById(id)?.setAttribute("open", "");
+});
 document.addEventListener("DOMContentLoaded", () => showCopyButtons(document));
 
 setInterval(() => {

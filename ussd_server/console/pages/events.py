@@ -1,0 +1,113 @@
+"""Events: what clients are sent, each attempt to deliver it, and redelivery."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import orjson
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.forms import local_moment
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.webhooks import (
+    EVENT_TYPES,
+    DeliveryAttemptView,
+    DeliveryView,
+    EventView,
+    ListEvents,
+    NameEvent,
+    RedeliverEvents,
+)
+from ussd_server.status import Code, ServiceError
+
+_COLUMNS = (
+    Column("type", "Type", "code", link=lambda event: url_for("console.show_event", event_id=event.id)),
+    Column("created_at", "Written", "moment"),
+    Column("object_id", "About", "id"),
+    Column("sequence", "Number", "number"),
+    Column("id", "Id", "id"),
+)
+_TYPES = {name: name for name in EVENT_TYPES}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDelivery:
+    """A delivery with its attempts, oldest first."""
+
+    delivery: DeliveryView
+    attempts: list[DeliveryAttemptView]
+
+
+@console.page("GET", "/events", needs="webhooks:read")
+def list_events(context: RequestContext) -> Response:
+    """The client's events, newest first."""
+    kind = TableFilter("type", "Type", _TYPES)
+    begin, end = (
+        TableFilter("from", "From", input_type="datetime-local"),
+        TableFilter("to", "Before", input_type="datetime-local"),
+    )
+    wanted = ListEvents(
+        cursor=request.args.get("cursor"), type=kind.chosen or None,
+        from_at=local_moment(begin.chosen), to_at=local_moment(end.chosen),
+    )  # fmt: skip
+    page = services().webhooks.events.list(wanted, context)
+    table = DataTable(
+        "Events, newest first", _COLUMNS, page.items, page.next_cursor, filters=(kind, begin, end),
+        empty_title="No event yet", empty_text="Each change of a payment writes an event here.",
+    )  # fmt: skip
+    chosen = {"type": kind.chosen, "from": begin.chosen, "to": end.chosen}
+    return show_table("console/events/list.html", table, chosen=chosen)
+
+
+@console.page("POST", "/events/redeliver", needs="webhooks:write")
+def redeliver_events(context: RequestContext) -> Any:
+    """Send the events of a period again."""
+    form = request.form
+    from_at, to_at = local_moment(form.get("from", "")), local_moment(form.get("to", ""))
+    if from_at is None or to_at is None:
+        raise ServiceError(Code.INVALID_REQUEST, "Give the beginning and the end of the period.")
+    outcome = services().webhooks.events.redeliver_range(
+        RedeliverEvents(from_at, to_at, form.get("type") or None), context
+    )
+    flash(f"{outcome.events:,} events are sent again.", "good" if outcome.events else "warn")
+    kept = urlencode([(name, form.get(name, "")) for name in ("type", "from", "to") if form.get(name)])
+    return redirect(f"{url_for('console.list_events')}?{kept}", 303)
+
+
+@console.page("GET", "/events/<event_id>", needs="webhooks:read")
+def show_event(context: RequestContext, event_id: str) -> str:
+    """One event, and each attempt to deliver it."""
+    return render_template("console/events/event.html", **_shown(event_id, context))
+
+
+@console.page("GET", "/events/<event_id>/deliveries", needs="webhooks:read")
+def show_event_deliveries(context: RequestContext, event_id: str) -> str:
+    """The live part of an event's page."""
+    return render_template("console/events/deliveries.html", **_shown(event_id, context))
+
+
+@console.page("POST", "/events/<event_id>/redeliver", needs="webhooks:write")
+def redeliver_event(context: RequestContext, event_id: str) -> Any:
+    """Send one event again."""
+    services().webhooks.events.redeliver(NameEvent(event_id), context)
+    flash("The event is sent again to every enabled webhook that takes its type.", "good")
+    return redirect(url_for("console.show_event", event_id=event_id), 303)
+
+
+def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
+    name = NameEvent(event_id)
+    event: EventView = services().webhooks.events.get(name, context)
+    sent = services().webhooks.attempts.of_event(name, context)
+    deliveries = [
+        ShownDelivery(delivery, [attempt for attempt in sent.attempts if attempt.delivery_id == delivery.id])
+        for delivery in reversed(event.deliveries)
+    ]
+    data = orjson.dumps(event.data, option=orjson.OPT_INDENT_2).decode()
+    return {"event": event, "about": EVENT_TYPES.get(event.type, ""), "data": data, "body": sent.body} | {
+        "deliveries": deliveries
+    }

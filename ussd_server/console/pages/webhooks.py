@@ -1,0 +1,152 @@
+"""Webhooks: where a client's events are sent, and how these addresses answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.webhooks import (
+    EVENT_TYPES,
+    WEBHOOK_TEST,
+    CreateWebhook,
+    NameWebhook,
+    RotateCallbacks,
+    RotateWebhook,
+    WebhookView,
+)
+from ussd_server.status import Code, ServiceError
+
+_GRACE = {"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at all: stop signing with it now"}
+
+
+def state_of(webhook: WebhookView) -> str:
+    """Whether a webhook accepts its deliveries, in a word."""
+    return "disabled" if not webhook.is_active else "failing" if webhook.failing_since else "active"
+
+
+_COLUMNS = (
+    Column("url", "Address", link=lambda webhook: url_for("console.show_webhook", webhook_id=webhook.id)),
+    Column("state", "State", "status", value=state_of),
+    Column("types", "Events", value=lambda webhook: ", ".join(webhook.types or ()) or "all"),
+    Column("failing_since", "Failing since", "moment", missing="not failing"),
+    Column("disabled_reason", "Why it is disabled"),
+    Column("created_at", "Created", "moment"),
+    Column("id", "Id", "id"),
+)
+
+
+@console.page("GET", "/webhooks", needs="webhooks:read")
+def list_webhooks(context: RequestContext) -> Response:
+    """All webhooks of the client; a client has 20 at most."""
+    table = DataTable(
+        "Webhooks, oldest first", _COLUMNS, services().webhooks.subscriptions.list(context).items,
+        empty_title="No webhook yet", empty_text="A webhook tells your server at once what happens to your payments.",
+    )  # fmt: skip
+    return show_table("console/webhooks/list.html", table, grace_periods=_GRACE)
+
+
+@console.page("GET", "/webhooks/new", needs="webhooks:write")
+def new_webhook(_: RequestContext) -> str:
+    """The form of a new webhook."""
+    return _form({}, (), None)
+
+
+@console.page("POST", "/webhooks/new", needs="webhooks:write")
+def create_webhook(context: RequestContext) -> Any:
+    """Create a webhook and show its secret this once."""
+    form = request.form
+    types = tuple(form.getlist("types")) if form.get("which") == "some" else None
+    try:
+        if types == ():
+            raise ServiceError(Code.INVALID_REQUEST, "Choose at least one type of event.")
+        created = services().webhooks.subscriptions.create(CreateWebhook(form.get("url", "").strip(), types), context)
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return Response(_form(form.to_dict(), types or (), error), status=error.code.http_status)
+    return _secret_page("The webhook is ready", created.secret, created)
+
+
+@console.page("GET", "/webhooks/<webhook_id>", needs="webhooks:read")
+def show_webhook(context: RequestContext, webhook_id: str) -> str:
+    """One webhook: its health and what it answered lately."""
+    webhook = services().webhooks.subscriptions.get(NameWebhook(webhook_id), context)
+    return render_template(
+        "console/webhooks/webhook.html", webhook=webhook, grace_periods=_GRACE, **_health(webhook, context)
+    )
+
+
+@console.page("GET", "/webhooks/<webhook_id>/health", needs="webhooks:read")
+def show_webhook_health(context: RequestContext, webhook_id: str) -> str:
+    """The live part of a webhook's page."""
+    webhook = services().webhooks.subscriptions.get(NameWebhook(webhook_id), context)
+    return render_template("console/webhooks/health.html", webhook=webhook, **_health(webhook, context))
+
+
+@console.page("POST", "/webhooks/<webhook_id>/test", needs="webhooks:write")
+def test_webhook(context: RequestContext, webhook_id: str) -> Any:
+    """Send a test event, and show what becomes of it."""
+    event = services().webhooks.subscriptions.test(NameWebhook(webhook_id), context)
+    flash("The test event is on its way. Its attempts appear below.", "good")
+    return redirect(url_for("console.show_event", event_id=event.id), 303)
+
+
+@console.page("POST", "/webhooks/<webhook_id>/rotate", needs="webhooks:write")
+def rotate_webhook(context: RequestContext, webhook_id: str) -> Any:
+    """Give a webhook another secret and show it this once."""
+    subscriptions = services().webhooks.subscriptions
+    rotated = subscriptions.rotate(RotateWebhook(webhook_id, _grace_period()), context)
+    webhook = subscriptions.get(NameWebhook(webhook_id), context)
+    return _secret_page("The secret is changed", rotated.secret, webhook, rotated.previous_secret_expires_at)
+
+
+@console.page("POST", "/webhooks/callbacks/rotate", needs="webhooks:write")
+def rotate_callbacks(context: RequestContext) -> Any:
+    """Give another secret, or the first, for the callback addresses of single transactions."""
+    rotated = services().webhooks.subscriptions.rotate_callbacks(RotateCallbacks(_grace_period()), context)
+    title = "The secret of callbacks is changed"
+    return _secret_page(title, rotated.secret, None, rotated.previous_secret_expires_at)
+
+
+@console.page("POST", "/webhooks/<webhook_id>/enable", needs="webhooks:write")
+def enable_webhook(context: RequestContext, webhook_id: str) -> Any:
+    """Switch a webhook on again."""
+    services().webhooks.subscriptions.enable(NameWebhook(webhook_id), context)
+    flash("The webhook is enabled. Redeliver the events of the time when it was disabled, if you need them.", "good")
+    return redirect(url_for("console.show_webhook", webhook_id=webhook_id), 303)
+
+
+@console.page("POST", "/webhooks/<webhook_id>/delete", needs="webhooks:write")
+def delete_webhook(context: RequestContext, webhook_id: str) -> Any:
+    """Remove a webhook."""
+    services().webhooks.subscriptions.delete(NameWebhook(webhook_id), context)
+    flash("The webhook is deleted. Nothing more is sent to it.", "good")
+    return redirect(url_for("console.list_webhooks"), 303)
+
+
+def _grace_period() -> int:
+    given = request.form.get("grace_period_seconds", "")
+    if given not in _GRACE:
+        raise ServiceError(Code.INVALID_REQUEST, "Choose how long the old secret goes on signing.")
+    return int(given)
+
+
+def _health(webhook: WebhookView, context: RequestContext) -> dict[str, Any]:
+    health = services().webhooks.attempts.of_webhook(NameWebhook(webhook.id), context)
+    return {"health": health, "state": state_of(webhook)}
+
+
+def _form(given: dict[str, Any], types: tuple[str, ...], error: ServiceError | None) -> str:
+    choices = {name: about for name, about in EVENT_TYPES.items() if name != WEBHOOK_TEST}
+    return render_template("console/webhooks/new.html", given=given, types=types, choices=choices, error=error)
+
+
+def _secret_page(title: str, secret: str, webhook: WebhookView | None, old_until: Any = None) -> str:
+    return render_template(
+        "console/webhooks/secret.html", title=title, secret=secret, webhook=webhook, old_until=old_until
+    )
