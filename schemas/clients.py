@@ -8,6 +8,7 @@ from marshmallow import ValidationError, fields, validate
 
 from schemas.envelopes import Body, Query, Record
 from schemas.fields import Flag, Text, Timestamp, Whole
+from schemas.shared import DeletionResultRecord
 
 
 class Scopes(fields.Field[tuple[str, ...]]):
@@ -59,14 +60,6 @@ class CreateApiKeyBody(Body):
 
     scopes = Scopes(load_default=None, allow_none=True)
     expires_at = Timestamp(load_default=None, allow_none=True)
-
-
-class RotateApiKeyBody(Body):
-    """How long the present secret stays valid."""
-
-    example = {"grace_period_seconds": 3600}
-
-    grace_period_seconds = Whole(lowest=0, highest=604_800, load_default=86_400)
 
 
 class DeleteApiKeysBody(Body):
@@ -128,13 +121,6 @@ class RotatedApiKeyRecord(ApiKeyRecord):
     """A key with its new secret, and when the old one expires."""
 
     previous_secret_expires_at = Timestamp()
-
-
-class DeletionResultRecord(Record):
-    """A key that was deleted, and when."""
-
-    deleted_id = fields.String()
-    deleted_at = Timestamp()
 
 
 class FailedDeletionRecord(Record):

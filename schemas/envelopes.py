@@ -22,9 +22,9 @@ class Body(Schema):
     example: ClassVar[Mapping[str, Any]] = {}
     """A valid body; the API document shows it."""
     takes_yaml: ClassVar[bool] = False
+    """Whether the body may also be YAML; the service then reads it from its text."""
     takes_files: ClassVar[tuple[str, ...]] = ()
     """Media types of files that are taken whole instead of JSON."""
-    """Whether the body may also be YAML; the service then reads it from its text."""
     error_messages = {"unknown": "Unknown field."}
 
     class Meta:

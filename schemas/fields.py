@@ -7,9 +7,11 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from marshmallow import ValidationError, fields
+from marshmallow import ValidationError, fields, validate
 
 PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
+PROVIDERS = ("mtn", "airtel", "sandbox")
+is_provider = validate.OneOf(PROVIDERS)
 _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")

@@ -7,15 +7,14 @@ from marshmallow import fields
 from schemas.envelopes import Record
 
 
-class LivenessRecord(Record):
+class HealthRecord(Record):
     """The process is alive."""
 
     status = fields.String()
 
 
-class ReadinessRecord(Record):
+class ReadinessRecord(HealthRecord):
     """The service is ready, with the state of its parts."""
 
-    status = fields.String()
     database = fields.String()
     redis = fields.String()

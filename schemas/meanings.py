@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 TAGS = {
-    "transactions": ("Payments", "Collect money from subscribers, pay it out, refund it, and follow each payment."),
-    "collection": ("Collected payments", "The payments that a client collected."),
-    "balances": ("Balances", "What a client's accounts hold."),
+    "transactions": (
+        "Payments",
+        "Collect money from subscribers, pay it out, refund it, follow each payment, and read balances.",
+    ),
     "payouts": ("Payouts", "Many disbursements at once: from a file, approved by another person."),
     "statements": ("Statements and reports", "Every movement of an account, and the totals of a day."),
     "search": ("Search", "Find an object by its id, reference, receipt or phone number."),
@@ -22,6 +23,9 @@ TAGS = {
     "openapi": ("This description", "The OpenAPI document and its page."),
 }
 """The groups of operations in the order of their use: blueprint, title, description."""
+
+MEMBERS = {"collection": "transactions", "balances": "transactions"}
+"""Blueprints whose operations stand in the group of another."""
 
 _MEANINGS = {
     "access_token": "The JWT that management calls carry as `Authorization: Bearer`.",
@@ -223,8 +227,7 @@ _MEANINGS = {
     "GraphEdgeRecord.to": "The node where the edge ends.",
     "GraphNodeRecord.id": "The node's name in the document.",
     "GraphNodeRecord.text": "What the phone shows there.",
-    "LivenessRecord.status": "`alive`.",
-    "ReadinessRecord.status": "`ready`.",
+    "HealthRecord.status": "`alive` or `ready`.",
     "RedeliveryRecord.events": "How many events are sent again.",
     "CreateRefundBody.amount": "Amount to refund in shillings. Default: what has not been refunded yet.",
     "SessionRecord.expires_at": "When the session ends unless another entry arrives.",
@@ -273,13 +276,13 @@ _MEANINGS = {
     "ChangeDetailRecord.code": "Our code: a failure code, or the outcome of the call in capitals.",
     "SearchHitRecord.title": "What it is, in a few words.",
     "SearchReplyRecord.items": "What was found, transactions first, of each kind the newest first; at most 50.",
-    "ProviderRecord.status": "`available`, `degraded`, `unavailable` or `switched_off`.",
-    "ProviderRecord.provider": "The provider: `mtn`, `airtel` or `sandbox`.",
-    "ProviderRecord.since": "When the status began; null where it is not known.",
+    "ProviderStateRecord.status": "`available`, `degraded`, `unavailable` or `switched_off`.",
+    "ProviderStateRecord.provider": "The provider: `mtn`, `airtel` or `sandbox`.",
+    "ProviderStateRecord.since": "When the status began; null where it is not known.",
     "ProvidersRecord.items": "The providers of this server.",
     "SubscriberRecord.name": "The name of the subscriber; null where the provider cannot tell.",
     "SubscriberRecord.provider": "The provider to which the number belongs by its prefix.",
-    "ProviderRecord.name": "The full name of the provider.",
+    "ProviderStateRecord.name": "The full name of the provider.",
     "FindingRecord.line": "The line in the body, counted from 1; null where it is not known.",
     "FindingRecord.column": "The column in that line, counted from 1; null where it is not known.",
     "FindingRecord.suggestion": "The right name that a misspelt one is nearest to.",

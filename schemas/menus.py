@@ -14,7 +14,7 @@ _HIGHEST_VERSION = 1_000_000
 
 
 class SaveDraftBody(Body):
-    """The whole body is a menu document. The menu check validates it."""
+    """The whole body is a menu document (`/menu.schema.json`), as JSON or YAML 1.2. The menu check validates it."""
 
     takes_yaml = True
     document = JsonObject(longest=_LONGEST_DOCUMENT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from schemas.envelopes import Query, Record
-from schemas.fields import Amount, Flag, PhoneNumber, Timestamp
+from schemas.fields import Amount, Flag, PhoneNumber, Timestamp, is_provider
 
 _STATUSES = ("available", "degraded", "unavailable", "switched_off")
 
@@ -18,10 +18,10 @@ class BoundsRecord(Record):
     max_amount_cents = Amount(data_key="max_amount")
 
 
-class ProviderRecord(Record):
+class ProviderStateRecord(Record):
     """The state of a provider."""
 
-    provider = fields.String()
+    provider = fields.String(validate=is_provider)
     name = fields.String()
     status = fields.String(validate=validate.OneOf(_STATUSES))
     collections = fields.Nested(BoundsRecord)
@@ -32,7 +32,7 @@ class ProviderRecord(Record):
     message = fields.String()
 
 
-class OperatorProviderRecord(ProviderRecord):
+class OperatorProviderRecord(ProviderStateRecord):
     """The state of a provider as operators see it."""
 
     float_amount_cents = Amount(data_key="float_amount", allow_none=True)
@@ -43,7 +43,7 @@ class OperatorProviderRecord(ProviderRecord):
 class ProvidersRecord(Record):
     """The providers of this server."""
 
-    items = fields.List(fields.Nested(ProviderRecord))
+    items = fields.List(fields.Nested(ProviderStateRecord))
 
 
 class GetSubscriberQuery(Query):
@@ -58,6 +58,6 @@ class SubscriberRecord(Record):
     """The subscriber of a phone number; null where the provider cannot tell."""
 
     phone_number = fields.String()
-    provider = fields.String(allow_none=True)
+    provider = fields.String(allow_none=True, validate=is_provider)
     name = fields.String(allow_none=True)
     is_registered = fields.Boolean(allow_none=True)

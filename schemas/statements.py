@@ -5,7 +5,7 @@ from __future__ import annotations
 from marshmallow import fields
 
 from schemas.envelopes import Query, Record
-from schemas.fields import Amount, Day, Text, Timestamp, Whole
+from schemas.fields import Amount, Day, Text, Timestamp, Whole, is_provider
 
 
 class GetStatementQuery(Query):
@@ -50,7 +50,7 @@ class ReportRowRecord(Record):
     """The payments of one type, provider and status."""
 
     type = fields.String()
-    provider = fields.String(allow_none=True)
+    provider = fields.String(allow_none=True, validate=is_provider)
     status = fields.String()
     count = fields.Integer()
     amount_cents = Amount(data_key="amount")

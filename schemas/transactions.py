@@ -5,7 +5,17 @@ from __future__ import annotations
 from marshmallow import fields, validate
 
 from schemas.envelopes import Body, Query, Record, SparseRecord
-from schemas.fields import Amount, Flag, JsonObject, PhoneNumber, SignedAmount, Text, Timestamp, Whole
+from schemas.fields import (
+    Amount,
+    Flag,
+    JsonObject,
+    PhoneNumber,
+    SignedAmount,
+    Text,
+    Timestamp,
+    Whole,
+    is_provider,
+)
 
 _LONGEST_REFERENCE = 64
 _STATUSES = ("created", "submitted", "pending", "ambiguous", "succeeded", "failed", "reversed")
@@ -30,7 +40,7 @@ class CreateTransactionBody(Body):
     type = fields.String(required=True, validate=validate.OneOf(("collection", "disbursement", "transfer")))
     currency = fields.String(validate=validate.OneOf(("UGX",)))
     reference = Text(required=True, longest=_LONGEST_REFERENCE)
-    provider = Text(longest=32, allow_none=True)
+    provider = fields.String(allow_none=True, validate=is_provider)
     account = Text(longest=13, pattern=r"main|\+256[0-9]{9}")
     description = Text(longest=200, allow_none=True)
     metadata = JsonObject(longest=4096, allow_none=True)
@@ -88,7 +98,7 @@ class TransactionRecord(Record):
     fee_cents = Amount(data_key="fee")
     currency = fields.String()
     account = fields.String()
-    provider = fields.String(allow_none=True)
+    provider = fields.String(allow_none=True, validate=is_provider)
     provider_reference = fields.String(allow_none=True)
     provider_transaction_id = fields.String(allow_none=True)
     status = fields.String(validate=validate.OneOf(_STATUSES))
@@ -110,7 +120,7 @@ class ChangeDetailRecord(SparseRecord):
     """What is known about the call to the provider that a status change followed."""
 
     attempt = Whole(lowest=0, highest=1_000_000)
-    sent = fields.String(validate=validate.OneOf(("payment", "status_query")))
+    sent = fields.String()
     left_machine = Flag()
     provider_code = fields.String()
     code = fields.String()

@@ -22,14 +22,6 @@ class CreateWebhookBody(Body):
     types = fields.List(Text(longest=_LONGEST_TYPE), allow_none=True, validate=validate.Length(1, 32))
 
 
-class RotateWebhookBody(Body):
-    """How long the present secret goes on signing, beside the new one."""
-
-    example = {"grace_period_seconds": 3600}
-
-    grace_period_seconds = Whole(lowest=0, highest=604_800)
-
-
 class RedeliverEventsBody(Body):
     """The period, and optionally the type, of the events to send again."""
 
@@ -82,13 +74,6 @@ class WebhookPageRecord(Record):
 
     items = fields.List(fields.Nested(WebhookRecord))
     next_cursor = fields.String(allow_none=True)
-
-
-class WebhookDeletionRecord(Record):
-    """A webhook that was removed, and when."""
-
-    deleted_id = fields.String()
-    deleted_at = Timestamp()
 
 
 class DeliveryRecord(Record):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,10 +83,14 @@ def test_a_linter_finds_nothing_to_say(document: Path, tmp_path: Path) -> None:
 
 def test_a_generated_client_lists_keys_and_takes_a_payment(service: Service, document: Path, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(_GENERATOR_RULES)
-    run(
+    told = run(
         _TOOLS / "openapi-python-client", "generate", "--path", document, "--output-path", "the_client",
-        "--meta", "none", "--config", "rules.yaml", "--fail-on-warning", folder=tmp_path,
+        "--meta", "none", "--config", "rules.yaml", folder=tmp_path,
     )  # fmt: skip
+    assert len(list((tmp_path / "the_client/models").glob("[a-z]*.py"))) <= 80
+    # The generator leaves out bodies that are files or YAML.
+    warnings = re.findall(r"^WARNING .*\n\n(.*)$", told, re.MULTILINE)
+    assert {warning for warning in warnings if not warning.startswith("Unsupported content type ")} == set()
     known = service.demonstration
     said = run(
         sys.executable, "-c", _CALLER, known["base_url"], known["email"], known["password"], known["apikey"],

@@ -1,7 +1,7 @@
 """The OpenAPI document of the API, built from what the routes declare.
 
-Generated clients have one class for each named schema. So each envelope has one error schema, the replies of a tag
-share one, and responses with an error are shared by status.
+Generated clients have one class for each named schema. So each envelope has one schema for successes and one for
+errors, and responses with an error are shared by status.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from marshmallow.fields import Field
 from werkzeug.routing import Rule
 
 from schemas.envelopes import is_management
-from schemas.meanings import TAGS, meaning_of
-from ussd_server.api.document_models import simplify
+from schemas.meanings import MEMBERS, TAGS, meaning_of
+from ussd_server.api.document_models import narrowed, simplify
 from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
 from ussd_server.status import Code
 
@@ -111,7 +111,7 @@ def error_codes(rule: Rule, route: EndpointSpec) -> list[Code]:
 
 
 def _place(rule: Rule) -> tuple[int, str]:
-    return list(TAGS).index(_tag(rule)) if _tag(rule) in TAGS else len(TAGS), rule.rule
+    return (list(TAGS).index(_tag(rule)) if _tag(rule) in TAGS else len(TAGS)), rule.rule
 
 
 def _title(rule: Rule) -> str:
@@ -120,8 +120,8 @@ def _title(rule: Rule) -> str:
 
 
 def _tag(rule: Rule) -> str:
-    tag: str = rule.endpoint.partition(".")[0]
-    return tag
+    blueprint: str = rule.endpoint.partition(".")[0]
+    return MEMBERS.get(blueprint, blueprint)
 
 
 def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]:
@@ -137,16 +137,15 @@ def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
     }
     if route.needs:
         operation["x-permission"] = route.needs
-    if route.takes is not None:
+    if route.takes is not None and route.takes.fields:
         is_needed = any(field.required for field in route.takes.fields.values())
         media: dict[str, Any] = {"schema": _schema_of(route.takes)}
         if route.takes.example:
             media["example"] = dict(route.takes.example)
         content = {"application/json": media}
         if route.takes.takes_yaml:
-            content["application/yaml"] = {
-                "schema": {"type": "string", "description": "The document in YAML 1.2; its schema is /menu.schema.json"}
-            }
+            content["application/yaml"] = media
+        content |= {media_type: {"schema": {"type": "string"}} for media_type in route.takes.takes_files}
         operation["requestBody"] = {"required": is_needed, "content": content}
     return operation
 
@@ -219,23 +218,12 @@ def _successes(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
 
 
 def _reply(spec: APISpec, rule: Rule, gives: Schema | None) -> dict[str, Any]:
-    """Return the schema of a reply: the envelope that the replies of one tag share, and which data this one has."""
+    """Return the schema of a reply: the envelope that all replies share, and which data this one has."""
     data: dict[str, Any] = {"type": "null" if is_management(rule.rule) else "object"}
     if gives is not None:
         record = spec.plugins[0].resolver.resolve_schema_dict(type(gives)())  # type: ignore[attr-defined]
         data = {"type": "array", "items": record} if gives.many else record
-    envelope = (
-        {"status": {"type": "integer"}, "message": {"type": "string"}}
-        if is_management(rule.rule)
-        else {"success": {"type": "boolean"}, "message": {"type": "string"}}
-    )
-    name, schemas = f"{_tag(rule).title().replace('_', '')}Response", spec.components.schemas
-    if name not in schemas:
-        spec.components.schema(name, _object(**envelope, data={"anyOf": []}))
-    choices = schemas[name]["properties"]["data"]["anyOf"]
-    if data not in choices:
-        choices.append(data)
-    return {"$ref": f"#/components/schemas/{name}"} | _object(**envelope, data=data)
+    return narrowed("ManagementSuccess" if is_management(rule.rule) else "Success", data=data)
 
 
 def _errors(spec: APISpec, rule: Rule, codes: list[Code]) -> dict[str, Any]:
@@ -271,8 +259,15 @@ def _add_components(spec: APISpec) -> None:
     for name, header in (("apiKey", "x-api-key"), ("apiSecret", "x-api-secret")):
         spec.components.security_scheme(name, {"type": "apiKey", "in": "header", "name": header})
     spec.components.security_scheme("bearer", {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"})
+    spec.components.schema("ErrorCode", {"type": "string", "enum": [code.error for code in Code]})
+    spec.components.schema("Success", _object(
+        success={"type": "boolean", "const": True}, message={"type": "string"}, data={}
+    ))  # fmt: skip
+    spec.components.schema("ManagementSuccess", _object(
+        status={"type": "integer"}, message={"type": "string"}, data={}
+    ))  # fmt: skip
     spec.components.schema("Error", _object(
-        success={"type": "boolean", "const": False}, error={"type": "string", "enum": [code.error for code in Code]},
+        success={"type": "boolean", "const": False}, error={"$ref": "#/components/schemas/ErrorCode"},
         message={"type": "string"}, timestamp={"type": "string", "format": "date-time"},
     ))  # fmt: skip
     spec.components.schema("ManagementError", _object(
@@ -283,7 +278,7 @@ def _add_components(spec: APISpec) -> None:
 def _schema_of(schema: Schema) -> Any:
     """Return the schema, or any object for a body that is a document of the client's own."""
     if schema.opts.unknown == INCLUDE:
-        return {"type": "object", "description": (type(schema).__doc__ or "").strip()}
+        return {"$ref": "#/components/schemas/JsonObject", "description": (type(schema).__doc__ or "").strip()}
     return schema
 
 

@@ -8,16 +8,15 @@ from schemas.clients import (
     BulkDeletionRecord,
     CreateApiKeyBody,
     DeleteApiKeysBody,
-    DeletionResultRecord,
     ListAuditEventsQuery,
     LogInBody,
     LoginRecord,
     LogOutBody,
     RefreshLoginBody,
-    RotateApiKeyBody,
     RotatedApiKeyRecord,
     ServiceIdentifierRecord,
 )
+from schemas.shared import DeletionResultRecord, RotateSecretBody
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, allow_anyone, authenticate_access_token
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
@@ -104,7 +103,7 @@ def create_api_key(request: CreateApiKey, context: RequestContext) -> EndpointRe
 
 @clients.call(
     "POST", "/api/clients/api-keys/<api_key_id>/rotate",
-    makes=RotateApiKey, takes=RotateApiKeyBody, gives=RotatedApiKeyRecord(), needs="api_keys:rotate",
+    makes=RotateApiKey, takes=RotateSecretBody, gives=RotatedApiKeyRecord(), needs="api_keys:rotate",
     message="API Key rotated successfully",
 )  # fmt: skip
 def rotate_api_key(request: RotateApiKey, context: RequestContext) -> RotatedApiKeyView:

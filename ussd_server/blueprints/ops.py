@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from schemas.health import LivenessRecord, ReadinessRecord
+from schemas.health import HealthRecord, ReadinessRecord
 from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, speaks
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
@@ -19,7 +19,7 @@ from ussd_server.status import Code
 ops = ApiBlueprint("ops", allow_anyone)
 
 
-@ops.call("GET", "/health/live", gives=LivenessRecord(), message="Alive")
+@ops.call("GET", "/health/live", gives=HealthRecord(), message="Alive")
 def show_liveness(_: RequestContext) -> dict[str, str]:
     """Whether this process answers at all."""
     return {"status": "alive"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from schemas.envelopes import Body
+from schemas.shared import DeletionResultRecord, RotateSecretBody
 from schemas.webhooks import (
     CreateWebhookBody,
     EventDeliveriesRecord,
@@ -13,8 +14,6 @@ from schemas.webhooks import (
     RedeliverEventsBody,
     RedeliveryRecord,
     RotatedSecretRecord,
-    RotateWebhookBody,
-    WebhookDeletionRecord,
     WebhookPageRecord,
     WebhookRecord,
 )
@@ -68,7 +67,7 @@ def get_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
 
 
 @webhooks.call(
-    "DELETE", "/api/webhooks/<webhook_id>", needs="webhooks:write", makes=NameWebhook, gives=WebhookDeletionRecord(),
+    "DELETE", "/api/webhooks/<webhook_id>", needs="webhooks:write", makes=NameWebhook, gives=DeletionResultRecord(),
     refuses=(Code.NOT_FOUND,), message="Webhook deleted",
 )  # fmt: skip
 def delete_webhook(request: NameWebhook, context: RequestContext) -> WebhookDeletion:
@@ -77,7 +76,7 @@ def delete_webhook(request: NameWebhook, context: RequestContext) -> WebhookDele
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/<webhook_id>/rotate", needs="webhooks:write", takes=RotateWebhookBody, makes=RotateWebhook,
+    "POST", "/api/webhooks/<webhook_id>/rotate", needs="webhooks:write", takes=RotateSecretBody, makes=RotateWebhook,
     gives=RotatedSecretRecord(), refuses=(Code.NOT_FOUND,), message="Webhook secret rotated",
 )  # fmt: skip
 def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
@@ -86,7 +85,7 @@ def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSe
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/callbacks/rotate", needs="webhooks:write", takes=RotateWebhookBody, makes=RotateCallbacks,
+    "POST", "/api/webhooks/callbacks/rotate", needs="webhooks:write", takes=RotateSecretBody, makes=RotateCallbacks,
     gives=RotatedSecretRecord(), message="Callback secret rotated",
 )  # fmt: skip
 def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> RotatedSecretView:
