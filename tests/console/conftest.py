@@ -6,13 +6,17 @@ import re
 from collections.abc import Callable
 from html import unescape
 
+import pyotp
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from tests.conftest import MovableClock
 from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.messages.operators import CreateOperator
 
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 
@@ -61,6 +65,26 @@ def visit(app: Flask, example_client: ExampleClient) -> Visit:
     def signed_in(role: str = "owner", client: ExampleClient = example_client) -> ConsoleVisitor:
         visitor = ConsoleVisitor(app.test_client())
         assert visitor.sign_in(client.email(role)).status_code == 303
+        return visitor
+
+    return signed_in
+
+
+Operators = Callable[[str], ConsoleVisitor]
+
+
+@pytest.fixture
+def operator(app: Flask, services: Services, clock: MovableClock) -> Operators:
+    """Gives a visitor who signed in as the operator with this name."""
+
+    def signed_in(name: str) -> ConsoleVisitor:
+        factor = services.operators.accounts.create(CreateOperator(f"{name}@ops.example", PASSWORD), operator_context())
+        visitor = ConsoleVisitor(app.test_client())
+        visitor.get("/operator/sign-in")
+        code = pyotp.TOTP(factor.secret).at(clock.now())
+        reply = visitor.post("/operator/sign-in", email=f"{name}@ops.example", password=PASSWORD, code=code)
+        assert (reply.status_code, reply.location) == (303, "/console/operator")
+        visitor.get("/operator")
         return visitor
 
     return signed_in

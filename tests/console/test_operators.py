@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import replace
 
-import pyotp
-import pytest
 from flask import Flask
 
 from tests.conftest import MovableClock
-from tests.console.conftest import ConsoleVisitor, Visit
+from tests.console.conftest import ConsoleVisitor, Operators, Visit
+from tests.support.example_client import PASSWORD, ExampleClient
 from tests.support.money import a_client, deposit, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.context import operator_context
-from ussd_server.messages.operators import CreateOperator
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
-
-PASSWORD = "correct horse battery"
-Operators = Callable[[str], ConsoleVisitor]
-
-
-@pytest.fixture
-def operator(app: Flask, services: Services, clock: MovableClock) -> Operators:
-    """Gives a visitor who signed in as the operator with this name."""
-
-    def signed_in(name: str) -> ConsoleVisitor:
-        factor = services.operators.accounts.create(CreateOperator(f"{name}@ops.example", PASSWORD), operator_context())
-        visitor = ConsoleVisitor(app.test_client())
-        visitor.get("/operator/sign-in")
-        code = pyotp.TOTP(factor.secret).at(clock.now())
-        reply = visitor.post("/operator/sign-in", email=f"{name}@ops.example", password=PASSWORD, code=code)
-        assert (reply.status_code, reply.location) == (303, "/console/operator")
-        visitor.get("/operator")
-        return visitor
-
-    return signed_in
 
 
 def test_operators_and_clients_people_see_their_own_pages_only(operator: Operators, visit: Visit, app: Flask) -> None:
@@ -112,3 +89,37 @@ def test_two_operators_refund_a_payment(operator: Operators, services: Services,
     (refund,) = Transaction.select().where(Transaction.refund_of == paid.transaction_id)
     assert (refund.amount_cents, refund.client_id) == (100_000, call.client_id)
     assert AuditEvent.get(AuditEvent.action == "transaction.refunded").operator == "bob@ops.example"
+
+
+def test_an_operator_finds_any_clients_payment_and_proposes_its_refund_where_it_is_explained(
+    operator: Operators, services: Services, clock: MovableClock
+) -> None:
+    call = replace(a_client("<i>Kampala & Sons</i>"), request_id="request-of-the-payment")
+    other = a_client("Other")
+    paid = services.transactions.transactions.create(request(reference="order-1"), call).transaction
+    services.transactions.transactions.create(request(reference="order-1"), other)
+    work(services, clock, 5, step=1)
+    ann = operator("ann")
+    path = f"/operator/transactions/{paid.transaction_id}"
+    both = ann.get("/operator/search?q=order-1")
+    assert f'href="/console{path}"' in both.text
+    assert both.text.count('class="card"') == 2
+    assert "&lt;i&gt;Kampala &amp; Sons&lt;/i&gt;" in both.text
+    listed = ann.get("/operator/search?q=order-1&format=json").json["items"]
+    assert {item["client"] for item in listed} == {"<i>Kampala & Sons</i>", "Other"}
+    assert ann.get("/operator/search?q=request-of-the-payment").location == f"/console{path}"
+    page = ann.get(path).text
+    for expected in ("arrived in the main account", "request-of-the-payment", call.client_id, "Propose a refund"):
+        assert expected in page
+    assert ann.get(f"{path}/live").status_code == 200
+    assert ann.post(f"{path}/refund", amount="1,000", reason="wrong number").status_code == 303
+    page = ann.get(path).text
+    assert "ann@ops.example made a proposal" in page
+    assert "Propose a refund" not in page
+    for end in ("", "/live"):
+        assert ann.get(f"/operator/transactions/019e0000-0000-7000-8000-000000000000{end}").status_code == 404
+    key = ExampleClient(services).create_key()
+    found = ann.get(f"/operator/search?q={key.apikey}")
+    assert found.location == f"/console/operator/api-keys/{key.id}"
+    assert "is accepted" in ann.get(f"/operator/api-keys/{key.id}").text
+    assert ann.get("/operator/api-keys/019e0000-0000-7000-8000-000000000000").status_code == 404

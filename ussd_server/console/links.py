@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import current_app, url_for
+from flask import current_app, g, url_for
 
 _PAGES = {
     "transaction": ("show_transaction", "transaction_id"),
@@ -13,14 +13,16 @@ _PAGES = {
     "key": ("show_api_key", "api_key_id"),
     "payout": ("show_payout", "payout_id"),
 }
+_PAGES_OF_OPERATORS = {
+    "transaction": ("show_any_transaction", "transaction_id"),
+    "key": ("explain_api_key", "api_key_id"),
+}
 
 
 def link_to(kind: str, object_id: str | None) -> str | None:
-    """The address of an object's page, None for no object and for a kind without a page."""
-    if not object_id or kind not in _PAGES:
-        return None
-    view, variable = _PAGES[kind]
-    if f"console.{view}" not in current_app.view_functions:
+    """The address of an object's page for the person who signed in; None for no object and a kind without a page."""
+    view, variable = (_PAGES_OF_OPERATORS if g.person.is_operator else _PAGES).get(kind, ("", ""))
+    if not object_id or f"console.{view}" not in current_app.view_functions:
         return None
     variables: dict[str, Any] = {variable: object_id}
     return url_for(f"console.{view}", **variables)

@@ -10,7 +10,10 @@ from ussd_server.messages.transactions import TransactionView
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """A transaction as the operator sees it: `reason` is why it needs a review; `note` is how the review ended."""
+    """A transaction as the operator sees it: `reason` is why it needs a review; `note` is how the review ended.
+
+    `request_id` is that of the call which created it, for the logs.
+    """
 
     transaction: TransactionView
     client_id: str
@@ -18,6 +21,7 @@ class ReviewItem:
     note: str | None
     opened_at: datetime | None
     closed_at: datetime | None
+    request_id: str | None
 
 
 @dataclass(frozen=True, slots=True)

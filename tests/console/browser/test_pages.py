@@ -22,12 +22,14 @@ PAGES = (
     "/webhooks",
     "/webhooks/new",
     "/events",
+    "/search?q=0770000000",
 )
 OPERATOR_PAGES = (
     "/operator",
     "/operator/reviews",
     "/operator/proposals",
     "/operator/operators",
+    "/operator/search?q=0770000000",
 )
 # A folder for a screenshot of each page, for people.
 SCREENSHOTS = os.environ.get("USSD_TEST_SCREENSHOTS")
@@ -56,9 +58,13 @@ def test_every_page_is_accessible_and_fits(
 
 
 @pytest.mark.parametrize(("scheme", "width"), [LOOKS[0], LOOKS[3]])
-def test_every_page_of_operators_is_accessible_and_fits(operator: Visitor, scheme: str, width: int) -> None:
+def test_every_page_of_operators_is_accessible_and_fits(
+    operator: Visitor, console: Console, scheme: str, width: int
+) -> None:
+    key = console.services.clients.api_keys.create(CreateApiKey(None), console.client.call())
+    own = (f"/operator/transactions/{console.pay()}", f"/operator/api-keys/{key.id}")
     with operator.tab(scheme, width) as page:
-        for path in OPERATOR_PAGES:
+        for path in (*OPERATOR_PAGES, *own):
             operator.look_at(page, path)
             take_screenshot(page, path, scheme, width)
 

@@ -2,18 +2,21 @@
 
 from ussd_server.console.blueprint import console
 from ussd_server.console.pages import (
+    any_transaction,
     api_keys,
     audit,
     events,
     operators,
     overview,
     proposals,
+    search,
     sign_in,
     transactions,
     webhooks,
 )
 
 __all__ = [
+    "any_transaction",
     "api_keys",
     "audit",
     "console",
@@ -21,6 +24,7 @@ __all__ = [
     "operators",
     "overview",
     "proposals",
+    "search",
     "sign_in",
     "transactions",
     "webhooks",

@@ -8,6 +8,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+from ussd_server.status import Code, ServiceError
 
 _COLUMNS = (
     Column("email", "E-mail"),
@@ -33,3 +34,12 @@ def list_operators(context: RequestContext) -> Response:
     """Who signs in as an operator."""
     table = DataTable("Operators, oldest first", _COLUMNS, services().operators.accounts.list(context))
     return show_table("console/operator/operators.html", table)
+
+
+@console.page("GET", "/operator/api-keys/<api_key_id>", who="operator")
+def explain_api_key(context: RequestContext, api_key_id: str) -> str:
+    """What would happen to a call with a key of any client now, and why."""
+    explained = services().clients.key_explanations.explain(api_key_id, context)
+    if explained.client is None:
+        raise ServiceError(Code.NOT_FOUND, "API Key not found")
+    return render_template("console/operator/api_key.html", explained=explained, api_key_id=api_key_id)

@@ -82,11 +82,7 @@ def show_transaction(context: RequestContext, transaction_id: str) -> str:
 @console.page("GET", "/transactions/<transaction_id>/live", needs="transactions:read")
 def show_transaction_live(context: RequestContext, transaction_id: str) -> Response:
     """The part of a transaction's page that refreshes by itself; a transaction that became final reloads the page."""
-    shown = about_transaction(_get(transaction_id, context), context)
-    response = Response(render_template("console/transactions/live.html", **shown))
-    if shown["view"].completed_at and "open" in request.args:
-        response.headers["HX-Refresh"] = "true"
-    return response
+    return show_live(about_transaction(_get(transaction_id, context), context))
 
 
 @console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:write")
@@ -107,8 +103,10 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     return redirect(url_for("console.show_transaction", transaction_id=refund.transaction.transaction_id), 303)
 
 
-def about_transaction(view: TransactionView, context: RequestContext) -> dict[str, Any]:
-    """What the page of one transaction shows, whoever looks at it."""
+def about_transaction(
+    view: TransactionView, context: RequestContext, live_view: str = "console.show_transaction_live"
+) -> dict[str, Any]:
+    """What the page of one transaction shows, whoever looks at it. `live_view` answers its live part."""
     events = services().webhooks.events.list_of_object(view.transaction_id, context)
     return {
         "view": view,
@@ -116,7 +114,16 @@ def about_transaction(view: TransactionView, context: RequestContext) -> dict[st
         "refunds": services().transactions.refunds.list(GetTransaction(view.transaction_id), context),
         "events": events,
         "is_live": view.completed_at is None or _is_sending(events),
+        "live_view": live_view,
     }
+
+
+def show_live(shown: dict[str, Any]) -> Response:
+    """The live part of a transaction's page. One that became final reloads the page."""
+    response = Response(render_template("console/transactions/live.html", **shown))
+    if shown["view"].completed_at and "open" in request.args:
+        response.headers["HX-Refresh"] = "true"
+    return response
 
 
 def _outcome(view: TransactionView) -> str | None:

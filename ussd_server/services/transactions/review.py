@@ -110,4 +110,5 @@ def _item(row: Transaction, *, with_history: bool = False) -> ReviewItem:
         note=row.review_note,
         opened_at=row.review_opened_at,
         closed_at=row.review_closed_at,
+        request_id=row.request_id,
     )

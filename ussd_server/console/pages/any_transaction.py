@@ -1,0 +1,70 @@
+"""One transaction of any client, and what operators propose about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.pages.transactions import about_transaction, show_live
+from ussd_server.context import RequestContext
+from ussd_server.messages.operators import Propose
+from ussd_server.status import Code, ServiceError
+
+_ACTIONS: dict[str, tuple[str, dict[str, bool]]] = {
+    "succeeded": ("review.settle", {"has_succeeded": True}),
+    "failed": ("review.settle", {"has_succeeded": False}),
+    "close": ("review.close", {}),
+}
+
+
+@console.page("GET", "/operator/transactions/<transaction_id>", who="operator")
+def show_any_transaction(context: RequestContext, transaction_id: str) -> str:
+    """One transaction of any client: where its money is, and everything that happened to it."""
+    shown = _about(transaction_id, context)
+    open_proposals = services().operators.proposals.list_open(context)
+    proposal = next((each for each in open_proposals if each.object_id == shown["view"].transaction_id), None)
+    return render_template("console/operator/transaction.html", **shown, proposal=proposal)
+
+
+@console.page("GET", "/operator/transactions/<transaction_id>/live", who="operator")
+def show_any_transaction_live(context: RequestContext, transaction_id: str) -> Response:
+    """The part of the page that refreshes by itself."""
+    return show_live(_about(transaction_id, context))
+
+
+@console.page("POST", "/operator/reviews/<transaction_id>/propose", who="operator")
+def propose_end_of_review(context: RequestContext, transaction_id: str) -> Any:
+    """Propose how a review ends."""
+    services().transactions.review.show(transaction_id, context)
+    outcome = request.form.get("outcome")
+    if outcome not in _ACTIONS:
+        raise ServiceError(Code.INVALID_REQUEST, "Choose how the review ends.")
+    action, parameters = _ACTIONS[outcome]
+    return _propose(Propose(action, transaction_id, request.form.get("reason", ""), parameters), context)
+
+
+@console.page("POST", "/operator/transactions/<transaction_id>/refund", who="operator")
+def propose_refund(context: RequestContext, transaction_id: str) -> Any:
+    """Propose to give a payment back, in whole or in part."""
+    services().transactions.review.show(transaction_id, context)
+    parameters = {"amount_cents": forms.cents(request.form.get("amount", ""))}
+    return _propose(Propose("transaction.refund", transaction_id, request.form.get("reason", ""), parameters), context)
+
+
+def _propose(proposal: Propose, context: RequestContext) -> Any:
+    services().operators.proposals.propose(proposal, context)
+    flash("The proposal waits for another operator.", "good")
+    return redirect(url_for("console.list_proposals"), 303)
+
+
+def _about(transaction_id: str, context: RequestContext) -> dict[str, Any]:
+    item = services().transactions.review.show(transaction_id, context)
+    client = services().clients.clients.find(item.client_id, context)
+    for_client = replace(context, caller=replace(context.caller, client_id=client.client_id))
+    shown = about_transaction(item.transaction, for_client, live_view="console.show_any_transaction_live")
+    return shown | {"item": item, "client": client}
