@@ -45,6 +45,7 @@ from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.health import HealthService
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.operations.master_keys import MasterKeyService
+from ussd_server.services.operations.report_files import ReportFiles
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.operators.actions import two_person_actions
@@ -213,6 +214,7 @@ class OperationsServices:
     heartbeat: Heartbeat
     gauges: Gauges
     retention: Retention
+    report_files: ReportFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +389,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             heartbeat=heartbeat,
             gauges=Gauges(heartbeat, floats, clock),
             retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
+            report_files=ReportFiles(settings.reports_dir, transactions.daily_reports, accounts.statements, clock),
         ),
         search=SearchService(),
     )

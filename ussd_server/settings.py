@@ -71,6 +71,7 @@ class Settings:
     keep_sessions_days: int = 90
     keep_deliveries_days: int = 30
     ca_file: Path | None = None
+    reports_dir: Path | None = None
     statement_headings: Path | None = None
     machines: int = 1
     console_idle_seconds: int = 1800
@@ -159,6 +160,7 @@ def read_settings() -> Settings:
         keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
         operator_addresses=tuple(map(str.strip, env.list("OPERATOR_ADDRESSES", list(OWN_NETWORKS)))),
         console_idle_seconds=env.int("CONSOLE_IDLE_SECONDS", 1800, validate=validate.Range(60, 43_200)),
+        reports_dir=Path(reports) if (reports := env.str("REPORTS_DIR", None)) else None,
         statement_headings=Path(headings) if (headings := env.str("STATEMENT_HEADINGS", None)) else None,
         ca_file=Path(ca_file) if (ca_file := env.str("CA_FILE", None)) else None,
     )

@@ -26,6 +26,7 @@ _NOTICES_SECONDS = 1.0
 _HOUSEKEEPING_SECONDS = 10.0
 _TAKE_OVER_SECONDS = 1.0
 _FLOATS_SECONDS = 5.0
+_REPORTS_SECONDS = 60.0
 _SESSIONS_AT_ONCE = 200
 # A thread waits for a provider while it looks up names.
 _PAYOUT_THREADS = 2
@@ -66,7 +67,8 @@ class Worker:
         beside = [
             Thread(target=self._services.operations.timekeeper.follow, args=(finished,), name="timekeeper"),
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
-            Thread(target=self._ask_for_floats, args=(stop,), name="floats"),
+            self._repeated("ask for floats", _FLOATS_SECONDS, self._services.providers.floats.ask, stop),
+            self._repeated("write report files", _REPORTS_SECONDS, self._services.operations.report_files.write, stop),
         ]
         others = [
             Thread(target=self._serve, args=(kind, stop), name=kind.name)
@@ -94,11 +96,15 @@ class Worker:
             self._attempt("take over from silent workers", self._services.operations.heartbeat.take_over)
             release_connection()
 
-    def _ask_for_floats(self, stop: Event) -> None:
-        """Ask providers for the float, on a thread of its own: a provider may be slow."""
-        while not stop.wait(_FLOATS_SECONDS):
-            self._attempt("ask for floats", self._services.providers.floats.ask)
-            release_connection()
+    def _repeated(self, what: str, seconds: float, work: Callable[[], object], stop: Event) -> Thread:
+        """Return a thread that does work every so many seconds, for work that may be slow."""
+
+        def repeat() -> None:
+            while not stop.wait(seconds):
+                self._attempt(what, work)
+                release_connection()
+
+        return Thread(target=repeat, name=what)
 
     def _send_heartbeat(self) -> bool:
         """Send a heartbeat. Returns False when that failed."""

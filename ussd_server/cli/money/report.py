@@ -11,9 +11,6 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.context import operator_context
 from ussd_server.messages.reports import DailyReport, GetDailyReport
-from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
-
-_COLUMNS = ("type", "provider", "status", "count", "amount", "fees", "median_seconds")
 
 
 @click.group()
@@ -30,25 +27,12 @@ def daily(day: datetime | None, client: str | None, as_csv: bool, as_json: bool)
     """Show what became final on a day, by type, provider and status."""
     with open_services() as services:
         client_id = services.clients.clients.find(client, operator_context()).client_id if client else None
-        found = services.transactions.daily_reports.get(
-            GetDailyReport(day.date() if day else None), operator_context(client_id)
-        )
-    if as_csv:
-        rows = (
-            (
-                row.type,
-                row.provider,
-                row.status,
-                row.count,
-                shillings_cell(row.amount_cents),
-                shillings_cell(row.fees_cents),
-                row.median_seconds,
-            )
-            for row in found.rows
-        )
-        for part in csv_parts(_COLUMNS, rows):
-            click.echo(part, nl=False)
-        return
+        request, context = GetDailyReport(day.date() if day else None), operator_context(client_id)
+        if as_csv:
+            for part in services.transactions.daily_reports.csv(request, context):
+                click.echo(part, nl=False)
+            return
+        found = services.transactions.daily_reports.get(request, context)
     document = DailyReportRecord().dump(found)
     show(document, _sentences(found), as_json=as_json)
 

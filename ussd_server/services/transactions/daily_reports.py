@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, timedelta
 
 from ussd_server.clock import Clock
@@ -10,10 +11,12 @@ from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.messages.reports import KAMPALA, DailyReport, GetDailyReport, ReportRow, bounds_of_day
 from ussd_server.messages.transactions import TransactionStatus
+from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 
 # Until then a unit of work of the day may still be committed.
 _SETTLES_WITHIN = timedelta(hours=1)
 _MOST_KEPT = 1000
+_COLUMNS = ("type", "provider", "status", "count", "amount", "fees", "median_seconds")
 
 
 class DailyReportService:
@@ -38,6 +41,15 @@ class DailyReportService:
                 self._kept.clear()
             self._kept[client_id, day] = report
         return report
+
+    def csv(self, request: GetDailyReport, context: RequestContext) -> Iterator[bytes]:
+        """The same report as a CSV file, amounts in shillings."""
+        return csv_parts(_COLUMNS, map(_cells, self.get(request, context).rows))
+
+
+def _cells(row: ReportRow) -> tuple[object, ...]:
+    amount, fees = shillings_cell(row.amount_cents), shillings_cell(row.fees_cents)
+    return row.type, row.provider, row.status, row.count, amount, fees, row.median_seconds
 
 
 def _report(client_id: str | None, day: date) -> DailyReport:
