@@ -6,7 +6,7 @@ from ussd_server.logs import configure_logs, log_fatal_errors
 from ussd_server.settings import read_settings
 
 settings = read_settings()
-configure_logs(settings.log_level)
+configure_logs(settings.log_level, settings.log_file)
 log_fatal_errors()
 services = build_services(settings)
 services.operations.timekeeper.start()

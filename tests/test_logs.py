@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,6 +143,22 @@ log.info("end")
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stderr.splitlines() == ["parent", "child", "end"]
+
+
+def test_with_a_file_the_terminal_shows_warnings_only_and_the_file_everything(tmp_path: Path) -> None:
+    program = f"""
+import logging
+from pathlib import Path
+from ussd_server.logs import configure_logs, log_call
+configure_logs("INFO", Path("{tmp_path}/service.log"))
+log_call(status=200)
+logging.getLogger("ussd_server.test").info("noted")
+logging.getLogger("ussd_server.test").warning("trouble")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stderr == "trouble\n"
+    call, *others = (tmp_path / "service.log").read_text().splitlines()
+    assert (json.loads(call)["status"], others) == (200, ["noted", "trouble"])
 
 
 def test_a_pipe_that_nobody_reads_stops_no_request_of_a_cooperative_process() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
 
@@ -164,18 +165,26 @@ call_lines: GatheredLines | None = None
 """Where `log_call` writes; None while logs are not configured, and above the level INFO."""
 
 
-def configure_logs(level: str) -> None:
-    """Send our lines from `level` on, and warnings of libraries, to standard error."""
+def configure_logs(level: str, file: Path | None = None) -> None:
+    """Send our lines from `level` on, and warnings of libraries, to standard error.
+
+    With a `file` they go there, and warnings and errors to standard error as well.
+    """
     global call_lines
     # Our lines name no thread and no process.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    handler = GatheredLines()
-    # A child would write the parent's buffered lines again.
-    os.register_at_fork(before=handler.flush)
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level="WARNING", handlers=[handler], force=True)
+    terminal = GatheredLines()
+    handlers = [terminal]
+    if file is not None:
+        terminal.setLevel(logging.WARNING)
+        handlers.insert(0, GatheredLines(file.open("a", encoding="utf-8")))
+    for handler in handlers:
+        # A child would write the parent's buffered lines again.
+        os.register_at_fork(before=handler.flush)
+        handler.setFormatter(JsonLines())
+    logging.basicConfig(level="WARNING", handlers=handlers, force=True)
     logging.getLogger("ussd_server").setLevel(level)
-    call_lines = handler if logging.getLogger(_CALLS).isEnabledFor(logging.INFO) else None
+    call_lines = handlers[0] if logging.getLogger(_CALLS).isEnabledFor(logging.INFO) else None
 
 
 def log_fatal_errors() -> None:

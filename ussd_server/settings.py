@@ -6,7 +6,7 @@ import hashlib
 import ipaddress
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -40,6 +40,7 @@ class SettingsError(Exception):
 
 # Beside some thousand connections of callers.
 _WAITING_PLACES = 400
+_LARGEST_LOG_BYTES = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Settings:
     ca_file: Path | None = None
     reports_dir: Path | None = None
     statement_headings: Path | None = None
+    log_file: Path | None = None
     machines: int = 1
     console_idle_seconds: int = 1800
     operator_addresses: tuple[str, ...] = OWN_NETWORKS
@@ -147,6 +149,7 @@ def read_settings() -> Settings:
         session_idle_seconds=env.int("SESSION_IDLE_SECONDS", 180, validate=validate.Range(10, 3600)),
         session_life_seconds=env.int("SESSION_LIFE_SECONDS", 600, validate=validate.Range(30, 7200)),
         log_level=env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
+        log_file=Path(log_file) if (log_file := env.str("LOG_FILE", None)) else None,
         providers=providers,
         # Less than half of the lease under which a worker asks.
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
@@ -173,6 +176,20 @@ def read_settings() -> Settings:
     if problems:
         raise SettingsError("\n".join(problems))
     return settings
+
+
+def quieten_terminal(settings: Settings) -> Settings:
+    """Send the log of this process and its later children to `service.log` in the data folder; return the settings.
+
+    Changes nothing outside the sandbox, and where the level or the file of the log is set.
+    """
+    if not settings.is_sandbox or not os.environ.keys().isdisjoint({"USSD_LOG_LEVEL", "USSD_LOG_FILE"}):
+        return settings
+    file = settings.data_dir / "service.log"
+    if file.exists() and file.stat().st_size > _LARGEST_LOG_BYTES:
+        file.replace(file.with_name("service.old.log"))
+    os.environ["USSD_LOG_FILE"] = str(file)
+    return replace(settings, log_file=file)
 
 
 def _valkey_socket(data_dir: Path) -> Path:

@@ -66,10 +66,16 @@ class Service:
         return status
 
 
-def start(folder: Path, port: int, program: Sequence[str] | None = None, **settings: str) -> subprocess.Popen[str]:
-    """Start `ussd-server run` without waiting for anything."""
+def start(
+    folder: Path,
+    port: int,
+    program: Sequence[str] | None = None,
+    arguments: Sequence[str] = ("--without-examples",),
+    **settings: str,
+) -> subprocess.Popen[str]:
+    """Start `ussd-server run` with `arguments`, without waiting for anything."""
     return subprocess.Popen(
-        [*(program or (sys.executable, "-m", "ussd_server.cli")), "run"],
+        [*(program or (sys.executable, "-m", "ussd_server.cli")), "run", *arguments],
         cwd=folder.parent if program else _REPOSITORY,
         env=environment(folder, USSD_BIND=f"127.0.0.1:{port}", **settings),
         stdout=subprocess.PIPE,

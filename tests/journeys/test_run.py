@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 
 FACTS = {
     "base_url", "email", "password", "client_id", "apikey", "apisecret",
-    "viewer_email", "viewer_password", "service_code", "gateway_path",
+    "viewer_email", "viewer_password", "approver_email", "approver_password", "service_code", "gateway_path",
 }  # fmt: skip
 
 
@@ -42,6 +42,14 @@ def test_a_newcomer_finds_everything_in_a_private_file(service: Service) -> None
     assert stat.S_IMODE(service.folder.stat().st_mode) == 0o700
     for secret in service.folder.iterdir():
         assert not secret.stat().st_mode & 0o077, secret
+
+
+def test_the_console_is_printed_first_and_the_log_goes_to_a_file(service: Service) -> None:
+    first, *_ = re.findall(r"http://\S+", service.welcome)
+    assert first == f"{service.demonstration['base_url']}/console"
+    service.call("GET", "/health/live")
+    lines = (service.folder / "service.log").read_text
+    eventually(lambda: any(json.loads(line)["event"] == "call" for line in lines().splitlines()))
 
 
 def test_the_service_is_alive_and_ready_with_all_its_parts(service: Service) -> None:

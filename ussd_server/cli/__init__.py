@@ -104,8 +104,8 @@ def _plain(value: Any) -> Any:
 def open_services(settings: Settings | None = None) -> Iterator[Services]:
     """Build every service, and close them after the block."""
     settings = settings or read_settings()
-    configure_logs(settings.log_level)
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    configure_logs(settings.log_level, settings.log_file)
     services = build_services(settings)
     try:
         yield services

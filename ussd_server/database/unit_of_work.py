@@ -64,6 +64,20 @@ def without_timeouts() -> Iterator[None]:
         connection.answer_seconds = Connection.answer_seconds
 
 
+@contextmanager
+def without_syncs() -> Iterator[None]:
+    """On SQLite, let this thread's commits not wait for the disk. A power cut may lose them, but damages nothing."""
+    if is_postgres():
+        yield
+        return
+    database.connect(reuse_if_open=True)
+    database.execute_sql("PRAGMA synchronous = NORMAL")
+    try:
+        yield
+    finally:
+        database.execute_sql("PRAGMA synchronous = FULL")
+
+
 def release_connection() -> None:
     """Return this thread's connection to the pool, if it has one."""
     if database.obj is not None and not database.is_closed():

@@ -96,6 +96,15 @@ def put_ahead(reading: ClockReading, ahead: timedelta) -> Decision | None:
     return decision if changed.execute() else None
 
 
+def set_service_time(moment: datetime | None) -> datetime:
+    """Let the service's time be `moment` from now on, or the database's time; return it. No other process may run."""
+    at = database_now()
+    at = at.replace(microsecond=at.microsecond // 1000 * 1000)
+    ahead = timedelta() if moment is None else moment - at
+    ServiceClock.update(ahead_ms=ahead // timedelta(milliseconds=1), decided_at=at, last_seen_at=None).execute()
+    return at + ahead
+
+
 def note_seen(moment: datetime) -> None:
     """Remember that the service's time has come to `moment`."""
     ServiceClock.update(last_seen_at=moment).execute()

@@ -75,7 +75,7 @@ def _findings() -> Iterator[Diagnosis]:
                 name, what, "Correct it in the environment; deploy/environment.example explains each setting."
             )
         return
-    configure_logs(settings.log_level)
+    configure_logs(settings.log_level, settings.log_file)
     processes = f"{settings.workers} web processes of {settings.threads} threads"
     yield Diagnosis("settings", f"{settings.environment}, machines: {settings.machines}, on each {processes}")
     yield _privacy("data folder", settings.data_dir, "`ussd-server run` makes it")

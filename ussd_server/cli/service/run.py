@@ -15,11 +15,11 @@ import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.database.schema import migrate as migrate_database
-from ussd_server.demonstration import Demonstration, prepare_demonstration
+from ussd_server.demonstration.client import Demonstration, prepare_demonstration
 from ussd_server.logs import log_fatal_errors
 from ussd_server.server import supervisor
 from ussd_server.server.processes import NeverStartedError
-from ussd_server.settings import read_settings
+from ussd_server.settings import quieten_terminal, read_settings
 from ussd_server.worker import Worker
 
 # The sandbox's payer who accepts at once.
@@ -27,16 +27,26 @@ _SANDBOX_PHONE = "+256770000000"
 
 
 @click.command
+@click.option("--without-examples", is_flag=True, help="Sandbox: make no example data at the first start.")
+@click.option("--verbose", is_flag=True, help="Sandbox: print every line of the log on the terminal.")
 @with_json
-def run(as_json: bool) -> None:
-    """Run the web processes, the background worker and, unless USSD_REDIS_URL is set, a Valkey."""
+def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
+    """Run the web processes, the background worker and, unless USSD_REDIS_URL is set, a Valkey.
+
+    In the sandbox the terminal shows warnings and errors; the whole log is in service.log in the data folder.
+    """
     settings = read_settings()
     address = supervisor.base_url(settings.bind)
     try:
         with supervisor.claim_data_folder(settings.data_dir), supervisor.listen(settings.bind) as listener:
+            settings = settings if verbose else quieten_terminal(settings)
             with open_services(settings) as services:
                 migrate_database()
-                demonstration = prepare_demonstration(services, address) if settings.is_sandbox else None
+                demonstration = (
+                    prepare_demonstration(services, address, with_examples=not without_examples)
+                    if settings.is_sandbox
+                    else None
+                )
             if demonstration:
                 shown, welcome = asdict(demonstration), _welcome(demonstration, settings.data_dir)
             else:
@@ -51,7 +61,7 @@ def run(as_json: bool) -> None:
 
 
 def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
-    """Return the first text of a sandbox: address, credentials and three commands to paste."""
+    """Return the first text of a sandbox: addresses, credentials and three commands to paste."""
     command = Path(sys.executable).with_name("ussd-server")
     login = {"email": demonstration.email, "password": demonstration.password}
     payment = {
@@ -72,8 +82,12 @@ def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
         + shlex.join([str(command), "dial", demonstration.service_code, "--phone", _SANDBOX_PHONE]),
     }
     facts = {
+        "console": f"{url}/console",
         "owner": f"{demonstration.email}  {demonstration.password}",
+        "approver": f"{demonstration.approver_email}  {demonstration.approver_password}",
         "viewer": f"{demonstration.viewer_email}  {demonstration.viewer_password}",
+        "": "",
+        "API": f"{url}  described at {url}/docs",
         "client": demonstration.client_id,
         "x-api-key": demonstration.apikey,
         "x-api-secret": demonstration.apisecret,
@@ -81,7 +95,7 @@ def _welcome(demonstration: Demonstration, data_dir: Path) -> str:
         "gateway": f"{url}{demonstration.gateway_path}",
         "also in": str(data_dir / "demo.json"),
     }
-    lines = [f"\nThe service is ready at {url}\n", *(f"  {name:<14}{value}" for name, value in facts.items())]
+    lines = ["\nThe service is ready.\n", *(f"  {name:<14}{value}".rstrip() for name, value in facts.items())]
     lines += [f"\n{purpose}\n  {line}" for purpose, line in commands.items()]
     return "\n".join([*lines, "\nCtrl-C stops everything.\n"])
 

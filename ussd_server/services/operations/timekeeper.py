@@ -19,6 +19,7 @@ from ussd_server.models.service_clock import (
     note_seen,
     put_ahead,
     read_service_clock,
+    set_service_time,
 )
 
 log = logger(__name__)
@@ -73,6 +74,13 @@ class Timekeeper:
         """Look at the database's time every second until `stop` is set, also when the database is away."""
         while not stop.wait(SYNC_SECONDS):
             self._try_to_look()
+
+    def set_time(self, moment: datetime | None) -> None:
+        """Set the service's time and the clock to `moment`, None for the database's time.
+
+        Only while no other process of the service runs: the others would follow.
+        """
+        self._clock.anchor(set_service_time(moment))
 
     def look(self) -> None:
         """Compare the clock with the database's time and correct it. Raises one of `DATABASE_TROUBLE`."""

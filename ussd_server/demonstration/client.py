@@ -1,4 +1,4 @@
-"""The demonstration client of a sandbox: a user, an API key, a channel and a menu, made once and kept."""
+"""The demonstration client of a sandbox: people, an API key, a channel and a menu, made once and kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
+from ussd_server.demonstration.example_day import ExampleClient, live_example_day
+from ussd_server.demonstration.moving_time import MovingTime
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.messages.api_keys import ApiKeyView, CreateApiKey
 from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
@@ -22,9 +24,10 @@ from ussd_server.status import Code, ServiceError
 _CLIENT = "Demonstration"
 _EMAIL = "owner@demonstration.example"
 _VIEWER_EMAIL = "viewer@demonstration.example"
+_APPROVER_EMAIL = "approver@demonstration.example"
 _ADAPTER = "africastalking"
 _CODES = ("*165#", "*284*165#", "*384*165#")
-_MENU = Path(__file__).parent / "menus" / "examples" / "savings_group.yaml"
+_MENU = Path(__file__).parents[1] / "menus" / "examples" / "savings_group.yaml"
 _DEPOSIT_CENTS = 50_000_000
 _PASSWORD_BYTES = 12
 
@@ -41,15 +44,44 @@ class Demonstration:
     apisecret: str = field(repr=False)
     viewer_email: str
     viewer_password: str = field(repr=False)
+    approver_email: str
+    approver_password: str = field(repr=False)
     service_code: str
     gateway_path: str = field(repr=False)
 
 
-def prepare_demonstration(services: Services, base_url: str) -> Demonstration:
+def prepare_demonstration(services: Services, base_url: str, *, with_examples: bool = True) -> Demonstration:
     """Create missing parts of the demonstration and write `demo.json`. Existing parts stay as they are.
 
-    Without `demo.json` the key and the passwords are new, because the old ones are not stored in clear text.
+    Without `demo.json` the key and the passwords are new, because the old ones are not stored in clear text. A service
+    without any client gets a day of example data `with_examples`; no other process may run meanwhile.
     """
+    time = MovingTime(services)
+    time.end_interrupted()
+    if not with_examples or services.clients.clients.list(operator_context()):
+        return _prepare(services, base_url)
+    with time.begin():
+        made = _prepare(services, base_url)
+        context = operator_context(made.client_id)
+        live_example_day(
+            services,
+            time,
+            ExampleClient(
+                client_id=made.client_id,
+                key_id=next(each.id for each in services.clients.api_keys.list(context) if each.apikey == made.apikey),
+                approver_id=next(
+                    each.user_id
+                    for each in services.clients.clients.list_users(made.client_id, context)
+                    if each.email == _APPROVER_EMAIL
+                ),
+                service_code=made.service_code,
+                gateway_path=made.gateway_path,
+            ),
+        )
+    return made
+
+
+def _prepare(services: Services, base_url: str) -> Demonstration:
     path = services.settings.data_dir / "demo.json"
     known = _read(path)
     client_id = _client(services)
@@ -67,6 +99,8 @@ def prepare_demonstration(services: Services, base_url: str) -> Demonstration:
         apisecret=key.apisecret,
         viewer_email=_VIEWER_EMAIL,
         viewer_password=_password(services, _VIEWER_EMAIL, "viewer", known.get("viewer_password"), context),
+        approver_email=_APPROVER_EMAIL,
+        approver_password=_password(services, _APPROVER_EMAIL, "admin", known.get("approver_password"), context),
         service_code=service_code,
         gateway_path=_gateway_path(services, context),
     )

@@ -1,0 +1,82 @@
+"""The example data of a first start: what a newcomer finds in it, and that the books agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.support.books import check_everything
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.demonstration.client import prepare_demonstration
+from ussd_server.messages.statements import GetStatement
+from ussd_server.messages.walks import GetDropOffs
+from ussd_server.models.payouts import Payout
+from ussd_server.models.service_clock import read_service_clock, set_service_time
+from ussd_server.models.transactions import Transaction
+from ussd_server.models.ussd import UssdSession
+from ussd_server.models.webhooks import Delivery, Webhook
+
+URL = "http://127.0.0.1:8000"
+
+
+def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Services) -> None:
+    began_at = services.clock.now()
+    made = prepare_demonstration(services, URL)
+    context = operator_context(made.client_id)
+
+    rows = list(Transaction.select())
+    outcomes = Counter((row.type, row.status) for row in rows)
+    assert {
+        ("collection", "succeeded"), ("collection", "failed"), ("collection", "pending"), ("collection", "ambiguous"),
+        ("disbursement", "succeeded"), ("transfer", "succeeded"), ("refund", "succeeded"), ("deposit", "succeeded"),
+    } <= outcomes.keys()  # fmt: skip
+    assert len({row.failure_code for row in rows if row.status == "failed"}) >= 4
+    assert [row.late for row in rows if row.review_opened_at and row.status == "succeeded"] == [True]
+    assert any(row.review_opened_at and row.status == "ambiguous" for row in rows)
+
+    sessions = list(UssdSession.select())
+    assert {"completed", "timed_out", "ended_by_user"} <= {row.status for row in sessions}
+    assert {"en", "lg"} <= {row.language for row in sessions}
+    drop_offs = services.menus.replays.drop_offs(GetDropOffs("savings-group", 7), context)
+    assert sum(item.drop_offs > 0 for item in drop_offs.items) >= 4
+
+    assert {row.status: row.invalid_count for row in Payout.select()} == {"completed": 0, "draft": 1}
+    assert Webhook.select().where(Webhook.url.is_null(False)).count() == 1
+    # The worker of the running service sends these.
+    assert {row.status for row in Delivery.select()} == {"waiting"}
+
+    # Each of the last 24 hours but some of the night, none later than now, and the ledger agrees.
+    hours = {(began_at - row.created_at) // timedelta(hours=1) for row in rows}
+    assert len(hours) >= 14
+    assert {hour >= -1 for hour in hours} == {True}
+    lines = list(services.accounts.statements.stream(GetStatement("main"), context).lines)
+    first, last = datetime.fromisoformat(lines[0].at), datetime.fromisoformat(lines[-1].at)
+    assert last - first > timedelta(hours=20)
+    assert last < began_at + timedelta(minutes=5)
+    assert read_service_clock().ahead == timedelta()
+    assert check_everything() == []
+
+    # The second start keeps all and adds nothing.
+    assert prepare_demonstration(services, URL) == made
+    assert (Transaction.select().count(), UssdSession.select().count()) == (len(rows), len(sessions))
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_examples_are_left_out_when_they_are_not_wanted_and_never_added_later(services: Services) -> None:
+    prepare_demonstration(services, URL, with_examples=False)
+    assert [row.type for row in Transaction.select()] == ["deposit"]
+    prepare_demonstration(services, URL)
+    assert [row.type for row in Transaction.select()] == ["deposit"]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_the_time_is_right_after_a_start_that_was_killed_among_the_examples(services: Services, tmp_path: Path) -> None:
+    set_service_time(services.clock.now() - timedelta(hours=7))
+    (tmp_path / "examples.unfinished").touch()
+    prepare_demonstration(services, URL, with_examples=False)
+    assert abs(read_service_clock().ahead) < timedelta(seconds=1)
+    assert not (tmp_path / "examples.unfinished").exists()

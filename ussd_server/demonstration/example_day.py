@@ -1,0 +1,161 @@
+"""A day of example data: subscribers walk the menu and pay through the sandbox, and the client pays out.
+
+Everything goes through the services that real calls use. The plan is the same each time.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ussd_server.bootstrap import Services
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.demonstration.moving_time import MovingTime
+from ussd_server.demonstration.phones import Phones
+from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.messages.transactions import (
+    CreateRefund,
+    CreateTransaction,
+    TransactionType,
+    TransactionView,
+)
+from ussd_server.messages.webhooks import CreateWebhook
+
+# Sessions and payments in each hour of the day in Kampala, from midnight.
+_BUSY = (1, 0, 0, 0, 1, 2, 3, 5, 6, 5, 4, 5, 7, 6, 4, 4, 6, 8, 9, 7, 5, 4, 3, 2)
+_KAMPALA = timedelta(hours=3)
+_LAST_MINUTES = 12
+# The sandbox answers by these numbers; most payers succeed.
+_PAYERS = ("", "", "", "", "01", "", "", "02", "", "", "03", "", "05", "", "", "08", "", "06", "", "04")
+_DROPPED_AFTER = (("1",), ("1", "20000"), ("4",), ("4", "0770000100"), ("4", "0770000100", "3000"), (), ("6",))
+# No server can have a name that ends so: every delivery fails, as it would at a receiver that is down.
+_WEBHOOK_URL = "https://hooks.demonstration.example/payments"
+_STAFF = (("Nakato Mary", 350_000), ("Okello James", 280_000), ("Namusoke Ruth", 310_000), ("Mugisha Peter", 265_000))
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleClient:
+    """The client that the day belongs to, its API key, and the person who approves payouts."""
+
+    client_id: str
+    key_id: str
+    approver_id: str
+    service_code: str
+    gateway_path: str
+
+
+def live_example_day(services: Services, time: MovingTime, client: ExampleClient) -> None:
+    """Make a day of data, from `time` until a few seconds before the present."""
+    _Day(services, time, client).live()
+
+
+class _Day:
+    def __init__(self, services: Services, time: MovingTime, client: ExampleClient) -> None:
+        self._services = services
+        self._time = time
+        self._phones = Phones(services, time, client.service_code, client.gateway_path)
+        self._by_key = RequestContext(
+            Caller(CallerKind.KEY, client_id=client.client_id, key_id=client.key_id, grants=None)
+        )
+        self._by_approver = RequestContext(
+            Caller(CallerKind.TOKEN, client_id=client.client_id, user_id=client.approver_id, grants=None)
+        )
+        self._chance = random.Random(256)  # noqa: S311 - the same day each time
+        self._number = 0
+        self._references = 0
+        self._savers: list[str] = []
+
+    def live(self) -> None:
+        begin, end = self._time.now(), self._time.now() + timedelta(hours=24)
+        last = end - timedelta(minutes=_LAST_MINUTES)
+        for hour in range(25):
+            at = begin + timedelta(hours=hour)
+            count = _BUSY[(at + _KAMPALA).hour]
+            for moment in sorted(at + timedelta(seconds=self._chance.uniform(60, 3500)) for _ in range(count)):
+                if moment < last:
+                    self._time.wait_until(moment)
+                    self._scene()
+            if hour == 9:
+                self._pay_staff("salaries-1", approve=True)
+        self._time.wait_until(last)
+        self._last_minutes()
+        self._time.wait_until(end - timedelta(seconds=4))
+        # Still pending when the first page is opened.
+        self._collect("+256770000003", 12_000, settled_after=0.2)
+
+    def _scene(self) -> None:
+        """One subscriber or one call of the client."""
+        self._number += 1
+        number, payer = self._number, _PAYERS[self._number % len(_PAYERS)]
+        phone = f"+2567700000{payer}" if payer else f"+2567700001{number % 30:02}"
+        amount = 1000 * self._chance.choice((1, 2, 2, 3, 5, 5, 8, 10, 20, 35))
+        match number % 9:
+            case 0 | 3 | 5:
+                self._collect(phone, amount)
+            case 1 | 2 | 6:
+                language = ("6", "2") if number % 4 == 0 else ()
+                self._phones.walk(phone, (*language, "1", str(amount), "1"))
+                self._settle()
+                if not payer:
+                    self._savers.append(phone)
+            case 4:
+                dropped = _DROPPED_AFTER[number % len(_DROPPED_AFTER)]
+                self._phones.walk(f"+2567700002{number % 100:02}", dropped, hangs_up=number % 2 == 0)
+            case 7:
+                self._pay(TransactionType.DISBURSEMENT, f"+2567700001{number % 30:02}", amount, "payment")
+                self._settle()
+            case _:
+                member = self._savers.pop(0) if self._savers else phone
+                withdrawal, transfer = ("2", "500", "1"), ("4", "0770000199", "700", "1")
+                self._phones.walk(member, withdrawal if number % 2 else transfer)
+                self._settle()
+
+    def _last_minutes(self) -> None:
+        """What an operator and an approver have to look at."""
+        collected = self._collect("+256770000104", 45_000)
+        self._services.transactions.refunds.create(
+            CreateRefund(collected.transaction_id, self._reference("refund"), 15_000_00), self._by_key
+        )
+        self._settle()
+        self._collect("+256770000009", 18_000)
+        self._collect("+256770000007", 25_000)
+        self._time.wait_until(self._time.now() + timedelta(seconds=60))
+        self._services.webhooks.subscriptions.create(
+            CreateWebhook(_WEBHOOK_URL, ("transaction.failed", "payout.needs_approval")), self._by_key
+        )
+        self._collect("+256770000001", 7_000)
+        self._pay_staff("salaries-2", approve=False)
+
+    def _collect(self, phone: str, amount: int, settled_after: float = 4.0) -> TransactionView:
+        made = self._pay(TransactionType.COLLECTION, phone, amount, "order")
+        self._settle(settled_after)
+        return made
+
+    def _pay(self, kind: TransactionType, phone: str, amount: int, purpose: str) -> TransactionView:
+        request = CreateTransaction(kind, phone, amount * 100, self._reference(purpose), description="Example")
+        return self._services.transactions.transactions.create(request, self._by_key).transaction
+
+    def _pay_staff(self, reference: str, *, approve: bool) -> None:
+        """Make a payout of salaries; `approve` it, or leave a draft in which one number is too short."""
+        rows = [
+            {"phone_number": f"+25677000012{line}", "amount": amount // 10, "reference": f"staff-{line}", "name": name}
+            for line, (name, amount) in enumerate(_STAFF)
+        ]
+        if not approve:
+            rows.append({"phone_number": "+25677000", "amount": 20_000, "reference": "staff-9", "name": "Too Short"})
+        payouts = self._services.payouts.payouts
+        made = payouts.create(CreatePayout(reference, "Salaries (example)", tuple(rows)), self._by_key)
+        self._settle()
+        if approve:
+            payouts.approve(NamePayout(made.payout.payout_id), self._by_approver)
+            self._settle(10)
+
+    def _settle(self, seconds: float = 4.0) -> None:
+        """Let time pass in steps, as the worker would settle a payment of this moment."""
+        for share in (0.02, 0.1, 0.2, 0.3, 0.38):
+            self._time.wait(share * seconds)
+
+    def _reference(self, purpose: str) -> str:
+        self._references += 1
+        return f"{purpose}-{self._references:03}"
