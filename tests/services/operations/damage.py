@@ -1,0 +1,253 @@
+"""What is done to the books, and what the check must say of it."""
+
+from __future__ import annotations
+
+import uuid
+
+from ussd_server.services.operations import book_check_history as check_history
+
+_SUM = "has accounts that do not add up to zero"
+_BALANCE = "has a balance or reservation that differs from its transfers"
+_STATEMENT = "has a statement that does not follow its transfers"
+_NEGATIVE = "has less than nothing"
+_STATE = "has a status that contradicts its transfers"
+_FOREIGN = "moved money of another client"
+_ENDED = "has a hold that was ended by something else than it reserved"
+_FORGOTTEN = "is unfinished without a due time or an open review"
+_GAP = "has a gap in its events"
+_ELSEWHERE = "moved money between other accounts than it names"
+_TWICE = "moved the same money twice"
+_ENDED_TWICE = "has a hold that was ended twice"
+_HISTORY = check_history.BROKEN_HISTORY
+_EVENTS_MISSING = check_history.EVENTS_MISSING
+_MISSING = check_history.MISSING
+_CONTRADICTED = check_history.CONTRADICTED
+_FORGED = check_history.FORGED
+_NO_COLLECTION = "is a refund of something else than a collection of its client that succeeded"
+_TOO_MUCH = "has refunds that exceed it"
+_REVERSED = "is reversed without refunds of all of it, or has them and is not reversed"
+_AHEAD = "has a lease or a due time far ahead"
+_UNENDED = "is a session that ended without an event of it, or has such an event and did not end"
+_SAME_REFERENCE = "has the reference of another one"
+_BOUND_ELSEWHERE = "has an idempotency key that is bound to another one"
+_SAME_KEY = "has the idempotency key of another one"
+_SAME_CONFIRMATION = "has the confirmation of another one"
+_SAME_PROVIDER_REFERENCE = "has the provider reference of another one"
+_OTHER_TOTALS = "has other counts or totals than its rows"
+_OTHER_ROWS = "has rows that differ from their transactions"
+_PAYOUT_STATE = "has a status that contradicts its transactions"
+_OWN_APPROVAL = "was approved by its maker"
+_NEVER_DUE = "is unfinished without a due time"
+_UNREPORTED = "was completed without an event of it, or has such an event and was not completed"
+_IN_NO_PAYOUT = "names a payout that does not have it as a row"
+_SAME_NAME = "has the name of another one"
+
+
+def again(kind: str, transaction: str) -> str:
+    """The statement that writes a transfer of a transaction once more."""
+    rest = """client_id, transaction_id, kind, purpose, debit_account_id, credit_account_id, amount_cents, hold_id,
+        created_at"""
+    return (
+        f"INSERT INTO ledger_transfers (id, {rest}) SELECT '{uuid.uuid4()}', {rest} "
+        f"FROM ledger_transfers WHERE kind = '{kind}' AND transaction_id = '{{{transaction}}}'"
+    )
+
+
+# What is done to the books, what the check must say of it, and of which id.
+SABOTAGE = [
+    ("UPDATE ledger_accounts SET balance_cents = balance_cents + 1 WHERE id = '{main}'",
+     {(_SUM, "client"),
+      (_BALANCE, "main"), (_STATEMENT, "main")}),
+    ("UPDATE ledger_accounts SET reserved_cents = reserved_cents - 1 WHERE id = '{main}'",
+     {(_BALANCE, "main")}),
+    ("UPDATE ledger_accounts SET reserved_cents = -1 WHERE id = '{foreign}'",
+     {(_BALANCE, "foreign"),
+      (_NEGATIVE, "foreign")}),
+    ("UPDATE ledger_transfers SET amount_cents = amount_cents + 1 WHERE transaction_id = '{collection_00}'",
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
+      (_BALANCE, "provider"),
+      (_STATE, "collection_00")}),
+    ("UPDATE ledger_transfers SET credit_account_id = '{foreign}' WHERE transaction_id = '{collection_00}'",
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
+      (_BALANCE, "foreign"), (_STATEMENT, "foreign"),
+      (_FOREIGN, "collection_00")}),
+    ("UPDATE ledger_transfers SET purpose = 'fee' WHERE transaction_id = '{collection_06}'",
+     {(_STATE, "collection_06"),
+      (_ELSEWHERE, "collection_06")}),
+    ("DELETE FROM ledger_transfers WHERE transaction_id = '{collection_06}'",
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
+      (_BALANCE, "provider"),
+      (_STATE, "collection_06")}),
+    ("UPDATE ledger_transfers SET debit_account_id = '{deposits}' WHERE kind = 'void' "
+     "AND transaction_id = '{disbursement_01}'",
+     {(_BALANCE, "main"),
+      (_BALANCE, "deposits"),
+      (_ELSEWHERE, "disbursement_01"),
+      (_ENDED, "disbursement_01")}),
+    ("UPDATE ledger_transfers SET credit_account_id = '{deposits}' WHERE transaction_id = '{collection_00}'",
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
+      (_BALANCE, "deposits"),
+      (_ELSEWHERE, "collection_00")}),
+    ("UPDATE transactions SET status = 'failed' WHERE id = '{collection_00}'",
+     {(_STATE, "collection_00"),
+      (_HISTORY, "collection_00"),
+      (_REVERSED, "collection_00"),
+      (_NO_COLLECTION, "refund")}),
+    ("UPDATE transactions SET status = 'ambiguous' WHERE id = '{disbursement_01}'",
+     {(_STATE, "disbursement_01"),
+      (_HISTORY, "disbursement_01"),
+      (_FORGOTTEN, "disbursement_01")}),
+    ("UPDATE transactions SET due_at = NULL WHERE id = '{collection_07}'",
+     {(_FORGOTTEN, "collection_07")}),
+    ("UPDATE transactions SET due_at = NULL, review_opened_at = created_at, review_closed_at = created_at "
+     "WHERE id = '{collection_07}'",
+     {(_FORGOTTEN, "collection_07")}),
+    ("UPDATE transactions SET due_at = NULL, review_opened_at = created_at WHERE id = '{collection_07}'", set()),
+    ("DELETE FROM transaction_events WHERE transaction_id = '{collection_04}' AND sequence = 2",
+     {(_HISTORY, "collection_04"),
+      (_EVENTS_MISSING, "collection_04")}),
+    ("DELETE FROM transaction_events WHERE transaction_id = '{collection_04}'",
+     {(_HISTORY, "collection_04"),
+      (_EVENTS_MISSING, "collection_04")}),
+    ("DELETE FROM events WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_EVENTS_MISSING, "collection_04"),
+      (_GAP, "collection_04")}),
+    ("DELETE FROM events WHERE object_id = '{collection_04}'",
+     {(_EVENTS_MISSING, "collection_04")}),
+    (again("move", "collection_00"),
+     {(_BALANCE, "main"), (_STATEMENT, "main"),
+      (_BALANCE, "provider"),
+      (_TWICE, "collection_00"),
+      (_STATE, "collection_00")}),
+    # Statements.
+    ("UPDATE ledger_entries SET balance_cents = balance_cents + 1 WHERE posted_us = "
+     "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_STATEMENT, "main")}),
+    ("DELETE FROM ledger_entries WHERE posted_us = "
+     "(SELECT max(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_STATEMENT, "main")}),
+    ("UPDATE ledger_entries SET posted_us = posted_us + 86400000000 WHERE posted_us = "
+     "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_STATEMENT, "main")}),
+    ("UPDATE ledger_entries SET transfer_id = '{collection_04}' WHERE posted_us = "
+     "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_STATEMENT, "main")}),
+    ("UPDATE ledger_entries SET account_id = '{foreign}' WHERE account_id = '{main}'",
+     {(_STATEMENT, "main"), (_STATEMENT, "foreign")}),
+    # Statuses, histories and events that contradict one another.
+    ("UPDATE transaction_events SET status = 'ambiguous' WHERE transaction_id = '{collection_04}' AND sequence = 3",
+     {(_CONTRADICTED, "collection_04")}),
+    ("UPDATE transaction_events SET status = 'reversed' WHERE transaction_id = '{collection_04}' AND sequence = 2",
+     {(_HISTORY, "collection_04"), (_CONTRADICTED, "collection_04")}),
+    ("UPDATE transaction_events SET status = 'pending' WHERE transaction_id = '{collection_04}' AND sequence = 1",
+     {(_HISTORY, "collection_04"), (_CONTRADICTED, "collection_04")}),
+    ("UPDATE transaction_events SET created_at = '2020-01-01T00:00:00.000Z' "
+     "WHERE transaction_id = '{collection_04}' AND sequence = 2",
+     {(_CONTRADICTED, "collection_04")}),
+    ("UPDATE transaction_events SET client_id = '{other}' WHERE transaction_id = '{collection_04}' AND sequence = 2",
+     {(_CONTRADICTED, "collection_04")}),
+    ("UPDATE events SET client_id = '{other}' WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_CONTRADICTED, "collection_04")}),
+    ("UPDATE events SET type = 'transaction.succeeded' "
+     "WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",
+     {(_CONTRADICTED, "collection_01"), (_FORGED, "collection_01")}),
+    ("UPDATE events SET type = 'transaction.paid' WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_CONTRADICTED, "collection_04"), (_FORGED, "collection_04")}),
+    ("UPDATE events SET type = 'webhook.test' WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_EVENTS_MISSING, "collection_04")}),
+    ("UPDATE events SET payload = replace(payload, '\"amount\":1000', '\"amount\":2000') "
+     "WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_FORGED, "collection_04")}),
+    ("UPDATE events SET payload = replace(payload, 'submitted', 'pending') "
+     "WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_FORGED, "collection_04")}),
+    ("UPDATE events SET payload = replace(payload, '\"completed_at\":\"2', '\"completed_at\":\"1') "
+     "WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",
+     {(_FORGED, "collection_01")}),
+    ("UPDATE events SET payload = replace(payload, '\"late\":false', '\"late\":true') "
+     "WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_FORGED, "collection_04")}),
+    ("UPDATE events SET payload = 'nonsense' WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_FORGED, "collection_04")}),
+    ("UPDATE events SET payload = '[]' WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_FORGED, "collection_04")}),
+    ("UPDATE transactions SET description = 'gift' WHERE id = '{collection_04}'",
+     {(_FORGED, "collection_04")}),
+    ("UPDATE transactions SET metadata = 'nonsense' WHERE id = '{collection_04}'",
+     {(_FORGED, "collection_04")}),
+    ("UPDATE transactions SET failure_code = 'NOTHING' WHERE id = '{collection_01}'",
+     {(_FORGED, "collection_01")}),
+    ("UPDATE transactions SET completed_at = created_at WHERE id = '{collection_01}'",
+     {(_FORGED, "collection_01")}),
+    ("UPDATE transactions SET provider_transaction_id = 'mine' WHERE id = '{disbursement_00}'",
+     {(_FORGED, "disbursement_00")}),
+    ("UPDATE transactions SET phone_number = '+256770000099' WHERE id = '{collection_04}'",
+     {(_FORGED, "collection_04")}),
+    ("DELETE FROM transactions WHERE id = '{collection_04}'",
+     {(_MISSING, "collection_04"), (_FOREIGN, "collection_04")}),
+    ("UPDATE ussd_sessions SET status = 'active', ended_at = NULL WHERE id = '{session}'",
+     {(_UNENDED, "session")}),
+    ("DELETE FROM events WHERE object_id = '{session}'",
+     {(_UNENDED, "session")}),
+    ("DELETE FROM ussd_sessions WHERE id = '{session}'",
+     {(_UNENDED, "session")}),
+    # Refunds.
+    ("UPDATE transactions SET status = 'reversed' WHERE id = '{collection_04}'",
+     {(_REVERSED, "collection_04"), (_HISTORY, "collection_04")}),
+    ("UPDATE transactions SET refund_of = '{disbursement_00}' WHERE id = '{refund}'",
+     {(_NO_COLLECTION, "refund"), (_REVERSED, "collection_00"), (_REVERSED, "disbursement_00")}),
+    ("UPDATE transactions SET refund_of = NULL WHERE id = '{refund}'",
+     {(_NO_COLLECTION, "refund"), (_REVERSED, "collection_00")}),
+    ("UPDATE transactions SET amount_cents = amount_cents - 1 WHERE id = '{collection_00}'",
+     {(_TOO_MUCH, "collection_00"), (_STATE, "collection_00"), (_FORGED, "collection_00")}),
+    # Leases and due times.
+    ("UPDATE transactions SET leased_until = '2199-01-01T00:00:00.000Z' WHERE id = '{collection_07}'",
+     {(_AHEAD, "collection_07")}),
+    ("UPDATE transactions SET due_at = '2199-01-01T00:00:00.000Z' WHERE id = '{collection_07}'",
+     {(_AHEAD, "collection_07")}),
+    ("UPDATE ussd_sessions SET working_until = '2199-01-01T00:00:00.000Z' WHERE id = '{session}'",
+     {(_AHEAD, "session")}),
+    ("UPDATE ussd_sessions SET due_at = '2199-01-01T00:00:00.000Z' WHERE id = '{session}'",
+     {(_AHEAD, "session")}),
+    # Payouts.
+    ("UPDATE payouts SET total_amount_cents = 1 WHERE id = '{payout}'", {(_OTHER_TOTALS, "payout")}),
+    ("DELETE FROM payout_items WHERE payout_id = '{payout}' AND line = 2", {(_OTHER_TOTALS, "payout")}),
+    ("UPDATE payout_items SET phone_number = '+256770000099' WHERE transaction_id = '{row}'",
+     {(_OTHER_ROWS, "payout")}),
+    ("UPDATE payout_items SET transaction_id = NULL WHERE transaction_id = '{row}'",
+     {(_OTHER_ROWS, "payout"), (_IN_NO_PAYOUT, "row")}),
+    ("UPDATE payouts SET status = 'approved' WHERE id = '{payout}'", {(_PAYOUT_STATE, "payout")}),
+    ("UPDATE payouts SET approved_by = created_by WHERE id = '{payout}'", {(_OWN_APPROVAL, "payout")}),
+    ("UPDATE payouts SET status = 'running', completed_at = NULL WHERE id = '{payout}'",
+     {(_NEVER_DUE, "payout"), (_UNREPORTED, "payout")}),
+    ("UPDATE payouts SET due_at = '2199-01-01T00:00:00.000Z' WHERE id = '{payout}'", {(_AHEAD, "payout")}),
+    ("DELETE FROM events WHERE object_id = '{payout}' AND type = 'payout.completed'", {(_UNREPORTED, "payout")}),
+    # Names.
+    ("UPDATE transactions SET reference = (SELECT reference FROM transactions WHERE id = '{collection_04}') "
+     "WHERE id = '{disbursement_04}'",
+     {(_SAME_REFERENCE, "disbursement_04"), (_FORGED, "disbursement_04")}),
+    ("UPDATE transactions SET idempotency_key = 'k' WHERE id IN ('{collection_04}', '{disbursement_04}')",
+     {(_SAME_KEY, "disbursement_04")}),
+    ("UPDATE idempotency_keys SET transaction_id = '{collection_04}' WHERE client_id = '{client}'",
+     {(_BOUND_ELSEWHERE, "keyed")}),
+    ("UPDATE transactions SET session_id = '{session}', confirmation = 'c' "
+     "WHERE id IN ('{collection_04}', '{disbursement_04}')",
+     {(_SAME_CONFIRMATION, "disbursement_04"), (_FORGED, "collection_04"), (_FORGED, "disbursement_04")}),
+]  # fmt: skip
+
+# SQLite cannot let go of constraints that are part of a table.
+ON_POSTGRES = [
+    (again("post", "disbursement_00"),
+     {(_BALANCE, "main"), (_STATEMENT, "main"), (_BALANCE, "provider"), (_ENDED_TWICE, "disbursement_00"),
+      (_TWICE, "disbursement_00"), (_STATE, "disbursement_00")}),
+    ("UPDATE transactions SET provider_reference = "
+     "(SELECT provider_reference FROM transactions WHERE id = '{collection_04}') WHERE id = '{disbursement_04}'",
+     {(_SAME_PROVIDER_REFERENCE, "disbursement_04"), (_FORGED, "disbursement_04")}),
+    ("INSERT INTO payouts SELECT (jsonb_populate_record(payouts, jsonb_build_object('id', '{copy}'))).* "
+     "FROM payouts WHERE id = '{payout}'",
+     {(_SAME_REFERENCE, "copy"), (_OTHER_TOTALS, "copy"), (_UNREPORTED, "copy")}),
+    ("UPDATE ledger_accounts SET name = 'main' WHERE id = '{deposits}'",
+     {(_SAME_NAME, "main"), (_ELSEWHERE, "deposit")}),
+    ("UPDATE events SET sequence = 1 WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",
+     {(_GAP, "collection_01"), (_CONTRADICTED, "collection_01"), (_FORGED, "collection_01")}),
+]  # fmt: skip

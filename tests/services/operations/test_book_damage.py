@@ -1,0 +1,74 @@
+"""The check of the books finds every kind of violation."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+
+from tests.services.operations.conftest import Scene
+from tests.services.operations.damage import ON_POSTGRES, SABOTAGE
+from tests.support.books import check_everything
+from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.services.operations import book_check as check
+from ussd_server.services.operations import book_check_history as check_history
+from ussd_server.services.operations.book_check_money import NAME_RULES
+
+DELIVERED_LATE = "has a due time far ahead"
+
+
+@pytest.fixture
+def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every trigger and constraint that could be in the way of a violation is switched off."""
+    # The check is made within the transaction that does the harm, so that the harm can be taken back.
+    monkeypatch.setattr(check, "_snapshot", nullcontext)
+    run = database.execute_sql
+    if is_postgres():
+        for table in (
+            "transactions",
+            "transaction_events",
+            "ledger_accounts",
+            "ledger_transfers",
+            "ledger_entries",
+            "events",
+            "idempotency_keys",
+            "payouts",
+            "payout_items",
+        ):
+            run(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+            named = f"SELECT conname FROM pg_constraint WHERE contype = 'c' AND conrelid = '{table}'::regclass"
+            for (constraint,) in run(named).fetchall():
+                run(f"ALTER TABLE {table} DROP CONSTRAINT {constraint}")
+        for table, constraint in (
+            ("ledger_transfers", "ledger_transfers_hold_id_key"),
+            ("transactions", "transactions_provider_reference_key"),
+            ("ledger_accounts", "ledger_accounts_client_id_name_key"),
+            ("events", "events_object_id_sequence_key"),
+            ("payouts", "payouts_client_id_reference_key"),
+        ):
+            run(f"ALTER TABLE {table} DROP CONSTRAINT {constraint}")
+    else:
+        for (trigger,) in run("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
+            run(f"DROP TRIGGER {trigger}")
+        run("PRAGMA ignore_check_constraints = 1")
+        run("PRAGMA foreign_keys = 0")
+    for index in ("names", "idempotency_key", "confirmation"):
+        run(f"DROP INDEX transactions_{index}")
+    run("DROP INDEX ledger_transfers_once")
+    run("DROP INDEX ledger_transfers_moved_once")
+
+
+def test_every_kind_of_violation_is_found_and_named(scene: Scene, unguarded: None) -> None:
+    for statement, expected in SABOTAGE + (ON_POSTGRES if is_postgres() else []):
+        with database.atomic() as harm:
+            database.execute_sql(statement.format_map(scene))
+            found = [one for one in check_everything() if one.part != "schema"]
+            harm.rollback()
+        assert {(one.rule, one.id) for one in found} == {(rule, scene[name]) for rule, name in expected}, statement
+    assert {one.part for one in check_everything()} == {"schema"}
+
+
+def test_every_rule_has_a_violation_in_these_tests() -> None:
+    rules = {rule for part in check._PARTS.values() for rule in part.rules} | {*check_history.HISTORY_RULES}
+    rules |= {rule for named in NAME_RULES.values() for rule in named}
+    assert rules - {DELIVERED_LATE} == {rule for _, expected in SABOTAGE + ON_POSTGRES for rule, _ in expected}
