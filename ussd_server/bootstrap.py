@@ -37,6 +37,8 @@ from ussd_server.services.clients.key_explanations import KeyExplanationService
 from ussd_server.services.clients.key_reader import ApiKeyReader
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.clients.logins import LoginService
+from ussd_server.services.clients.password_links import PasswordLinkService
+from ussd_server.services.clients.team import TeamService
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
@@ -115,6 +117,8 @@ class ClientServices:
     api_keys: ApiKeyService
     key_explanations: KeyExplanationService
     key_reader: ApiKeyReader
+    team: TeamService
+    password_links: PasswordLinkService
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +345,8 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             api_keys=ApiKeyService(vault, key_cache, limiter, clock),
             key_explanations=KeyExplanationService(limiter, clock),
             key_reader=ApiKeyReader(vault, limiter, clock),
+            team=TeamService(tokens, clock),
+            password_links=PasswordLinkService(tokens, clock),
         ),
         operators=OperatorServices(
             accounts=OperatorService(vault, clock),

@@ -24,7 +24,7 @@ _TONES = {
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",
-        "submitted", "waiting",
+        "submitted", "waiting", "invited",
     },
 }  # fmt: skip
 _PROVIDERS = {"mtn": "MTN", "airtel": "Airtel", "sandbox": "Sandbox"}

@@ -16,6 +16,8 @@ from ussd_server.native_threads import in_native_thread
 
 SHORTEST = 12
 LONGEST = 256
+# Stands for the hash of a person who was invited and has not chosen a password yet.
+NONE_YET = ""
 
 # The first choice of OWASP's Password Storage Cheat Sheet: argon2id, 19 MiB, two passes, one thread.
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
@@ -32,7 +34,7 @@ def hash_password(password: str) -> str:
 
 
 def matches(password: str, password_hash: str | None) -> bool:
-    """Whether this is the password. `password_hash` None, for an unknown user, costs the same and is False.
+    """Whether this is the password. Without a hash (unknown user, no password yet) it costs the same and is False.
 
     Takes tens of milliseconds, more under load: never call it inside a database transaction.
     """
@@ -40,7 +42,7 @@ def matches(password: str, password_hash: str | None) -> bool:
         _in_turn(_HASHER.verify, password_hash or _unknown_user_hash(), password)
     except VerifyMismatchError:
         return False
-    return password_hash is not None
+    return bool(password_hash)
 
 
 def new_password() -> str:

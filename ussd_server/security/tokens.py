@@ -40,6 +40,15 @@ class RefreshClaims:
     number: int
 
 
+@dataclass(frozen=True, slots=True)
+class PasswordLinkClaims:
+    """The content of a link to choose a password: the person, a digest of the present hash, and the end of the link."""
+
+    user_id: str
+    hash_digest: str
+    expires_at_seconds: int
+
+
 class Tokens:
     """Signs and verifies every token. Each kind has its own salt."""
 
@@ -89,6 +98,15 @@ class Tokens:
         """The claims of a refresh token that we signed, None for any other text."""
         content = self._read("refresh", token)
         return None if content is None else RefreshClaims(login_id=content[0], number=content[1])
+
+    def issue_password_link(self, claims: PasswordLinkClaims) -> str:
+        """The secret part of a link to choose a password; the digest makes it single-use."""
+        return self._sign("password-link", [claims.user_id, claims.hash_digest, claims.expires_at_seconds])
+
+    def read_password_link(self, token: str) -> PasswordLinkClaims | None:
+        """The claims of a password link that we signed, None for any other text. The caller checks the end."""
+        content = self._read("password-link", token)
+        return None if content is None else PasswordLinkClaims(*content)
 
     def service_identifier(self, client_id: str, issued_at: datetime) -> str:
         """The text by which a client names itself to the provider's support."""

@@ -13,13 +13,14 @@ from playwright.sync_api import Browser, sync_playwright
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from tests.conftest import PROGRAM_FOLDERS
-from tests.console.browser.visitor import Console, Visitor
+from tests.console.browser.visitor import Console, Paths, Visitor
 from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, subscribe
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.operators import CreateOperator, Propose
+from ussd_server.messages.team import InvitePerson
 from ussd_server.settings import Settings
 
 # A name as a hostile person would choose it: markup, text from right to left, and a sign of four bytes.
@@ -77,7 +78,7 @@ def visitor(console: Console, chromium: Browser) -> Visitor:
 
 
 @pytest.fixture(scope="package")
-def delivered(console: Console) -> tuple[str, str]:
+def delivered(console: Console) -> Paths:
     """The pages of a webhook and of an event that it answered with hostile text."""
     call = console.client.at_console()
     with Receiver(answering(500), body=HOSTILE_NAME.encode()) as receiver:
@@ -85,6 +86,14 @@ def delivered(console: Console) -> tuple[str, str]:
         (event_id,) = happen(console.services, call)
         deliver(console.services)
     return f"/webhooks/{webhook.id}", f"/events/{event_id}"
+
+
+@pytest.fixture(scope="package")
+def people(console: Console) -> Paths:
+    """The pages of an owner, of a person who was invited, and of the invitation."""
+    call = console.client.at_console()
+    invited = console.services.clients.team.invite(InvitePerson(f"{'long' * 15}@hostile.example", "viewer"), call)
+    return f"/people/{call.caller.user_id}", f"/people/{invited.person.user_id}", f"/welcome/{invited.token}"
 
 
 @pytest.fixture(scope="package")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.console.browser.visitor import LOOKS, Console, Visitor
+from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
 from ussd_server.messages.api_keys import CreateApiKey
 
 pytestmark = pytest.mark.needs_chromium
@@ -23,6 +23,8 @@ PAGES = (
     "/webhooks/new",
     "/events",
     "/search?q=0770000000",
+    "/people",
+    "/people/invite",
 )
 OPERATOR_PAGES = (
     "/operator",
@@ -44,12 +46,12 @@ def take_screenshot(page: Page, path: str, scheme: str, width: int) -> None:
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_page_is_accessible_and_fits(
-    visitor: Visitor, console: Console, delivered: tuple[str, str], scheme: str, width: int
+    visitor: Visitor, console: Console, delivered: Paths, people: Paths, scheme: str, width: int
 ) -> None:
     key = console.services.clients.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
     paid = console.pay()
     with visitor.tab(scheme, width) as page:
-        for path in (*PAGES, f"/api-keys/{key.id}", f"/transactions/{paid}", *delivered):
+        for path in (*PAGES, f"/api-keys/{key.id}", f"/transactions/{paid}", *delivered, *people):
             visitor.look_at(page, path)
             take_screenshot(page, path, scheme, width)
     with visitor.tab(scheme, width, signed_in=False) as page:

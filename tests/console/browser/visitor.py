@@ -24,6 +24,9 @@ _RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "b
 LOOKS = (("light", 360), ("dark", 360), ("light", 1600), ("dark", 1600))
 
 
+Paths = tuple[str, ...]
+
+
 @dataclass
 class Console:
     """A running console and the client whose people use it."""

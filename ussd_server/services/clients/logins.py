@@ -108,7 +108,7 @@ class LoginService:
             unchanged = for_update(
                 User.select().where(User.id == user.id, User.password_hash == user.password_hash, User.is_active)
             )
-            if not unchanged.first() or not _is_active(user.client_id):
+            if not unchanged.first() or not is_client_active(user.client_id):
                 return None
             login = Login.create(
                 id=new_id(now),
@@ -135,7 +135,7 @@ class LoginService:
             trouble = None
             if login.refresh_number != claims.number:
                 trouble = "refresh_token_reused"
-            elif not user.is_active or not _is_active(login.client_id):
+            elif not user.is_active or not is_client_active(login.client_id):
                 trouble = "disabled"
             if trouble:
                 _end(Login.id == login.id, trouble, now)
@@ -213,5 +213,6 @@ def _end(whose: Expression, reason: str, now: datetime) -> None:
     Login.update(ended_at=now, end_reason=reason).where(whose, Login.ended_at.is_null()).execute()
 
 
-def _is_active(client_id: str) -> bool:
+def is_client_active(client_id: str) -> bool:
+    """Whether a client is enabled."""
     return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())

@@ -1,0 +1,147 @@
+"""Team: who the people of a client are, what they may do, and how they come in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, session, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.team import ChangeRole, InvitePerson, ListPeople, PasswordLink
+from ussd_server.status import Code, ServiceError
+
+ROLES = {
+    "viewer": "sees everything but secrets, changes nothing",
+    "developer": "also works with keys, menus, webhooks and payouts",
+    "admin": "also refunds, approves payouts, deletes keys and keeps the team",
+    "owner": "as an admin, and keeps owners",
+}
+
+_COLUMNS = (
+    Column("email", "E-mail", link=lambda person: url_for("console.show_person", user_id=person.user_id)),
+    Column("role", "Role"),
+    Column("state", "State", "status"),
+    Column("created_at", "Since", "moment"),
+    Column("updated_at", "Changed", "moment"),
+    Column("user_id", "Id", "id"),
+)
+
+
+@console.page("GET", "/people", needs="team:read")
+def list_people(context: RequestContext) -> Response:
+    """The client's people."""
+    page = services().clients.team.list(ListPeople(cursor=request.args.get("cursor")), context)
+    return show_table(
+        "console/people/list.html", DataTable("People, newest first", _COLUMNS, page.items, page.next_cursor)
+    )
+
+
+@console.page("GET", "/people/invite", needs="team:write")
+def show_invitation(_: RequestContext) -> str:
+    """The form of an invitation."""
+    return _form({}, None)
+
+
+@console.page("POST", "/people/invite", needs="team:write")
+def invite_person(context: RequestContext) -> Any:
+    """Make a person, and show the link by which they choose a password."""
+    form = request.form
+    try:
+        link = services().clients.team.invite(
+            InvitePerson(form.get("email", "").strip(), form.get("role", "")), context
+        )
+    except ServiceError as error:
+        if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_SCOPE):
+            raise
+        return Response(_form(form.to_dict(), error), status=error.code.http_status)
+    return _link_page("The invitation is ready", link)
+
+
+@console.page("GET", "/people/<user_id>", needs="team:read")
+def show_person(context: RequestContext, user_id: str) -> str:
+    """One person and their open logins."""
+    person = services().clients.team.show(user_id, context)
+    return render_template("console/people/person.html", shown=person, roles=ROLES, me=context.caller.user_id)
+
+
+@console.page("POST", "/people/<user_id>/role", needs="team:write")
+def change_role(context: RequestContext, user_id: str) -> Any:
+    """Give a person another role."""
+    changed = services().clients.team.change_role(ChangeRole(user_id, request.form.get("role", "")), context)
+    hint = " The link of the invitation has ended: make a new one." if changed.state == "invited" else ""
+    return _changed(user_id, f"{changed.email} is {changed.role} from now on.{hint}", context)
+
+
+@console.page("POST", "/people/<user_id>/disable", needs="team:write")
+def disable_person(context: RequestContext, user_id: str) -> Any:
+    """Refuse a person and end their logins."""
+    services().clients.team.set_active(user_id, False, context)
+    return _changed(user_id, "The person is disabled and signed out everywhere.", context)
+
+
+@console.page("POST", "/people/<user_id>/enable", needs="team:write")
+def enable_person(context: RequestContext, user_id: str) -> Any:
+    """Let a person sign in again."""
+    services().clients.team.set_active(user_id, True, context)
+    return _changed(user_id, "The person may sign in again.", context)
+
+
+@console.page("POST", "/people/<user_id>/logins/end", needs="team:write")
+def end_logins_of_person(context: RequestContext, user_id: str) -> Any:
+    """Sign a person out everywhere."""
+    services().clients.team.end_logins(user_id, context)
+    return _changed(user_id, "Every login of the person has ended.", context)
+
+
+@console.page("POST", "/people/<user_id>/link", needs="team:write")
+def make_password_link(context: RequestContext, user_id: str) -> Any:
+    """Make another link by which a person chooses a password."""
+    return _link_page("The link is ready", services().clients.team.new_link(user_id, context))
+
+
+@console.page("GET", "/welcome/<token>", who="public")
+def show_welcome(_: RequestContext, token: str) -> str:
+    """The form to choose a password."""
+    return _welcome(token, None)
+
+
+@console.page("POST", "/welcome/<token>", who="public")
+def choose_password(context: RequestContext, token: str) -> Any:
+    """Set the password that a person chose."""
+    password = request.form.get("password", "")
+    try:
+        if password != request.form.get("password_again", ""):
+            raise ServiceError(Code.INVALID_REQUEST, "The two passwords differ.")
+        services().clients.password_links.choose_password(token, password, context)
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return Response(_welcome(token, error), status=error.code.http_status)
+    session.clear()
+    flash("Your password is set. Sign in with it.", "good")
+    return redirect(url_for("console.show_sign_in"), 303)
+
+
+def _changed(user_id: str, text: str, context: RequestContext) -> Any:
+    flash(text, "good")
+    if user_id == context.caller.user_id:
+        # Who lowered their own role or ended their own logins may not see this page any more.
+        return redirect(url_for("console.show_overview"), 303)
+    return redirect(url_for("console.show_person", user_id=user_id), 303)
+
+
+def _form(given: dict[str, Any], error: ServiceError | None) -> str:
+    return render_template("console/people/invite.html", given=given, error=error, roles=ROLES)
+
+
+def _welcome(token: str, error: ServiceError | None) -> str:
+    email = services().clients.password_links.email_of(token)
+    return render_template("console/people/welcome.html", token=token, email=email, error=error)
+
+
+def _link_page(title: str, link: PasswordLink) -> str:
+    address = url_for("console.show_welcome", token=link.token, _external=True)
+    return render_template("console/people/link.html", title=title, link=link, address=address)

@@ -1,0 +1,211 @@
+"""A client's people, as its owners and admins keep them.
+
+An admin has no power over owners and makes none. A client always keeps one active owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from peewee import IntegrityError
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.ids import is_id, new_id
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.messages.team import (
+    ChangeRole,
+    InvitePerson,
+    ListPeople,
+    OpenLogin,
+    PasswordLink,
+    PeoplePage,
+    PersonView,
+)
+from ussd_server.models.clients import Client, Login, User
+from ussd_server.security import passwords
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.clients.auth import PERMISSIONS
+from ussd_server.services.clients.clients import checked_email
+from ussd_server.services.clients.logins import end_logins_of_user
+from ussd_server.services.clients.password_links import new_link
+from ussd_server.services.pages import page_of
+from ussd_server.status import Code, ServiceError
+
+MOST_PEOPLE = 500
+
+_MOST_LOGINS = 50
+_REFUSAL = "Your role does not allow this."
+_OWNERS_ONLY = "Only an owner may do this to an owner, or make one."
+_LAST_OWNER = "A client keeps one active owner. Make another person owner first."
+
+
+class TeamService:
+    """Lists, invites, changes and disables the people of the caller's client. Whatever ends here ends at once."""
+
+    def __init__(self, tokens: Tokens, clock: Clock) -> None:
+        self._tokens = tokens
+        self._clock = clock
+
+    def list(self, request: ListPeople, context: RequestContext) -> PeoplePage:
+        """One page of people, newest first, without their logins."""
+        context.require("team:read", _REFUSAL)
+        rows = User.select().where(User.client_id == context.client_id)
+        found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens, may_lag=False)
+        return PeoplePage(tuple(map(_view, found)), next_cursor)
+
+    def show(self, user_id: str, context: RequestContext) -> PersonView:
+        """One person with their open logins. NOT_FOUND for one who is not the client's."""
+        context.require("team:read", _REFUSAL)
+        row = _found(user_id, context.client_id)
+        return _view(row, _logins(row, self._clock.now()))
+
+    def invite(self, request: InvitePerson, context: RequestContext) -> PasswordLink:
+        """Make a person without a password, and a link by which the person chooses one.
+
+        INVALID_REQUEST for an e-mail address or a role that cannot be, and for more than 500 people;
+        INSUFFICIENT_SCOPE where an admin makes an owner.
+        """
+        email, role = checked_email(request.email), _checked_role(request.role)
+        now = self._clock.now()
+        try:
+            with self._changing(context, (role,)):
+                if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
+                    raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
+                row = User.create(
+                    id=new_id(now), client_id=context.client_id, email=email, password_hash=passwords.NONE_YET,
+                    role=role, is_active=True, created_at=now, updated_at=now,
+                )  # fmt: skip
+                write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
+        except IntegrityError:
+            raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None
+        return self._link(row)
+
+    def new_link(self, user_id: str, context: RequestContext) -> PasswordLink:
+        """Another link for a person who lost the password or the first link. Earlier links end, the password works on.
+
+        INVALID_REQUEST for a disabled person.
+        """
+        with self._changing(context) as now:
+            row = _locked_person(user_id, context)
+            if not row.is_active:
+                raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
+            row.updated_at = now
+            row.save(only=[User.updated_at])
+            write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
+        return self._link(row)
+
+    def change_role(self, request: ChangeRole, context: RequestContext) -> PersonView:
+        """Give a person another role. It holds from the next request on."""
+        role = _checked_role(request.role)
+        with self._changing(context, (role,)) as now:
+            row = _locked_person(request.user_id, context)
+            if row.role == "owner" and role != "owner":
+                _require_another_owner(row)
+            row.role, row.updated_at = role, now
+            row.save(only=[User.role, User.updated_at])
+            write_audit_event(f"user.made_{role}", context, now, client_id=row.client_id, object_id=row.id)
+        return _view(row)
+
+    def set_active(self, user_id: str, is_active: bool, context: RequestContext) -> PersonView:
+        """Enable a person, or disable them, which ends all their logins. Nobody disables themselves."""
+        with self._changing(context) as now:
+            row = _locked_person(user_id, context)
+            if not is_active:
+                if row.id == context.caller.user_id:
+                    raise ServiceError(Code.INVALID_REQUEST, "You cannot disable yourself.")
+                _require_another_owner(row)
+                end_logins_of_user(row.id, "user_disabled", now)
+            row.is_active, row.updated_at = is_active, now
+            row.save(only=[User.is_active, User.updated_at])
+            action = "user.enabled" if is_active else "user.disabled"
+            write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+        return _view(row)
+
+    def end_logins(self, user_id: str, context: RequestContext) -> PersonView:
+        """End every login of a person; they sign in again with their password."""
+        with self._changing(context) as now:
+            row = _locked_person(user_id, context)
+            end_logins_of_user(row.id, "ended_by_team", now)
+            write_audit_event("user.logins_ended", context, now, client_id=row.client_id, object_id=row.id)
+        return _view(row)
+
+    @contextmanager
+    def _changing(self, context: RequestContext, new_roles: Iterable[str] = ()) -> Iterator[datetime]:
+        """A unit of work in which nobody else changes the same team. Gives its time."""
+        context.require("team:write", _REFUSAL)
+        with unit_of_work():
+            for_update(Client.select(Client.id).where(Client.id == context.client_id)).get()
+            if "owner" in new_roles:
+                _require_owner(context)
+            yield self._clock.now()
+
+    def _link(self, row: User) -> PasswordLink:
+        token, expires_at = new_link(self._tokens, User.get_by_id(row.id), self._clock.now())
+        return PasswordLink(_view(row), token, expires_at)
+
+
+def _locked_person(user_id: str, context: RequestContext) -> User:
+    """A person whom the caller may change. Call inside `_changing`."""
+    row = _found(user_id, context.client_id)
+    if row.role == "owner":
+        _require_owner(context)
+    return row
+
+
+def _require_owner(context: RequestContext) -> None:
+    caller = User.get_or_none(User.id == context.caller.user_id, User.client_id == context.client_id)
+    if caller is None or caller.role != "owner":
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, _OWNERS_ONLY)
+
+
+def _require_another_owner(row: User) -> None:
+    """Refuse to take from a client the only owner who can sign in."""
+    if row.role != "owner" or not row.is_active:
+        return
+    others = User.select(User.id).where(
+        User.client_id == row.client_id, User.id != row.id, User.role == "owner", User.is_active,
+        User.password_hash != passwords.NONE_YET,
+    )  # fmt: skip
+    if not others.exists():
+        raise ServiceError(Code.INVALID_REQUEST, _LAST_OWNER)
+
+
+def _checked_role(role: str) -> str:
+    if role not in PERMISSIONS:
+        raise ServiceError(Code.INVALID_REQUEST, f"role: Must be one of {', '.join(PERMISSIONS)}.")
+    return role
+
+
+def _found(user_id: str, client_id: str) -> User:
+    row: User | None = User.get_or_none(User.id == user_id, User.client_id == client_id) if is_id(user_id) else None
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Person not found")
+    return row
+
+
+def _logins(row: User, now: datetime) -> tuple[OpenLogin, ...]:
+    is_open = Login.ended_at.is_null() & (Login.expires_at > now)
+    rows = Login.select().where(Login.user_id == row.id, is_open).order_by(Login.id.desc()).limit(_MOST_LOGINS)
+    return tuple(OpenLogin(login.id, login.address, login.created_at, login.expires_at) for login in rows)
+
+
+def _view(row: User, logins: tuple[OpenLogin, ...] = ()) -> PersonView:
+    return PersonView(
+        user_id=row.id,
+        email=row.email,
+        role=row.role,
+        state=_state(row),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        logins=logins,
+    )
+
+
+def _state(row: User) -> str:
+    if not row.is_active:
+        return "disabled"
+    return "active" if row.password_hash else "invited"
