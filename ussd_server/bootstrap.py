@@ -39,6 +39,7 @@ from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.password_links import PasswordLinkService
 from ussd_server.services.clients.team import TeamService
+from ussd_server.services.menus.diagrams import DiagramService
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
@@ -80,6 +81,7 @@ from ussd_server.services.ussd.bulkhead import Bulkhead
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations
 from ussd_server.services.ussd.gateways import GatewayService
+from ussd_server.services.ussd.handsets import HandsetService
 from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.services.webhooks.attempts import AttemptService
 from ussd_server.services.webhooks.deliveries import DeliveryService
@@ -186,6 +188,7 @@ class MenuServices:
     menus: MenuService
     walks: WalkService
     replays: ReplayService
+    diagrams: DiagramService
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,7 @@ class UssdServices:
     channels: ChannelService
     api_sessions: UssdService
     gateways: GatewayService
+    handsets: HandsetService
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +332,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     menus = MenuService(guard, keyring, clock, settings.session_life_seconds)
     channels = ChannelService(vault, limiter, clock)
     quota = QuotaLeases(limiter, "channel", most=max(1, settings.channel_limit_per_minute // 100))
+    gateways = GatewayService(channels, sessions, conversations, quota)
 
     key_cache, last_uses = KeyCache(limiter.pipeline, limiter.circuit), LastUses()
     delivery_transport = Transport(guard, max_connections=settings.delivery_slots)
@@ -363,7 +368,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         ),
         accounts=accounts,
         transactions=transactions,
-        menus=MenuServices(menus, WalkService(menus), ReplayService(menus, clock)),
+        menus=MenuServices(menus, WalkService(menus), ReplayService(menus, clock), DiagramService(menus)),
         reconciliation=ReconciliationServices(
             statements=ProviderStatementService(
                 clock,
@@ -377,7 +382,8 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         ussd=UssdServices(
             channels=channels,
             api_sessions=UssdService(sessions, conversations, tokens),
-            gateways=GatewayService(channels, sessions, conversations, quota),
+            gateways=gateways,
+            handsets=HandsetService(channels, gateways, clock),
         ),
         webhooks=WebhookServices(
             subscriptions=WebhookService(guard, vault, clock),

@@ -86,11 +86,20 @@ def shop_document(**changes: Any) -> dict[str, Any]:
 class Shop:
     """A client with a published menu on a code, and a channel of Africa's Talking that leads to it."""
 
-    def __init__(self, services: Services, document: dict[str, Any] | None = None, code: str = CODE) -> None:
+    def __init__(
+        self,
+        services: Services,
+        document: dict[str, Any] | None = None,
+        code: str = CODE,
+        client_id: str | None = None,
+        gateway: str = "africastalking",
+    ) -> None:
+        """`client_id` is a client that exists; None makes a new one."""
         self.services = services
         now = services.clock.now()
-        self.client_id = new_id(now)
-        Client.create(id=self.client_id, name=f"ACME {code}", is_active=True, created_at=now, updated_at=now)
+        self.client_id = client_id or new_id(now)
+        if client_id is None:
+            Client.create(id=self.client_id, name=f"ACME {code}", is_active=True, created_at=now, updated_at=now)
         self.call = client_call(self.client_id)
         self.code = code
         services.ussd.channels.assign_code(AssignCode(code, self.client_id), OPERATOR)
@@ -100,7 +109,7 @@ class Shop:
         assert report.passes, report.errors
         services.menus.menus.publish(NameMenu(self.menu_id), self.call)
         services.menus.menus.bind_code(BindCode(code, self.menu_id), self.call)
-        self.channel = services.ussd.channels.create(CreateChannel("africastalking", self.client_id), OPERATOR)
+        self.channel = services.ussd.channels.create(CreateChannel(gateway, self.client_id), OPERATOR)
 
     def channel_of(self, adapter: str, **options: Any) -> str:
         """The gateway path of another channel for the same client."""

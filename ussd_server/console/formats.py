@@ -51,6 +51,11 @@ def moment(value: datetime | str | None, missing: str = "never") -> Markup:
     )
 
 
+def local_time(value: datetime) -> str:
+    """The hour and minute of a moment in Kampala."""
+    return value.astimezone(KAMPALA).strftime("%H:%M")
+
+
 def status(word: str) -> Markup:
     """A status as a badge. Its colour repeats what the word says."""
     tone = next((tone for tone, words in _TONES.items() if word.lower() in words), "plain")
@@ -102,6 +107,7 @@ def version_of(path: Path) -> str:
 FILTERS: dict[str, Callable[..., Any]] = {
     "money": money,
     "moment": moment,
+    "local_time": local_time,
     "status": status,
     "number": number,
     "iso": iso,

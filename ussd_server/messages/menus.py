@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -49,6 +50,19 @@ class GetGraph:
 
     menu_id: str
     version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrawMenu:
+    """Draw a version of a menu, the draft for None.
+
+    `marks` are classes of nodes for a style sheet (`lit`), `notes` are written below their names.
+    """
+
+    menu_id: str
+    version: int | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

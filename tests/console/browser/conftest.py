@@ -16,6 +16,7 @@ from tests.conftest import PROGRAM_FOLDERS
 from tests.console.browser.visitor import Console, Paths, Visitor
 from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, subscribe
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
+from tests.support.shop import Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
@@ -51,6 +52,7 @@ def console(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path, red
     thread.start()
     client = ExampleClient(services, HOSTILE_NAME)
     client.name = "hostile"
+    Shop(services, client_id=client.id)
     yield Console(f"http://127.0.0.1:{server.server_port}", services, client)
     server.shutdown()
     thread.join()

@@ -25,6 +25,8 @@ PAGES = (
     "/search?q=0770000000",
     "/people",
     "/people/invite",
+    "/phone",
+    "/phone?target=draft:shop",
 )
 OPERATOR_PAGES = (
     "/operator",

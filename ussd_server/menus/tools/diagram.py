@@ -56,11 +56,12 @@ class Box:
         return self.y + LINE * (len(self.lines) + number + 2)
 
 
-def draw(document: Document, notes: Mapping[str, str] | None = None) -> str:
+def draw(document: Document, notes: Mapping[str, str] | None = None, marks: Mapping[str, str] | None = None) -> str:
     """Return the SVG of a document: rows by distance from the start, few crossings, no overlapping boxes.
 
     Each node is a group of class `node` with the id `node-NAME` and the attribute `data-node`. `notes` are written
-    below the names of nodes. Colours are attributes, which a style sheet may replace; the background is transparent.
+    below the names of nodes, `marks` are further classes of their groups. Colours are attributes, which a style sheet
+    may replace; the background is transparent.
     """
     boxes = _boxes(document, notes or {})
     rows = _rows(boxes)
@@ -79,7 +80,7 @@ def draw(document: Document, notes: Mapping[str, str] | None = None) -> str:
             if target.row > box.row:
                 _draw_line(svg, box, number, target)
     for box in boxes.values():
-        _draw_box(svg, box, boxes, is_start=box.name == document.start)
+        _draw_box(svg, box, boxes, (marks or {}).get(box.name, ""), is_start=box.name == document.start)
     return Xml.tostring(svg, encoding="unicode")
 
 
@@ -149,8 +150,8 @@ def _draw_line(svg: Xml.Element, box: Box, number: int, target: Box) -> None:
     Xml.SubElement(edge, "path", {"d": f"M{to_x} {to_y} l-4 -8 h8 z", "fill": _LINE_COLOUR})
 
 
-def _draw_box(svg: Xml.Element, box: Box, boxes: Mapping[str, Box], *, is_start: bool) -> None:
-    group = {"class": "node", "id": f"node-{box.name}", "data-node": box.name, "data-type": box.kind}
+def _draw_box(svg: Xml.Element, box: Box, boxes: Mapping[str, Box], mark: str, *, is_start: bool) -> None:
+    group = {"class": f"node {mark}".strip(), "id": f"node-{box.name}", "data-node": box.name, "data-type": box.kind}
     drawn = Xml.SubElement(svg, "g", group)
     Xml.SubElement(drawn, "title").text = drop_controls(f"{box.name} ({box.kind}) {box.text}".strip())
     fill = _ACTION_COLOUR if box.kind in _ACTIONS else _COLOURS.get(box.kind, _OTHER_COLOUR)

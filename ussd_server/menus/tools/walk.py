@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.navigator import DisplayOptions
+from ussd_server.menus.engine.state import State
 from ussd_server.menus.text.gsm7 import Size, measure
 from ussd_server.menus.text.screen import Screen
 from ussd_server.menus.tools.graph import kind_of
@@ -127,10 +129,20 @@ def _steps(screens: Sequence[WalkedScreen]) -> Iterator[dict[str, Any]]:
         yield {**step, "expect": line, "end": seen.screen.ends}
 
 
-def _seen(simulator: Simulator, act: Act) -> WalkedScreen:
-    document, screen, state = simulator.document, simulator.screen, simulator.state
-    budget = document.budget_for(simulator.facts.network).narrowed(simulator.channel.budget)
+def seen_screen(
+    document: Document, screen: Screen, state: State | None, network: str, channel: DisplayOptions, act: Act
+) -> WalkedScreen:
+    """Return what a designer wants to know about a screen. `state` is None when the session is over."""
+    budget = document.budget_for(network).narrowed(channel.budget)
     size = measure(screen.text)
     limit = budget.septets if size.encoding == "gsm7" else budget.characters
-    keys = () if simulator.is_over else next_keys(document, state, simulator.channel)
-    return WalkedScreen(act, screen, kind_of(document.nodes[state.node]), size, limit, dict(state.variables), keys)
+    keys = () if state is None or screen.ends else next_keys(document, state, channel)
+    variables = {} if state is None else dict(state.variables)
+    return WalkedScreen(act, screen, kind_of(document.nodes[screen.node]), size, limit, variables, keys)
+
+
+def _seen(simulator: Simulator, act: Act) -> WalkedScreen:
+    seen = seen_screen(
+        simulator.document, simulator.screen, simulator.state, simulator.facts.network, simulator.channel, act
+    )
+    return replace(seen, keys=()) if simulator.is_over else seen

@@ -31,7 +31,7 @@ class WalkService:
             menu_id=request.menu_id,
             version=request.version,
             is_over=walked.simulator.is_over,
-            screens=tuple(_screen_view(each, request.network) for each in walked.screens),
+            screens=tuple(screen_view(each, request.network) for each in walked.screens),
             payments=tuple(walked.simulator.payments.values()),
         )
 
@@ -58,7 +58,8 @@ class WalkService:
         return walk(document, facts, world_of(request.world), acts, request.language, entries)
 
 
-def _screen_view(seen: WalkedScreen, network: str) -> WalkScreen:
+def screen_view(seen: WalkedScreen, network: str) -> WalkScreen:
+    """Return a screen as messages carry it."""
     screen = seen.screen
     return WalkScreen(
         entry=seen.act.text,

@@ -113,6 +113,18 @@ class ChannelService:
             raise ServiceError(Code.NOT_FOUND, "Not found")
         return self._keep(row)
 
+    def find_serving(self, code: str, client_id: str) -> tuple[CachedChannel, str] | None:
+        """Return an open channel that carries a code of a client, and the secret of its path; None without one.
+
+        A channel of the client goes before one that serves all clients.
+        """
+        rows = Channel.select().where(Channel.is_active, (Channel.client_id == client_id) | Channel.client_id.is_null())
+        serving = sorted((row for row in rows if not row.codes or code in row.codes), key=lambda row: not row.client_id)
+        if not serving:
+            return None
+        row = serving[0]
+        return self._keep(row), self._vault.decrypt(row.secret_sealed, row.client_id or "", row.id)
+
     def codes_served(self, client_id: str | None) -> tuple[str, ...]:
         """Return the codes of a channel that lists none: those of one client, or all codes for None."""
         codes = ServiceCode.select(ServiceCode.code).order_by(ServiceCode.code)

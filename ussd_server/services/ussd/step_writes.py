@@ -87,8 +87,13 @@ def _write_one(step: StepWrite) -> bool:
     if step.event is not None:
         insert_event(step.event)
     if step.language is not None:
-        _SAVE_LANGUAGE.run(client_id=row.client_id, phone_number=row.phone_number, language=step.language)
+        save_language(row.client_id, row.phone_number, step.language)
     return True
+
+
+def save_language(client_id: str, phone_number: str, language: str) -> None:
+    """Store the language that a subscriber chose."""
+    _SAVE_LANGUAGE.run(client_id=client_id, phone_number=phone_number, language=language)
 
 
 def _update(condition: WriteCondition) -> Any:

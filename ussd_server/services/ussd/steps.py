@@ -59,9 +59,14 @@ class PhoneStep:
     @property
     def display(self) -> DisplayOptions:
         """How this channel carries screens."""
-        septets, ucs2 = self.channel.septets, self.channel.ucs2
-        budget = Budget(septets or MAX_SEPTETS, ucs2 or MAX_UCS2) if septets or ucs2 else None
-        return DisplayOptions(self.channel.transliterates, budget)
+        return display_of(self.channel)
+
+
+def display_of(channel: CachedChannel) -> DisplayOptions:
+    """Return how a channel carries screens."""
+    septets, ucs2 = channel.septets, channel.ucs2
+    budget = Budget(septets or MAX_SEPTETS, ucs2 or MAX_UCS2) if septets or ucs2 else None
+    return DisplayOptions(channel.transliterates, budget)
 
 
 def classify(

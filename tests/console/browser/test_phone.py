@@ -1,0 +1,63 @@
+"""The phone of the console in Chromium: with its keys, with the keyboard, and without scripts."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.browser.test_pages import take_screenshot
+from tests.console.browser.visitor import LOOKS, Visitor
+
+pytestmark = pytest.mark.needs_chromium
+
+
+@pytest.mark.parametrize(("scheme", "width"), [LOOKS[1], LOOKS[2]])
+def test_a_call_is_made_with_keys_and_the_keyboard_beside_its_lit_diagram(
+    visitor: Visitor, scheme: str, width: int
+) -> None:
+    with visitor.tab(scheme, width) as page:
+        page.goto("/console/phone")
+        screen = page.locator("#lcd")
+        page.locator("#target").select_option("draft:shop")
+        expect(page.locator(".map h2")).to_have_text("shop · draft")
+        page.locator("#target").select_option("code:*384*123#")
+        expect(page.locator(".map h2")).to_have_text("shop · version 1")
+        page.get_by_role("button", name="Call").click()
+        expect(screen).to_contain_text("Welcome to ACME")
+        page.get_by_label("Your answer").fill("1")
+        page.keyboard.press("Enter")
+        expect(screen).to_contain_text("Enter amount")
+        expect(page.locator(".diagram .lit")).to_have_attribute("data-node", "amount")
+        for digit in "5000":
+            page.locator(f"button[data-key='{digit}']").click()
+        page.get_by_role("button", name="Send", exact=True).click()
+        expect(screen).to_contain_text("Pay UGX 5,000?")
+        # The sticky header must not cover half of a link.
+        page.evaluate("scrollTo(0, 0)")
+        visitor.look_at(page)
+        take_screenshot(page, "phone-call", scheme, width)
+        page.get_by_role("button", name="Press 2: No").click()
+        expect(screen).to_contain_text("Welcome to ACME")
+        page.get_by_role("button", name="Hang up").click()
+        expect(screen).to_contain_text("You hung up")
+        page.evaluate("scrollTo(0, 0)")
+        visitor.look_at(page)
+
+
+def test_a_draft_is_walked_without_scripts_and_saved_as_a_script(visitor: Visitor) -> None:
+    with visitor.tab(width=360) as page:
+        cookies = page.context.storage_state()
+    context = visitor.browser.new_context(
+        base_url=visitor.console.base_url, java_script_enabled=False, storage_state=cookies
+    )
+    page = context.new_page()
+    page.goto("/console/phone?target=draft:shop")
+    page.get_by_role("button", name="Call").click()
+    page.get_by_role("button", name="4 ghi").click()
+    page.get_by_label("Your answer").press("Enter")
+    assert "Enter your voucher code" in page.locator("#lcd").inner_text()
+    page.get_by_text("Save this walk as a script").click()
+    page.get_by_label("Name").fill("a voucher")
+    page.get_by_role("button", name="Save in the draft").click()
+    assert page.get_by_text("Saved as a script of the draft of shop.").is_visible()
+    context.close()

@@ -1,0 +1,152 @@
+"""The console's phone: it dials a client's code through the channel that a gateway would use."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.gateways.handset import HANDSET_FORMATS
+from ussd_server.menus.text.gsm7 import measure
+from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Screen
+from ussd_server.menus.tools.walk import Act, seen_screen
+from ussd_server.messages.channels import CachedChannel
+from ussd_server.messages.gateways import Action, GatewayScreen
+from ussd_server.messages.handsets import HandsetCall, HandsetView
+from ussd_server.messages.ussd import SessionStatus
+from ussd_server.messages.walks import WalkScreen
+from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode, UssdSession
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.menus.menus import published_document
+from ussd_server.services.menus.walks import screen_view
+from ussd_server.services.ussd.channels import ChannelService
+from ussd_server.services.ussd.gateways import GatewayService
+from ussd_server.services.ussd.session_lookup import find_session
+from ussd_server.services.ussd.sessions import state_of
+from ussd_server.services.ussd.step_writes import save_language
+from ussd_server.services.ussd.steps import display_of
+from ussd_server.status import Code, ServiceError
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9-]{8,48}")
+_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
+_LONGEST_HISTORY = 1_000
+
+
+class HandsetService:
+    """Sends the steps of a phone that a client's person holds in the browser. Its payments are real payments."""
+
+    def __init__(self, channels: ChannelService, gateways: GatewayService, clock: Clock) -> None:
+        self._channels = channels
+        self._gateways = gateways
+        self._clock = clock
+
+    def step(self, call: HandsetCall, context: RequestContext) -> HandsetView:
+        """Send the newest entry of a call, or the dialled code, and return the next screen.
+
+        The same call again is a gateway's repeat: the same screen, without a second effect. Raises NOT_FOUND for a code
+        that the client does not have, and INVALID_REQUEST for a malformed number or entry, and when no channel carries
+        the code.
+        """
+        call, channel, secret = self._checked(call, context)
+        if not call.entries:
+            self._begin(call, context)
+        gateway = HANDSET_FORMATS[channel.adapter]
+        request = gateway.step(call, cumulative=channel.cumulative)
+        shown = gateway.read(self._gateways.answer(channel.adapter, secret, request, context.request_id))
+        row = _find(call, channel, context)
+        return _without_session(shown, call) if row is None else _view(row, shown, call, channel)
+
+    def look(self, call: HandsetCall, context: RequestContext) -> HandsetView | None:
+        """Return the last screen of a call without sending anything; None before the first. Raises as `step` does."""
+        call, channel, _ = self._checked(call, context)
+        row = _find(call, channel, context)
+        if row is None or not row.turns:
+            return None
+        return _view(row, GatewayScreen(Action(row.action), row.message), call, channel)
+
+    def hang_up(self, call: HandsetCall, context: RequestContext) -> None:
+        """End a call, as a gateway reports it. Raises the errors of `step`."""
+        call, channel, secret = self._checked(call, context)
+        gateway = HANDSET_FORMATS[channel.adapter]
+        request = gateway.hang_up(call)
+        if request is None:
+            return
+        if gateway.sends_events:
+            self._gateways.record_end(channel.adapter, secret, request)
+        else:
+            self._gateways.answer(channel.adapter, secret, request, context.request_id)
+
+    def _checked(self, call: HandsetCall, context: RequestContext) -> tuple[HandsetCall, CachedChannel, str]:
+        """Return a call with the gateway's name for its session, and its channel with the secret of its path."""
+        context.require("ussd:write")
+        if not _PHONE_NUMBER.fullmatch(call.phone_number):
+            raise ServiceError(Code.INVALID_PHONE_NUMBER, "phone_number: Must be +256 followed by nine digits.")
+        texts = (call.dialled, *call.entries)
+        if not _SESSION_ID.fullmatch(call.session_id) or sum(map(len, texts)) + len(texts) > _LONGEST_HISTORY:
+            raise ServiceError(Code.INVALID_REQUEST, "The call is too long. Dial again.")
+        owned = (ServiceCode.code == call.service_code) & (ServiceCode.client_id == context.client_id)
+        if not ServiceCode.select().where(owned).exists():
+            raise ServiceError(Code.NOT_FOUND, "Service code not found")
+        serving = self._channels.find_serving(call.service_code, context.client_id)
+        if serving is None:
+            raise ServiceError(Code.INVALID_REQUEST, "No open channel carries this code: no phone can dial it yet.")
+        # Sessions of gateways and of other clients have other names.
+        name = f"console-{context.client_id}-{call.session_id}"
+        return replace(call, session_id=name), *serving
+
+    def _begin(self, call: HandsetCall, context: RequestContext) -> None:
+        with unit_of_work():
+            if call.language is not None and call.language in _languages(call.service_code):
+                save_language(context.client_id, call.phone_number, call.language)
+            write_audit_event(
+                "phone.dialled", context, self._clock.now(), client_id=context.client_id,
+                object_id=f"{call.service_code} {call.phone_number}",
+            )  # fmt: skip
+
+
+def _languages(code: str) -> list[str]:
+    row = (
+        MenuVersion.select(MenuVersion.menu_id, MenuVersion.version)
+        .join(Menu, on=(Menu.id == MenuVersion.menu_id) & (Menu.published_version == MenuVersion.version))
+        .join(ServiceCode, on=ServiceCode.menu_id == Menu.id)
+        .where(ServiceCode.code == code)
+        .first()
+    )
+    return [] if row is None else list(published_document(row.menu_id, row.version).languages)
+
+
+def _find(call: HandsetCall, channel: CachedChannel, context: RequestContext) -> UssdSession | None:
+    row = find_session(channel.channel_id, call.session_id, call.phone_number).row
+    return row if row is not None and row.client_id == context.client_id else None
+
+
+def _view(row: UssdSession, shown: GatewayScreen, call: HandsetCall, channel: CachedChannel) -> HandsetView:
+    document = published_document(row.menu_id, row.menu_version)
+    is_active = row.status == SessionStatus.ACTIVE and shown.action is Action.CONTINUE
+    turn: dict[str, Any] = next((turn for turn in reversed(row.turns) if turn["screen"] == shown.text), row.turns[-1])
+    screen = Screen(shown.text, turn["node"], row.language, ends=shown.action is Action.END)
+    state = state_of(row) if is_active else None
+    entry = call.entries[-1] if call.entries else call.dialled
+    seen = seen_screen(document, screen, state, row.network, display_of(channel), Act("send", entry))
+    return HandsetView(
+        screen=screen_view(seen, row.network),
+        visited=tuple(turn["node"] for turn in row.turns),
+        session_id=row.id,
+        menu_id=document.id,
+        version=row.menu_version,
+        transaction_id=row.transaction_id,
+    )
+
+
+def _without_session(shown: GatewayScreen, call: HandsetCall) -> HandsetView:
+    size = measure(shown.text)
+    is_gsm7 = size.encoding == "gsm7"
+    screen = WalkScreen(
+        entry="", text=shown.text, ends=True, node="", node_type="", language="en", network=call.network,
+        used=size.units, limit=MAX_SEPTETS if is_gsm7 else MAX_UCS2, unit="septets" if is_gsm7 else "characters",
+        variables={}, keys=(),
+    )  # fmt: skip
+    return HandsetView(screen)
