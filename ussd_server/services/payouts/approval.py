@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from peewee import IntegrityError, Value
+import orjson
+from peewee import IntegrityError
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.messages.payouts import PayoutStatus
 from ussd_server.messages.transactions import MAIN_ACCOUNT, TransactionType
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError, Postings
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.payouts.drafts import caller_id, used_lines
@@ -65,7 +66,7 @@ class PayoutApproval:
 
     def _approve(self, payout: Payout, approver: str, context: RequestContext) -> Payout:
         now = self._clock.now()
-        drafts, total_fee_cents = self._drafts(payout, context)
+        drafts, ids, total_fee_cents = self._drafts(payout, context)
         total_cents = payout.total_amount_cents + total_fee_cents
         account = Holding(payout.client_id, MAIN_ACCOUNT)
         read_holdings([account])
@@ -78,7 +79,7 @@ class PayoutApproval:
                 return row
             insert_queued(drafts)
             self._at_kill_point("payout.reserved")
-            _name_transactions(row)
+            _name_transactions(row.id, ids)
             row.status, row.approved_by, row.approved_at = PayoutStatus.APPROVED, approver, now
             row.total_fee_cents, row.updated_at, row.due_at = total_fee_cents, now, now
             row.leased_until = row.lease_token = None
@@ -88,10 +89,14 @@ class PayoutApproval:
         self._at_kill_point("payout.approved")
         return row
 
-    def _drafts(self, payout: Payout, context: RequestContext) -> tuple[list[tuple[Batch, Postings]], int]:
-        """What is written for each ready row, and the sum of the fees in cents."""
+    def _drafts(
+        self, payout: Payout, context: RequestContext
+    ) -> tuple[list[tuple[Batch, Postings]], dict[int, str], int]:
+        """What is written for each ready row, the transaction of each line, and the sum of the fees in cents."""
         items = PayoutItem.select().where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
-        drafts, total_fee_cents = [], 0
+        drafts: list[tuple[Batch, Postings]] = []
+        ids: dict[int, str] = {}
+        total_fee_cents = 0
         for place, item in enumerate(items.order_by(PayoutItem.line)):
             if place % _ROWS_BEFORE_A_PAUSE == 0:
                 time.sleep(0)
@@ -105,8 +110,9 @@ class PayoutApproval:
                 description=item.description or payout.description,
             )  # fmt: skip
             drafts.append(queued_batch(draft))
+            ids[item.line] = draft.row.id
             total_fee_cents += draft.row.fee_cents
-        return drafts, total_fee_cents
+        return drafts, ids, total_fee_cents
 
 
 def _must_be_approved(payout: Payout, approver: str) -> bool:
@@ -129,11 +135,14 @@ def _too_little() -> ServiceError:
     return ServiceError(Code.INSUFFICIENT_BALANCE, "Insufficient balance for the payout and its fees")
 
 
-def _name_transactions(payout: Payout) -> None:
-    """Keep the transaction of each ready row, found by its reference."""
-    made = Transaction.select(Transaction.id).where(
-        Transaction.client_id == payout.client_id,
-        Transaction.reference == Value(f"{payout.reference}/").concat(PayoutItem.reference),
-        Transaction.type != TransactionType.DEPOSIT,
+def _name_transactions(payout_id: str, ids: dict[int, str]) -> None:
+    """Keep the transaction of each ready row, by its line."""
+    # A join would compare every row with every line where the planner takes the payout for a short one.
+    statement = (
+        "UPDATE payout_items SET transaction_id = (%s::jsonb ->> ('line' || line))::uuid"
+        " WHERE payout_id = %s AND is_ready"
+        if is_postgres()
+        else "UPDATE payout_items SET transaction_id = ? ->> ('line' || line) WHERE payout_id = ? AND is_ready"
     )
-    PayoutItem.update(transaction_id=made).where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready).execute()
+    made = {f"line{line}": transaction_id for line, transaction_id in ids.items()}
+    database.execute_sql(statement, (orjson.dumps(made).decode(), payout_id))
