@@ -1,0 +1,61 @@
+"""Changes that shut a key out, and what a process says of a key afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.example_client import OPERATOR, ExampleClient
+from ussd_server.bootstrap import Services
+from ussd_server.database.unit_of_work import release_connection
+from ussd_server.messages.api_keys import ApiKeyView, DeleteApiKey, RotateApiKey
+from ussd_server.services.clients.key_cache.generations import Generations
+from ussd_server.status import Code, ServiceError
+
+ADDRESS = "192.0.2.1"
+
+
+def generations_of(services: Services) -> Generations:
+    return Generations(services.limiter.pipeline, services.limiter.circuit)
+
+
+def outcome(web: Services, key: ApiKeyView, secret: str | None = None) -> Code | None:
+    """Why the web refuses a call with a key; None when it does not."""
+    try:
+        decision = web.clients.auth.authenticate_key(key.apikey, secret or key.apisecret, ADDRESS).decision
+    except ServiceError as refusal:
+        return refusal.code
+    finally:
+        release_connection()
+    return None if decision.accepted else Code.RATE_LIMIT_EXCEEDED
+
+
+def remember(web: Services, key: ApiKeyView) -> None:
+    """Let a process meet a key often enough to remember it."""
+    for _ in range(2):
+        assert outcome(web, key) is None
+
+
+CHANGES: dict[str, tuple[Code, Callable[[Services, ExampleClient, ApiKeyView], object]]] = {
+    "deleted": (
+        Code.INVALID_CREDENTIALS,
+        lambda office, example_client, key: office.clients.api_keys.delete(DeleteApiKey(key.id), example_client.call()),
+    ),
+    "disabled": (
+        Code.API_KEY_DISABLED,
+        lambda office, example_client, key: office.clients.api_keys.set_active(key.apikey, False, OPERATOR),
+    ),
+    "rotated": (
+        Code.INVALID_CREDENTIALS,
+        lambda office, example_client, key: office.clients.api_keys.rotate(
+            RotateApiKey(key.id, 0), example_client.call()
+        ),
+    ),
+    "stopped with its client": (
+        Code.API_KEY_DISABLED,
+        lambda office, example_client, key: office.clients.clients.set_active(example_client.id, False, OPERATOR),
+    ),
+}
+
+every_change = pytest.mark.parametrize("change", CHANGES)

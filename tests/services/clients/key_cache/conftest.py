@@ -1,0 +1,72 @@
+"""Processes that remember keys and change them, with a Redis of each test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.valkey import Server, free_port
+from tests.support.example_client import ExampleClient
+from ussd_server.bootstrap import Services, build_services
+from ussd_server.database.unit_of_work import database
+from ussd_server.settings import Settings
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Server]:
+    """A Redis of this test's own, to be emptied, restored and killed."""
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = Server(folder, port=free_port())
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def start(settings: Settings) -> Iterator[Callable[[str], Services]]:
+    """Start further processes' services on the same database; they end with the test."""
+    houses: list[Services] = []
+
+    def build(redis_url: str) -> Services:
+        houses.append(build_services(replace(settings, redis_url=redis_url)))
+        return houses[-1]
+
+    yield build
+    for services in houses:
+        services.clients.last_uses.close()
+        services.limiter.close()
+
+
+@pytest.fixture
+def web(start: Callable[[str], Services], redis: Server) -> Services:
+    """The process that remembers."""
+    return start(redis.url)
+
+
+@pytest.fixture
+def office(start: Callable[[str], Services], redis: Server, web: Services) -> Services:
+    """The process in which keys are changed."""
+    return start(redis.url)
+
+
+@pytest.fixture
+def example_client(office: Services) -> ExampleClient:
+    return ExampleClient(office)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the database is asked from now on."""
+    statements: list[str] = []
+    real = database.obj.execute_sql
+
+    def note(sql: str, *rest: Any, **more: Any) -> Any:
+        statements.append(sql)
+        return real(sql, *rest, **more)
+
+    monkeypatch.setattr(database.obj, "execute_sql", note)
+    return statements

@@ -1,0 +1,113 @@
+"""A process remembers keys, and refuses them right after the answer that shut them out."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+
+import pytest
+
+from testbed.valkey import Server
+from tests.services.clients.key_cache.changes import ADDRESS, CHANGES, every_change, outcome, remember
+from tests.support.crowd import at_once
+from tests.support.example_client import OPERATOR, ExampleClient
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext
+from ussd_server.limits.decisions import tightest
+from ussd_server.messages.api_keys import ApiKeyView, DeleteApiKey, ImportApiKey, RotateApiKey
+from ussd_server.models.keys import ApiKey
+from ussd_server.status import Code
+
+
+@pytest.mark.parametrize(
+    ("secret", "expected"), [(None, None), ("a wrong secret", Code.INVALID_CREDENTIALS)], ids=["right", "wrong"]
+)
+def test_a_remembered_key_asks_the_database_nothing_and_redis_once(
+    web: Services,
+    example_client: ExampleClient,
+    redis: Server,
+    asked: list[str],
+    secret: str | None,
+    expected: Code | None,
+) -> None:
+    key = example_client.create_key()
+    remember(web, key)
+    asked.clear()
+    redis.client.config_resetstat()
+    assert [outcome(web, key, secret) for _ in range(20)] == [expected] * 20
+    assert [sql for sql in asked if "unseen_changes" not in sql] == []
+    commands: Any = redis.client.info("commandstats")
+    assert commands["cmdstat_evalsha"]["calls"] == 20
+    assert set(commands) <= {
+        "cmdstat_evalsha", "cmdstat_get", "cmdstat_time", "cmdstat_llen", "cmdstat_lindex", "cmdstat_lpush",
+        "cmdstat_pexpire", "cmdstat_config|resetstat",
+    }  # fmt: skip
+
+
+def test_calls_of_a_disabled_key_leave_its_quota_whole(
+    web: Services, office: Services, example_client: ExampleClient
+) -> None:
+    key = example_client.create_key()
+    remember(web, key)
+    office.clients.api_keys.set_active(key.id, False, OPERATOR)
+    assert [outcome(web, key) for _ in range(10)] == [Code.API_KEY_DISABLED] * 10
+    office.clients.api_keys.set_active(key.id, True, OPERATOR)
+    decision = web.clients.auth.authenticate_key(key.apikey, key.apisecret, ADDRESS).decision
+    assert tightest(decision.windows).remaining == 97
+
+
+@every_change
+def test_a_process_that_remembers_a_key_refuses_it_right_after_the_answer(
+    web: Services, office: Services, example_client: ExampleClient, change: str
+) -> None:
+    key, (code, make) = example_client.create_key(), CHANGES[change]
+    remember(web, key)
+    make(office, example_client, key)
+    assert outcome(web, key) is code
+
+
+def test_what_is_opened_again_is_open_at_once(web: Services, office: Services, example_client: ExampleClient) -> None:
+    key = example_client.create_key("balance:read")
+    remember(web, key)
+    office.clients.api_keys.set_active(key.id, False, OPERATOR)
+    assert [outcome(web, key) for _ in range(3)] == [Code.API_KEY_DISABLED] * 3
+    office.clients.api_keys.set_active(key.id, True, OPERATOR)
+    assert outcome(web, key) is None
+    rotated = office.clients.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call())
+    assert outcome(web, key, rotated.apisecret) is None
+    office.clients.api_keys.import_key(
+        ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR
+    )
+    assert web.clients.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset(
+        {"ussd:*"}
+    )
+
+
+def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(
+    web: Services, office: Services, example_client: ExampleClient
+) -> None:
+    keys = [example_client.create_key() for _ in range(20)]
+    call = example_client.call()
+    deleted = {key.id: threading.Event() for key in keys}
+    for key in keys:
+        remember(web, key)
+
+    def use(key: ApiKeyView) -> int:
+        """Call on and on; gives how many of five hundred calls that began after the answer were accepted."""
+        after = accepted = 0
+        while after < 500:
+            is_after = deleted[key.id].is_set()
+            is_accepted = outcome(web, key) is None
+            after += is_after
+            accepted += is_after and is_accepted
+        return accepted
+
+    def delete() -> int:
+        for key in keys:
+            office.clients.api_keys.delete(DeleteApiKey(key.id), RequestContext(call.caller))
+            deleted[key.id].set()
+        return 0
+
+    assert sum(at_once([delete, *(partial(use, key) for key in keys)], threads=21)) == 0
+    assert ApiKey.select().count() == 0
