@@ -167,8 +167,7 @@ def services(settings: Settings, clock: MovableClock) -> Iterator[Services]:
         redis.flushdb()
     services = build_services(settings, clock)
     yield services
-    services.clients.last_uses.close()
-    services.limiter.close()
+    services.close()
     close_connections()
 
 

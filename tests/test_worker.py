@@ -103,7 +103,7 @@ def test_a_worker_whose_clock_is_wrong_corrects_it_and_asks_for_what_is_due(
     finally:
         stop.set()
         working.join()
-        late.limiter.close()
+        late.close()
 
 
 def test_a_worker_that_finishes_its_work_still_writes_its_heartbeat(

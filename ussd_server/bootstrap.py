@@ -247,6 +247,13 @@ class Services:
     operations: OperationsServices
     search: SearchService
 
+    def close(self) -> None:
+        """Write down the last uses of keys, stop all threads, and close the connections with Redis."""
+        self.clients.last_uses.close()
+        self.limiter.close()
+        self.wake_up.close()
+        self.providers.outages.close()
+
 
 def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     """Build every service from the settings and open the database. Connects to nothing yet."""

@@ -23,7 +23,7 @@ def opened_services(folder: Path, settings: Mapping[str, str]) -> Iterator[Servi
         migrate()
         yield services
     finally:
-        services.limiter.close()
+        services.close()
         close_connections()
         os.environ.clear()
         os.environ.update(before)

@@ -162,5 +162,5 @@ def test_every_provider_has_a_path_and_reads_its_own_fields(settings: Settings, 
             assert web.put(paths[provider], json=body(data["provider_reference"])).status_code == 200
             assert Transaction.get_by_id(data["transaction_id"]).due_source == "callback"
     finally:
-        services.limiter.close()
+        services.close()
         close_connections()

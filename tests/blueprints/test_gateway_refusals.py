@@ -54,7 +54,7 @@ def test_a_process_that_begins_knows_the_channels_whatever_an_address_called_bef
     assert {web.post(f"/ussd/json/{number}").status_code for number in range(110)} == {404}
     fresh = build_services(settings)
     assert create_app(fresh).test_client().post(shop.channel.gateway_path, data={}).status_code == 200
-    fresh.limiter.close()
+    fresh.close()
 
 
 def test_a_channel_that_is_closed_answers_like_an_unknown_one_from_the_next_step_on(
@@ -80,7 +80,7 @@ def test_a_channel_that_is_closed_answers_like_an_unknown_one_whatever_is_sent(
     replies = [web.post(path, data={}), create_app(other).test_client().post(path, data={})]
     assert [(reply.status_code, reply.json["error"]) for reply in replies] == [(404, "NOT_FOUND")] * 2
     for each in (remembers, other):
-        each.limiter.close()
+        each.close()
 
 
 def test_a_step_that_cannot_be_read_gets_a_screen_while_the_database_is_away(shop: Shop, web: FlaskClient) -> None:
@@ -161,7 +161,7 @@ def test_a_channel_over_its_limit_still_answers_with_a_screen(settings: Settings
     )
     narrow.limiter.clear("channel", shop.channel.channel_id)
     assert web.post(shop.channel.gateway_path, data=form).text.startswith("CON Welcome")
-    narrow.limiter.close()
+    narrow.close()
 
 
 def _fail(*_: Any, **__: Any) -> Any:

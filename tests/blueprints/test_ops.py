@@ -21,7 +21,7 @@ def ill(settings: Settings, request: pytest.FixtureRequest) -> Iterator[FlaskCli
         replace(settings, **{name: value.format(settings) for name, value in request.param.items()})
     )
     yield create_app(services).test_client()
-    services.limiter.close()
+    services.close()
     close_connections()
 
 

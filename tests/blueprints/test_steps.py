@@ -85,7 +85,7 @@ def elsewhere(
     """Another process of the same service."""
     services = build_services(settings, clock)
     yield Process(services, shop.channel.gateway_path, monkeypatch)
-    services.limiter.close()
+    services.close()
 
 
 # PostgreSQL writes the event of the end in the same statement, SQLite in one of its own.

@@ -49,7 +49,7 @@ def write_examples(page: Path) -> None:
         try:
             page.write_text(text + mark + examples(services, clock), encoding="utf-8")
         finally:
-            services.limiter.close()
+            services.close()
             close_connections()
 
 

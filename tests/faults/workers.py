@@ -74,7 +74,7 @@ def services_of(settings: Settings, clock: MovableClock, **more: str) -> Iterato
     try:
         yield services
     finally:
-        services.limiter.close()
+        services.close()
         close_connections()
 
 

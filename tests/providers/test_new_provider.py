@@ -43,7 +43,7 @@ def test_a_provider_whose_folder_is_in_the_registry_moves_money(
             work(services, clock, 3)
             seen = [program.see(reply.json["data"]["transaction_id"]) for reply in made]
         finally:
-            services.limiter.close()
+            services.close()
             close_connections()
     assert [(each["provider"], each["status"]) for each in seen] == [
         ("boda", "succeeded"), ("boda", "succeeded"), ("boda", "failed")

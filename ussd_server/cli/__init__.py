@@ -110,5 +110,5 @@ def open_services(settings: Settings | None = None) -> Iterator[Services]:
     try:
         yield services
     finally:
-        services.limiter.close()
+        services.close()
         close_connections()

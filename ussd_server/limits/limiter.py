@@ -111,8 +111,9 @@ class Limiter:
             return
 
     def close(self) -> None:
-        """Stop the thread that probes Redis."""
+        """Stop the thread that probes Redis, and close the connections."""
         self.circuit.close()
+        self._strategy.storage.close()
 
     def _decide(
         self, namespace: str, identity: str, count: Callable[..., RateLimitDecision], *, consume: bool = True

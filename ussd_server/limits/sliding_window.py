@@ -126,6 +126,12 @@ class SlidingWindowStorage(Storage):
         self._client = client
         return client
 
+    def close(self) -> None:
+        """Close the connections."""
+        self.pipeline.close()
+        if self._client is not None:
+            self._client.close()
+
     def key(self, name: str) -> str:
         """The Redis key of an identity; its hash tag keeps the keys of an identity on one cluster node."""
         return f"{self.key_prefix}:{{{name}}}"

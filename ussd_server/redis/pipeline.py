@@ -72,6 +72,11 @@ class RedisPipeline:
             return ""
         return cast(str, self._run(_Command((), None)))
 
+    def close(self) -> None:
+        """Close the connection, if there is one. No command may be under way; a later one connects again."""
+        if self._connection is not None:
+            self._connection.disconnect()
+
     def _run(self, command: _Command) -> Any:
         try:
             self._batches.do(command)

@@ -39,6 +39,11 @@ class ProviderOutages:
         """Whether a worker reports the provider as away, as read at most a second ago; False without Redis."""
         return provider in self._away.refresh()
 
+    def close(self) -> None:
+        """Close the connections."""
+        if "_client" in self.__dict__:
+            self._client.close()
+
     def _read(self) -> frozenset[str]:
         if self._is_redis_away():
             return frozenset()

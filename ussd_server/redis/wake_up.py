@@ -42,6 +42,13 @@ class WakeUpSignal:
         except REDIS_TROUBLE:
             stop.wait(seconds)
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._pipeline.close()
+        for name in ("_sender", "_receiving"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
+
     @cached_property
     def _sender(self) -> RedisClient:
         return connect(self._url)

@@ -57,8 +57,7 @@ def console(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path, red
     server.shutdown()
     thread.join()
     server.server_close()
-    services.clients.last_uses.close()
-    services.limiter.close()
+    services.close()
     close_connections()
 
 

@@ -170,5 +170,5 @@ def spend(settings: Settings, context: RequestContext, name: str) -> int:
     try:
         return sum(together(lambda: pay_out(1), lambda: pay_out(2)))  # type: ignore[arg-type]
     finally:
-        services.limiter.close()
+        services.close()
         close_connections()

@@ -23,7 +23,7 @@ def other(services: Services, settings: Settings, clock: MovableClock) -> Iterat
     """Another worker on the same database."""
     services = build_services(settings, clock)
     yield services
-    services.limiter.close()
+    services.close()
 
 
 def a_payment(services: Services) -> str:

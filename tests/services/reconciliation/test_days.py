@@ -117,8 +117,7 @@ def day(request: pytest.FixtureRequest, settings: Settings, clock: MovableClock)
         call = a_client()
         deposit(services, call, 900_000)
         yield Day(services, clock, stand_in, request.param, call)
-        services.clients.last_uses.close()
-        services.limiter.close()
+        services.close()
         close_connections()
 
 

@@ -64,7 +64,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Leave no connection behind."""
-        self.services.limiter.close()
+        self.services.close()
         close_connections()
 
     @initialize(fixed_cents=st.integers(0, 300), share_basis_points=st.integers(0, 500))

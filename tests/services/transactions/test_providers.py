@@ -82,7 +82,7 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
         assert program.collect("r1", MTN).status_code == 201, "the same reference may be sent again"
     finally:
         for each in (services, other_process):
-            each.limiter.close()
+            each.close()
         close_connections()
 
 

@@ -37,8 +37,7 @@ def start(settings: Settings) -> Iterator[Callable[[str], Services]]:
 
     yield build
     for services in houses:
-        services.clients.last_uses.close()
-        services.limiter.close()
+        services.close()
 
 
 @pytest.fixture
