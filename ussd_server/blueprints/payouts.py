@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from schemas.envelopes import Body
@@ -26,28 +26,21 @@ from ussd_server.api.endpoints import (
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.messages.payouts import (
+    LARGEST_FILE_BYTES,
     CreatePayout,
     ListPayoutItems,
     ListPayouts,
     NamePayout,
     PayoutItemPage,
-    PayoutItemView,
     PayoutPage,
     PayoutView,
 )
-from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code
-
-LARGEST_PAYOUT_BYTES = 2 * 1024 * 1024
 
 payouts = ApiBlueprint("payouts", authenticate_api_key)
 client_payouts = ApiBlueprint("client_payouts", authenticate_access_token)
 
 
-_COLUMNS = (
-    "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
-    "transaction_id", "failure",
-)  # fmt: skip
 _View = TypeVar("_View", bound=Callable[..., Any])
 
 
@@ -65,7 +58,7 @@ def _add_endpoints(blueprint: ApiBlueprint, path: str, noun: str) -> None:
     @add(
         "POST", "", "create_{}", needs="payouts:write", takes=CreatePayoutBody, query=CreatePayoutQuery,
         makes=CreatePayout, gives=PayoutRecord(), refuses=(Code.IDEMPOTENCY_KEY_REUSED,), status=201,
-        message="Payout created", max_body_bytes=LARGEST_PAYOUT_BYTES,
+        message="Payout created", max_body_bytes=LARGEST_FILE_BYTES,
     )  # fmt: skip
     def create(request: CreatePayout, context: RequestContext) -> EndpointReply:
         """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
@@ -116,17 +109,7 @@ def _add_endpoints(blueprint: ApiBlueprint, path: str, noun: str) -> None:
 
 
 def _send_items(request: ListPayoutItems, context: RequestContext) -> CsvReply:
-    rows = services().payouts.payouts.stream_items(request, context)
-    return CsvReply(f"payout-{request.payout_id}.csv", csv_parts(_COLUMNS, _cells(rows)))
-
-
-def _cells(rows: Iterator[PayoutItemView]) -> Iterator[list[object]]:
-    for row in rows:
-        failure = f"{row.failure.code}: {row.failure.message}" if row.failure else None
-        yield [
-            row.line, row.phone_number, shillings_cell(row.amount_cents), shillings_cell(row.fee_cents), row.reference,
-            row.description, row.name, row.name_match, row.state, " ".join(row.problems), row.transaction_id, failure,
-        ]  # fmt: skip
+    return CsvReply(f"payout-{request.payout_id}.csv", services().payouts.payouts.csv(request, context))
 
 
 _add_endpoints(payouts, "/api/payouts", "payout")

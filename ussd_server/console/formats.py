@@ -17,10 +17,14 @@ from markupsafe import Markup
 KAMPALA = timezone(timedelta(hours=3), "EAT")
 
 _TONES = {
-    "good": {"active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok"},
+    "good": {
+        "active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok",
+        "same",
+    },
     "bad": {"deleted", "failed", "unavailable", "cancelled", "invalid", "exhausted", "error", "dead", "failing"},
     "warn": {
-        "ambiguous", "degraded", "disabled", "expired", "needs_review", "partial", "reversed", "review", "switched_off",
+        "ambiguous", "degraded", "different", "disabled", "expired", "needs_review", "partial", "reversed", "review",
+        "switched_off",
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",

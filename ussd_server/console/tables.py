@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -14,7 +14,9 @@ from flask import Response, render_template, request
 
 from ussd_server.console import formats
 
-Kind = Literal["text", "code", "id", "money", "moment", "number", "status"]
+_LONGEST_SEND_SECONDS = 30
+
+Kind = Literal["text", "code", "id", "money", "moment", "number", "sentence", "status"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,10 @@ class TableFilter:
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """One page of rows. `next_cursor` is None on the last page. `select_name` adds a check box to each row."""
+    """One page of rows. `next_cursor` is None on the last page. `select_name` adds a check box to each row.
+
+    Without `has_filter_form` the page has its own links for the filters.
+    """
 
     caption: str
     columns: Sequence[Column]
@@ -75,6 +80,7 @@ class DataTable:
     empty_text: str = ""
     select_name: str | None = None
     select_value: Callable[[Any], str] | None = None
+    has_filter_form: bool = True
 
     @property
     def shown_columns(self) -> Sequence[Column]:
@@ -108,6 +114,16 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
         return Response(render_template(template, table=table, **shown))
     if table.next_cursor:
         response.headers["Link"] = f'<{link_to_table(cursor=table.next_cursor, format=wanted)}>; rel="next"'
+    return response
+
+
+def send_csv(name: str, parts: Iterator[bytes]) -> Response:
+    """Answer with a file that is made while it is sent."""
+    if connection := request.environ.get("gunicorn.socket"):
+        # A browser that stops reading would hold its thread for ever.
+        connection.settimeout(_LONGEST_SEND_SECONDS)
+    response = Response(parts, mimetype="text/csv")
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 

@@ -31,7 +31,7 @@ def read_delimited(source: BinaryIO, start: bytes, bounds: Bounds) -> Iterator[R
         source, encoding, errors="surrogateescape" if encoding == "utf-8-sig" else "surrogatepass", newline=""
     )
     try:
-        first = text.readline(_MOST_LINE_CHARACTERS)
+        first = next(_lines(text, 0), "")
         if first.lstrip().startswith("<"):
             raise SpreadsheetError("The file is a web page, not a spreadsheet; save it as XLSX or CSV.")
         if named := _NAMED_DELIMITER.fullmatch(first):

@@ -15,6 +15,8 @@ pytestmark = pytest.mark.needs_chromium
 
 PAGES = (
     "/",
+    "/payouts",
+    "/payouts/new",
     "/api-keys",
     "/api-keys/new",
     "/audit",
@@ -51,9 +53,10 @@ def test_every_page_is_accessible_and_fits(
     visitor: Visitor, console: Console, delivered: Paths, people: Paths, scheme: str, width: int
 ) -> None:
     key = console.services.clients.api_keys.create(CreateApiKey(("ussd:read",)), console.client.call())
-    paid = console.pay()
+    paid, drafted = console.pay(), console.draft_payout()
     with visitor.tab(scheme, width) as page:
-        for path in (*PAGES, f"/api-keys/{key.id}", f"/transactions/{paid}", *delivered, *people):
+        own = (f"/api-keys/{key.id}", f"/transactions/{paid}", f"/payouts/{drafted}")
+        for path in (*PAGES, *own, *delivered, *people):
             visitor.look_at(page, path)
             take_screenshot(page, path, scheme, width)
     with visitor.tab(scheme, width, signed_in=False) as page:

@@ -17,6 +17,7 @@ from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.messages.operators import SecondFactor
+from ussd_server.messages.payouts import CreatePayout
 from ussd_server.messages.transactions import CreateTransaction, TransactionType
 
 _AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")
@@ -45,6 +46,12 @@ class Console:
         made = self.services.transactions.transactions.create(order, context).transaction.transaction_id
         self.services.transactions.settlement.advance(made)
         return made
+
+    def draft_payout(self) -> str:
+        """Upload a payout that waits for an approval; returns its id."""
+        file = f"phone,amount,ref,name\n0770000000,5000,E-1,<b>{'long' * 20}</b> שלום\n2.5E+11,1,E-2,\n".encode()
+        wanted = CreatePayout(secrets.token_hex(32), "<b>Salaries</b> 🦒", file=file)
+        return self.services.payouts.payouts.create(wanted, self.client.call()).payout.payout_id
 
 
 class Visitor:

@@ -5,7 +5,7 @@ An admin has no power over owners and makes none. A client always keeps one acti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -25,10 +25,11 @@ from ussd_server.messages.team import (
     PersonView,
 )
 from ussd_server.models.clients import Client, Login, User
+from ussd_server.models.keys import ApiKey
 from ussd_server.security import passwords
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit import write_audit_event
-from ussd_server.services.clients.auth import PERMISSIONS
+from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
 from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.password_links import new_link
@@ -62,6 +63,21 @@ class TeamService:
         context.require("team:read", _REFUSAL)
         row = _found(user_id, context.client_id)
         return _view(row, _logins(row, self._clock.now()))
+
+    def names(self, ids: Collection[str | None], context: RequestContext) -> Mapping[str, str]:
+        """E-mail addresses and API keys by the ids of people and keys. Unknown ids and other clients' are left out."""
+        context.require("team:read", _REFUSAL)
+        wanted = {each for each in ids if each}
+        people = User.select().where(User.id.in_(wanted), User.client_id == context.client_id)
+        keys = ApiKey.select().where(ApiKey.id.in_(wanted), ApiKey.client_id == context.client_id)
+        return {row.id: row.email for row in people} | {row.id: f"API key {row.apikey}" for row in keys}
+
+    def who_may(self, grant: str, context: RequestContext, without: str | None = None) -> tuple[str, ...]:
+        """E-mail addresses of the active people whose role holds `grant`; not of the person with the id `without`."""
+        context.require("team:read", _REFUSAL)
+        roles = [role for role, grants in PAGE_PERMISSIONS.items() if grant in grants]
+        people = User.select().where(User.client_id == context.client_id, User.role.in_(roles), User.is_active)
+        return tuple(row.email for row in people.order_by(User.email) if row.id != without)
 
     def invite(self, request: InvitePerson, context: RequestContext) -> PasswordLink:
         """Make a person without a password, and a link by which the person chooses one.

@@ -6,7 +6,7 @@ import re
 from io import BytesIO
 from typing import NoReturn
 
-from ussd_server.messages.payouts import MOST_ITEMS
+from ussd_server.messages.payouts import LARGEST_FILE_BYTES, MOST_ITEMS
 from ussd_server.services.payouts.rows import PayoutRow, row_of
 from ussd_server.spreadsheets.headings import find_columns
 from ussd_server.spreadsheets.reader import read_rows
@@ -14,7 +14,7 @@ from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError
 from ussd_server.status import Code, ServiceError
 
 _BOUNDS = Bounds(
-    most_bytes=2 * 1024 * 1024,
+    most_bytes=LARGEST_FILE_BYTES,
     most_unpacked_bytes=64 * 1024 * 1024,
     # The headings may have titles above them.
     most_rows=MOST_ITEMS + 100,

@@ -35,9 +35,14 @@ from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.records import item_state, item_view, payout_views, write_payout_event
 from ussd_server.services.transactions.queue import cancel_queued, is_under_way, long_unit_of_work
+from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 
 _ITEMS_OF_STREAM = 500
+_COLUMNS = (
+    "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
+    "transaction_id", "failure",
+)  # fmt: skip
 
 
 class PayoutService:
@@ -95,6 +100,10 @@ class PayoutService:
         """Every row of a payout, of one state or of all. NOT_FOUND, before the first one, also for another client's."""
         context.require("payouts:read")
         return _stream(_find(request.payout_id, context), request.state)
+
+    def csv(self, request: ListPayoutItems, context: RequestContext) -> Iterator[bytes]:
+        """Every row with its result as a CSV file, made while it is sent. Raises what `stream_items` raises."""
+        return csv_parts(_COLUMNS, map(_cells, self.stream_items(request, context)))
 
     def approve(self, request: NamePayout, context: RequestContext) -> PayoutView:
         """Reserve the sum and the fees of all ready rows at once (`PayoutApproval.approve`)."""
@@ -156,6 +165,14 @@ def _items(payout: Payout, state: ItemState | None, after: int, limit: int) -> l
     if state is not None:
         rows = rows.where(shown_state == state)
     return [item_view(row, ItemState(row.state)) for row in rows]
+
+
+def _cells(row: PayoutItemView) -> list[object]:
+    failure = f"{row.failure.code}: {row.failure.message}" if row.failure else None
+    return [
+        row.line, row.phone_number, shillings_cell(row.amount_cents), shillings_cell(row.fee_cents), row.reference,
+        row.description, row.name, row.name_match, row.state, " ".join(row.problems), row.transaction_id, failure,
+    ]  # fmt: skip
 
 
 def _stream(payout: Payout, state: ItemState | None) -> Iterator[PayoutItemView]:

@@ -1,0 +1,221 @@
+"""Payouts: uploaded as a file, approved by another person, followed and cancelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from schemas.payouts import CreatePayoutQuery
+from ussd_server.api.bodies import load
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.links import link_to
+from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.accounts import GetBalance
+from ussd_server.messages.payouts import (
+    LARGEST_FILE_BYTES,
+    CreatePayout,
+    ItemState,
+    ListPayoutItems,
+    ListPayouts,
+    NamePayout,
+    PayoutItemView,
+    PayoutStatus,
+    PayoutView,
+)
+from ussd_server.status import Code, ServiceError
+
+# What a browser sends around the file.
+_FORM_BYTES = 64 * 1024
+
+_COLUMNS = (
+    Column("created_at", "Created", "moment"),
+    Column(
+        "reference", "Reference",
+        link=lambda seen: url_for("console.show_payout", payout_id=seen.payout_id),
+    ),
+    Column("status", "Status", "status", value=lambda seen: seen.status.value),
+    Column("ready_count", "People", "number"),
+    Column("total_amount", "Total", "money", value=lambda seen: seen.total_amount_cents),
+    Column("total_fee", "Fees", "money", value=lambda seen: seen.total_fee_cents),
+    Column("succeeded_count", "Succeeded", "number"),
+    Column("failed_count", "Failed", "number"),
+    Column("invalid_count", "Invalid", "number"),
+    Column("description", "Description"),
+    Column("payout_id", "Id", "id", where="files"),
+)  # fmt: skip
+_ITEM_COLUMNS = (
+    Column("line", "Line", "number"),
+    Column("phone_number", "Phone number", "code"),
+    Column("name", "Name"),
+    Column("name_match", "Registered name", "status", value=lambda item: item.name_match and item.name_match.value),
+    Column("amount", "Amount", "money", value=lambda item: item.amount_cents),
+    Column("fee", "Fee", "money", value=lambda item: item.fee_cents, where="files"),
+    Column("reference", "Reference", link=lambda item: link_to("transaction", item.transaction_id)),
+    Column("state", "State", "status", value=lambda item: item.state.value),
+    Column("result", "Result", "sentence", value=lambda item: _result(item), where="page"),
+    Column("transaction_id", "Transaction", "id", where="files"),
+    Column("problems", "Problems", value=lambda item: " ".join(item.problems), where="files"),
+    Column("failure", "Failure", value=lambda item: item.failure and item.failure.code, where="files"),
+    Column("description", "Description", where="files"),
+)  # fmt: skip
+
+
+@console.page("GET", "/payouts", needs="payouts:read")
+def list_payouts(context: RequestContext) -> Response:
+    """The client's payouts, newest first."""
+    status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in PayoutStatus})
+    reference = TableFilter("reference", "Reference")
+    first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
+    page = services().payouts.payouts.list(
+        ListPayouts(
+            cursor=request.args.get("cursor"),
+            status=PayoutStatus(status.chosen) if status.chosen else None,
+            reference=reference.chosen or None,
+            from_at=forms.day(first.chosen),
+            to_at=forms.day(last.chosen, is_last=True),
+        ),
+        context,
+    )
+    table = DataTable(
+        "Payouts, newest first", _COLUMNS, page.items, page.next_cursor, (status, reference, first, last),
+        empty_title="No payouts yet", empty_text="Upload a file to pay many people at once.",
+    )  # fmt: skip
+    return show_table("console/payouts/list.html", table)
+
+
+@console.page("GET", "/payouts/new", needs="payouts:write")
+def new_payout(_: RequestContext) -> str:
+    """The form of a new payout."""
+    return render_template("console/payouts/new.html", given={}, error=None)
+
+
+@console.page("POST", "/payouts/new", needs="payouts:write", max_body_bytes=LARGEST_FILE_BYTES + _FORM_BYTES)
+def create_payout(context: RequestContext) -> Any:
+    """Judge every row of a file and show them; nothing is sent."""
+    given = {name: request.form.get(name, "").strip() for name in ("reference", "description")}
+    file = request.files.get("file")
+    try:
+        if file is None or not file.filename:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+        values = load(CreatePayoutQuery(), {name: value for name, value in given.items() if value})
+        created = services().payouts.payouts.create(CreatePayout(**values, file=file.read()), context)
+    except ServiceError as error:
+        if error.code not in (Code.INVALID_REQUEST, Code.IDEMPOTENCY_KEY_REUSED):
+            raise
+        shown = render_template("console/payouts/new.html", given=given, error=error)
+        return Response(shown, status=error.code.http_status)
+    if created.replayed:
+        flash("This file was uploaded before under the same reference. Here is its payout.", "warn")
+    else:
+        flash("Every row is checked. Nothing is sent before another person approves it.", "good")
+    return redirect(url_for("console.show_payout", payout_id=created.payout.payout_id), 303)
+
+
+@console.page("GET", "/payouts/<payout_id>", needs="payouts:read")
+def show_payout(context: RequestContext, payout_id: str) -> Response:
+    """One payout: its totals, its rows and what can be done with it."""
+    return _page(payout_id, context)
+
+
+@console.page("GET", "/payouts/<payout_id>/live", needs="payouts:read")
+def show_payout_live(context: RequestContext, payout_id: str) -> Response:
+    """The part of a payout's page that refreshes by itself; a new status reloads the page."""
+    payout = services().payouts.payouts.get(NamePayout(payout_id), context)
+    people, state = _people(payout, context), _state()
+    shown = render_template(
+        "console/payouts/live.html",
+        payout=payout,
+        people=people,
+        state=state and state.value,
+        version=_version_of(payout),
+    )
+    response = Response(shown)
+    if request.args.get("was") != _version_of(payout):
+        response.headers["HX-Refresh"] = "true"
+    return response
+
+
+@console.page("GET", "/payouts/<payout_id>/results.csv", needs="payouts:read")
+def download_payout(context: RequestContext, payout_id: str) -> Response:
+    """Every row with its result, or those of one state, as a file."""
+    parts = services().payouts.payouts.csv(ListPayoutItems(payout_id, state=_state()), context)
+    return send_csv(f"payout-{payout_id}.csv", parts)
+
+
+@console.page("POST", "/payouts/<payout_id>/approve", needs="payouts:approve")
+def approve_payout(context: RequestContext, payout_id: str) -> Any:
+    """Reserve the sum and the fees of all ready rows, and send them."""
+    try:
+        services().payouts.payouts.approve(NamePayout(payout_id), context)
+    except ServiceError as error:
+        return _refused(payout_id, error, context)
+    flash("The payout is approved. Its rows are being sent.", "good")
+    return redirect(url_for("console.show_payout", payout_id=payout_id), 303)
+
+
+@console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
+def cancel_payout(context: RequestContext, payout_id: str) -> Any:
+    """Cancel what was not sent."""
+    try:
+        services().payouts.payouts.cancel(NamePayout(payout_id), context)
+    except ServiceError as error:
+        return _refused(payout_id, error, context)
+    flash("What was not sent is cancelled, and its money is free again.", "good")
+    return redirect(url_for("console.show_payout", payout_id=payout_id), 303)
+
+
+def _refused(payout_id: str, error: ServiceError, context: RequestContext) -> Response:
+    """The page of the payout with the reason why it stays as it is."""
+    if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE):
+        raise error
+    response = _page(payout_id, context, error)
+    response.status_code = error.code.http_status
+    return response
+
+
+def _page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> Response:
+    reader = services().payouts.payouts
+    payout = reader.get(NamePayout(payout_id), context)
+    state = TableFilter("state", "State", {word.value: word.value.capitalize() for word in ItemState})
+    cursor = request.args.get("cursor")
+    page = reader.items(ListPayoutItems(payout_id, cursor=cursor, state=_state()), context)
+    table = DataTable(
+        f"Rows of {payout.reference}", _ITEM_COLUMNS, page.items, page.next_cursor, (state,), has_filter_form=False
+    )
+    main = services().accounts.balances.get(GetBalance(), context)
+    return show_table(
+        "console/payouts/payout.html", table, payout=payout, error=error, state=state,
+        people=_people(payout, context), version=_version_of(payout), me=context.caller.user_id,
+        available_cents=main.available_cents,
+    )  # fmt: skip
+
+
+def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
+    """The names of who made and approved a payout, and of those who may still approve it."""
+    reader = services().clients.team
+    names = reader.names((payout.created_by, payout.approved_by), context)
+    is_open = payout.status is PayoutStatus.DRAFT and payout.ready_count > 0
+    return {
+        "created_by": names.get(payout.created_by, "a person or key that was deleted"),
+        "approved_by": payout.approved_by and names.get(payout.approved_by, "a person or key that was deleted"),
+        "approvers": reader.who_may("payouts:approve", context, without=payout.created_by) if is_open else (),
+    }
+
+
+def _version_of(payout: PayoutView) -> str:
+    """What the page's actions depend on."""
+    return f"{payout.status.value}{'-final' if payout.completed_at else ''}"
+
+
+def _state() -> ItemState | None:
+    chosen = request.args.get("state", "")
+    return ItemState(chosen) if chosen in set(ItemState) else None
+
+
+def _result(item: PayoutItemView) -> str | None:
+    """Why a row is not sent or failed, in words."""
+    return item.failure.message if item.failure else " ".join(item.problems)
