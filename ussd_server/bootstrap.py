@@ -71,6 +71,7 @@ from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.daily_reports import DailyReportService
 from ussd_server.services.transactions.deposits import DepositService
 from ussd_server.services.transactions.provider_callbacks import CallbackService, callback_path
+from ussd_server.services.transactions.recent_payments import RecentPaymentsService
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.review import ReviewService
 from ussd_server.services.transactions.settlement import Settlement
@@ -158,6 +159,7 @@ class TransactionServices:
 
     transactions: TransactionService
     daily_reports: DailyReportService
+    recent_payments: RecentPaymentsService
     deposits: DepositService
     refunds: RefundService
     settlement: Settlement
@@ -303,6 +305,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     transactions = TransactionServices(
         transactions=TransactionService(creator, tokens, waiting_calls=settings.threads // 2),
         daily_reports=DailyReportService(clock),
+        recent_payments=RecentPaymentsService(clock),
         deposits=DepositService(creator),
         refunds=RefundService(creator, providers),
         settlement=settlement,

@@ -169,6 +169,7 @@ def _for_templates() -> dict[str, Any]:
         "asset": asset,
         "chart": charts,
         "link_to": links.link_to,
+        "link_to_page": links.link_to_page,
         "link_to_table": tables.link_to_table,
     }
 

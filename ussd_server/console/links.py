@@ -22,7 +22,9 @@ _PAGES_OF_OPERATORS = {
 def link_to(kind: str, object_id: str | None) -> str | None:
     """The address of an object's page for the person who signed in; None for no object and a kind without a page."""
     view, variable = (_PAGES_OF_OPERATORS if g.person.is_operator else _PAGES).get(kind, ("", ""))
-    if not object_id or f"console.{view}" not in current_app.view_functions:
-        return None
-    variables: dict[str, Any] = {variable: object_id}
-    return url_for(f"console.{view}", **variables)
+    return link_to_page(view, **{variable: object_id}) if object_id else None
+
+
+def link_to_page(view: str, **variables: Any) -> str | None:
+    """The address of a view, None where there is no such view."""
+    return url_for(f"console.{view}", **variables) if f"console.{view}" in current_app.view_functions else None

@@ -41,3 +41,40 @@ def bounds_of_day(day: date) -> tuple[datetime, datetime]:
     """The first moment of a day in Kampala, and that of the next day."""
     begin = datetime(day.year, day.month, day.day, tzinfo=KAMPALA)
     return begin, begin + timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentFigures:
+    """How many payments became final, the share that succeeded (0 to 1), and the median seconds until then.
+
+    The last two are None without payments.
+    """
+
+    count: int
+    success_rate: float | None
+    median_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderPayments:
+    """The payments of one provider in the last hour and the last 24 hours."""
+
+    provider: str
+    hour: PaymentFigures
+    day: PaymentFigures
+
+
+@dataclass(frozen=True, slots=True)
+class RecentPayments:
+    """What was collected and paid out since the day began in Kampala, and each provider's figures.
+
+    `is_complete` is False when there were more payments than are counted at once: the figures are the newest ones'.
+    """
+
+    as_of: datetime
+    collected_count: int
+    collected_cents: int
+    paid_out_count: int
+    paid_out_cents: int
+    providers: tuple[ProviderPayments, ...]
+    is_complete: bool

@@ -35,6 +35,7 @@ OPERATOR_PAGES = (
     "/operator/reviews",
     "/operator/proposals",
     "/operator/operators",
+    "/operator/providers",
     "/operator/search?q=0770000000",
 )
 # A folder for a screenshot of each page, for people.

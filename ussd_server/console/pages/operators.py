@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flask import Response, render_template
 
 from ussd_server.api.requests import services
@@ -17,16 +19,38 @@ _COLUMNS = (
     Column("created_at", "Created", "moment"),
     Column("operator_id", "Id", "id"),
 )
+_QUEUES = {
+    "ussd_transactions_overdue_seconds": ("The worker is behind with payments by", "s"),
+    "ussd_transactions_oldest_unfinished_seconds": ("Oldest payment without an outcome", "s"),
+    "ussd_events_pending": ("Events that are not relayed yet", ""),
+    "ussd_deliveries_queued": ("Queues of webhooks with deliveries", ""),
+    "ussd_deliveries_overdue_seconds": ("The worker is behind with webhooks by", "s"),
+    "ussd_sessions_active": ("Open USSD sessions", ""),
+}
 
 
 @console.page("GET", "/operator", who="operator")
 def show_operator_overview(context: RequestContext) -> str:
-    """What waits for an operator."""
+    """How the service does, and what waits for an operator."""
+    gauges = {gauge.name: gauge.value for gauge in services().operations.gauges.read() if gauge.name in _QUEUES}
     return render_template(
-        "console/operator/overview.html",
-        proposals=services().operators.proposals.list_open(context),
-        reviews=services().transactions.review.list(context),
-    )
+        "console/operator/overview.html", **_waiting(context), queues=_QUEUES, gauges=gauges,
+    )  # fmt: skip
+
+
+@console.page("GET", "/operator/figures", who="operator")
+def show_operator_figures(context: RequestContext) -> str:
+    """The part of the overview that refreshes by itself."""
+    return render_template("console/operator/figures.html", **_waiting(context))
+
+
+def _waiting(context: RequestContext) -> dict[str, Any]:
+    return {
+        "proposals": services().operators.proposals.list_open(context),
+        "review_count": services().transactions.review.count(context),
+        "recent": services().transactions.recent_payments.get(context),
+        "states": services().providers.states.list(context),
+    }
 
 
 @console.page("GET", "/operator/operators", who="operator")

@@ -9,6 +9,9 @@ from flask import redirect, render_template, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import NO_PAGE, console
 from ussd_server.context import CallerKind, RequestContext
+from ussd_server.messages.accounts import GetBalance
+from ussd_server.messages.payouts import ListPayouts, PayoutStatus
+from ussd_server.messages.transactions import ListTransactions, TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
 
 
@@ -17,8 +20,39 @@ def show_overview(context: RequestContext) -> Any:
     """How the client's business goes now, and what to do next."""
     if context.caller.kind is CallerKind.OPERATOR:
         return redirect(url_for("console.show_operator_overview"))
+    return render_template("console/overview.html", **_figures(context), next_steps=_next_steps(context))
+
+
+@console.page("GET", "/overview/figures")
+def show_overview_figures(context: RequestContext) -> str:
+    """The part of the overview that refreshes by itself."""
+    return render_template("console/figures.html", **_figures(context))
+
+
+def _figures(context: RequestContext) -> dict[str, Any]:
+    webhooks = services().webhooks.subscriptions.list(context).items
+    unclear = ListTransactions(status=TransactionStatus.AMBIGUOUS, limit=100)
+    drafts = services().payouts.payouts.list(ListPayouts(status=PayoutStatus.DRAFT, limit=100), context).items
+    return {
+        "recent": services().transactions.recent_payments.get(context),
+        "balance": services().accounts.balances.get(GetBalance(), context),
+        "open_sessions": services().ussd.api_sessions.count_open(context),
+        "states": services().providers.states.list(context),
+        "unclear_count": len(services().transactions.transactions.list(unclear, context).items),
+        "waiting_payouts": sum(1 for draft in drafts if draft.ready_count),
+        "bad_webhooks": [each for each in webhooks if each.failing_since or not each.is_active],
+    }
+
+
+def _next_steps(context: RequestContext) -> dict[str, Any] | None:
+    """What a client that is new here does next; None once it has a key and a payment."""
     keys = services().clients.key_reader.list(context)
-    return render_template("console/overview.html", key_count=len(keys))
+    payments = services().transactions.transactions.list(ListTransactions(limit=2), context).items
+    has_paid = any(each.type is not TransactionType.DEPOSIT for each in payments)
+    if keys and has_paid:
+        return None
+    codes = services().menus.menus.codes(context)
+    return {"has_key": bool(keys), "has_paid": has_paid, "codes": codes, "is_sandbox": services().settings.is_sandbox}
 
 
 @console.page("GET", "/", who="public")

@@ -18,6 +18,9 @@ from ussd_server.services.transactions.operators import find_any, require_two_pe
 from ussd_server.services.transactions.outcomes import fail, succeed
 from ussd_server.status import Code, ServiceError
 
+_IS_OPEN = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
+_MOST_COUNTED = 10_000
+
 
 class ReviewService:
     """Lists and ends reviews, for operators only."""
@@ -29,9 +32,13 @@ class ReviewService:
     def list(self, context: RequestContext) -> tuple[ReviewItem, ...]:
         """Every open review, the one that has waited longest first."""
         context.require_operator()
-        is_open = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()
-        rows = Transaction.select().where(is_open).order_by(Transaction.review_opened_at, Transaction.id)
+        rows = Transaction.select().where(_IS_OPEN).order_by(Transaction.review_opened_at, Transaction.id)
         return tuple(_item(row) for row in rows)
+
+    def count(self, context: RequestContext) -> int:
+        """How many reviews are open, 10,000 at most."""
+        context.require_operator()
+        return int(Transaction.select(Transaction.id).where(_IS_OPEN).limit(_MOST_COUNTED).count())
 
     def show(self, id_or_reference: str, context: RequestContext, client_id: str | None = None) -> ReviewItem:
         """Any transaction of any client, or of one, with its status history.

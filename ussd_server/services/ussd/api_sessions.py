@@ -103,6 +103,11 @@ class UssdService:
         found, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens)
         return SessionPage(tuple(map(view_of, found)), next_cursor)
 
+    def count_open(self, context: RequestContext) -> int:
+        """How many sessions of the client are open, 10,000 at most."""
+        context.require("ussd:read")
+        return self._sessions.count_open(context.client_id)
+
     def end(self, request: NameSession, context: RequestContext) -> SessionView:
         """End an active session. Raises SESSION_NOT_FOUND for any other."""
         context.require("ussd:write")

@@ -13,7 +13,7 @@ from typing import Any
 from ussd_server.clock import Clock
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.group_commit import GroupCommit
-from ussd_server.database.ids import new_id
+from ussd_server.database.ids import new_id, new_id_floor
 from ussd_server.database.unit_of_work import database, for_update, unit_of_work
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.turns import AnsweredText, Digest
@@ -41,6 +41,7 @@ MAX_TURNS = 200
 # A gateway that delivers a step twice does so at once; a subscriber has to read the screen first.
 _REPEAT_WITHIN = timedelta(seconds=2)
 _MOST_POSTPONED = 500
+_MOST_COUNTED = 10_000
 _BROKEN_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
 _IS_ACTIVE = UssdSession.status == SessionStatus.ACTIVE
 
@@ -85,6 +86,13 @@ class Sessions:
     def received(self, text: str, sequence: int | None = None) -> StepInput:
         """Return the input of a step that is received now."""
         return StepInput(self._clock.now(), text, sequence)
+
+    def count_open(self, client_id: str) -> int:
+        """How many sessions of a client are open, 10,000 at most."""
+        now = self._clock.now()
+        is_recent = (UssdSession.client_id == client_id) & (UssdSession.id >= new_id_floor(now - self._life))
+        rows = UssdSession.select(UssdSession.id).where(is_recent, _IS_ACTIVE, UssdSession.expires_at > now)
+        return int(rows.limit(_MOST_COUNTED).count())
 
     def attempts(self, client_of: Callable[[], str]) -> Iterator[int]:
         """Attempts at a step while another step of its session is in progress, for longer than a lease.

@@ -1,0 +1,75 @@
+"""The first page of a client, and that of operators."""
+
+from __future__ import annotations
+
+from tests.conftest import MovableClock
+from tests.console.conftest import Operators, Visit
+from tests.support.example_client import OPERATOR, ExampleClient
+from tests.support.money import a_client, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.messages.transactions import CreateDeposit
+from ussd_server.messages.webhooks import CreateWebhook
+from ussd_server.models.webhooks import Webhook
+
+
+def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(
+    visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    visitor = visit("viewer")
+    page = visitor.get("").text
+    assert "Make your first API key" in page
+    assert "New API key" not in page
+    assert "first-payment" in page
+    example_client.create_key()
+    assert "You have an API key" in visitor.get("").text
+    context = operator_context(example_client.id)
+    services.transactions.deposits.create(CreateDeposit(example_client.id, 5_000_000, "float"), OPERATOR)
+    assert "Collect a first payment" in visitor.get("").text
+    create = services.transactions.transactions.create
+    create(request("collection", "+256770000000", 5000), context)
+    create(request("collection", "+256770000001", 7000), context)
+    create(request("disbursement", "+256770000000", 1000), context)
+    create(request("disbursement", "+256770000007", 3000), context)
+    create(request("collection", "+256770000000", 99), a_client("Other"))
+    url = "https://example.com/<b>hook</b>"
+    hook = services.webhooks.subscriptions.create(CreateWebhook("https://example.com/hook"), context)
+    Webhook.update(failing_since=clock.now(), url=url).where(Webhook.id == hook.id).execute()
+    work(services, clock, 20, step=5)
+    page = visitor.get("").text
+    assert "What to do next" not in page
+    for expected in (
+        "UGX&nbsp;5,000", "UGX&nbsp;54,000", "UGX&nbsp;3,000</span> reserved", "66.7 %",
+        "1 payment without an answer", "https://example.com/&lt;b&gt;hook&lt;/b&gt;",
+    ):  # fmt: skip
+        assert expected in page, expected
+    first = visitor.get("/overview/figures", headers={"X-Console-Poll": "new"})
+    seen = {"X-Console-Poll": first.headers["X-Console-Version"]}
+    assert visitor.get("/overview/figures", headers=seen).status_code == 204
+
+
+def test_operators_see_all_clients_together_and_switch_a_provider_off_and_on(
+    operator: Operators, visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    create = services.transactions.transactions.create
+    create(request("collection", "+256770000000", 5000), operator_context(example_client.id))
+    create(request("collection", "+256770000000", 99), a_client("Other"))
+    work(services, clock, 2)
+    ann = operator("ann")
+    page = ann.get("/operator").text
+    for expected in ("UGX&nbsp;5,099", "100.0 %", "Queues", "Oldest payment without an outcome"):
+        assert expected in page, expected
+    assert ann.get("/operator/figures").status_code == 200
+    assert "Switch off …" in ann.get("/operator/providers").text
+    assert ann.post("/operator/providers/sandbox/switch", to="off", reason="").status_code == 400
+    assert ann.post("/operator/providers/nonsense/switch", to="off", reason="x").status_code == 400
+    assert ann.post("/operator/providers/sandbox/switch", to="off", reason="<i>Repairs</i>").status_code == 303
+    page = ann.get("/operator/providers").text
+    assert "is switched off." in page
+    assert "&lt;i&gt;Repairs&lt;/i&gt;" in page
+    owner = visit("owner")
+    assert "&lt;i&gt;Repairs&lt;/i&gt;" in owner.get("").text
+    assert owner.get("/operator/providers").status_code == 404
+    assert ann.post("/operator/providers/sandbox/switch", to="on", reason="done").status_code == 303
+    (state,) = ann.get("/operator/providers?format=json").json["items"]
+    assert state["status"] == "available"

@@ -1,0 +1,46 @@
+"""Providers: how they do, and the operator's switch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, flash, redirect, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.providers import SwitchProvider
+
+_COLUMNS = (
+    Column("provider", "Provider"),
+    Column("status", "State", "status", value=lambda state: state.status.value),
+    Column("since", "Since", "moment"),
+    Column("message", "Message"),
+    Column("success_rate", "Answered without a fault", "number"),
+    Column("median_seconds", "Median of a call in seconds", "number"),
+    Column("float_amount", "Float", "money", value=lambda state: state.float_amount_cents),
+    Column("float_at", "Float read at", "moment"),
+    Column("last_error", "Last error"),
+)
+
+
+@console.page("GET", "/operator/providers", who="operator")
+def list_providers(context: RequestContext) -> Response:
+    """Every provider with its state, limits, float and figures."""
+    states = services().providers.states.list(context)
+    recent = services().transactions.recent_payments.get(context)
+    return show_table(
+        "console/operator/providers.html", DataTable("Providers", _COLUMNS, states), states=states, recent=recent
+    )
+
+
+@console.page("POST", "/operator/providers/<provider>/switch", who="operator")
+def switch_provider(context: RequestContext, provider: str) -> Any:
+    """Take a provider out of use for new payments, or into use again."""
+    is_off = request.form.get("to") == "off"
+    state = services().providers.states.switch(
+        SwitchProvider(provider, is_off, request.form.get("reason", "")), context
+    )
+    flash(f"{state.name} is switched {'off' if is_off else 'on'}.", "warn" if is_off else "good")
+    return redirect(url_for("console.list_providers"), 303)

@@ -1,0 +1,112 @@
+"""Recent payments: what moved today, and how each provider did in the last hour and the last day."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
+from typing import Any
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.ids import new_id_floor
+from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.messages.reports import KAMPALA, PaymentFigures, ProviderPayments, RecentPayments, bounds_of_day
+from ussd_server.messages.transactions import TransactionStatus, TransactionType
+
+MOST_PAYMENTS = 100_000
+_KEPT_FOR = timedelta(seconds=10)
+_MOST_KEPT = 1000
+_PAID = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
+
+
+class RecentPaymentsService:
+    """Counts payments by the moment at which they became final. Its replies are at most ten seconds old."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: dict[str | None, RecentPayments] = {}
+
+    def get(self, context: RequestContext) -> RecentPayments:
+        """The payments of the caller's client; of all clients together for an operator who acts for none.
+
+        Reads at most MOST_PAYMENTS rows.
+        """
+        context.require("transactions:read")
+        if (client_id := context.caller.client_id) is None:
+            context.require_operator()
+        now = self._clock.now()
+        kept = self._kept.get(client_id)
+        if kept is None or not kept.as_of <= now < kept.as_of + _KEPT_FOR:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            kept = self._kept[client_id] = _read(client_id, now)
+        return kept
+
+
+def _read(client_id: str | None, now: datetime) -> RecentPayments:
+    today, hour = bounds_of_day(now.astimezone(KAMPALA).date())[0], now - timedelta(hours=1)
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    in_hour: dict[str, Counter[tuple[bool, float]]] = defaultdict(Counter)
+    in_day: dict[str, Counter[tuple[bool, float]]] = defaultdict(Counter)
+    read = 0
+    for provider, kind, status, seconds, is_today, is_in_hour, count, cents in _groups(client_id, now, today, hour):
+        read += count
+        if is_today and status in _PAID:
+            sums[kind][0] += count
+            sums[kind][1] += int(cents)
+        if provider:
+            outcome = (status in _PAID, float(seconds))
+            in_day[provider][outcome] += count
+            if is_in_hour:
+                in_hour[provider][outcome] += count
+    providers = (ProviderPayments(name, _figures(in_hour[name]), _figures(in_day[name])) for name in sorted(in_day))
+    collected, paid_out = sums[TransactionType.COLLECTION], sums[TransactionType.DISBURSEMENT]
+    return RecentPayments(
+        as_of=now, collected_count=collected[0], collected_cents=collected[1], paid_out_count=paid_out[0],
+        paid_out_cents=paid_out[1], providers=tuple(providers), is_complete=read < MOST_PAYMENTS,
+    )  # fmt: skip
+
+
+def _groups(client_id: str | None, now: datetime, today: datetime, hour: datetime) -> Any:
+    """Counts of the payments of the last day, by all that the figures distinguish."""
+    since = now - timedelta(days=1)
+    query = _GROUPS.replace("{seconds}", _SECONDS[is_postgres()])
+    # No index has the payments of all clients by their end: of those, one that began earlier is left out.
+    query = query.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
+    given: dict[str, Any] = {"most": MOST_PAYMENTS}
+    given |= {name: iso_milliseconds(at) for name, at in (("since", since), ("today", today), ("hour", hour))}
+    given |= {"client_id": client_id} if client_id is not None else {"first_id": new_id_floor(since)}
+    if is_postgres():
+        for name in given:
+            query = query.replace(f":{name}", f"%({name})s")
+    return database.execute_sql(query, given)
+
+
+def _figures(outcomes: Counter[tuple[bool, float]]) -> PaymentFigures:
+    total = outcomes.total()
+    if not total:
+        return PaymentFigures(0, None, None)
+    succeeded = sum(count for (has_succeeded, _), count in outcomes.items() if has_succeeded)
+    passed = 0
+    for seconds, count in sorted((seconds, count) for (_, seconds), count in outcomes.items()):
+        passed += count
+        if 2 * passed >= total:
+            return PaymentFigures(total, round(succeeded / total, 4), seconds)
+    raise AssertionError("the median is among the outcomes")
+
+
+_SECONDS = (
+    "round((julianday(completed_at) - julianday(created_at)) * 86400, 1)",
+    "round(extract(epoch FROM completed_at - created_at), 1)",
+)
+_OF_CLIENT = "client_id = :client_id AND completed_at >= :since ORDER BY completed_at DESC"
+_OF_ALL = "id >= :first_id AND completed_at >= :since ORDER BY id DESC"
+_GROUPS = """
+WITH recent AS (
+    SELECT provider, type, status, amount_cents, created_at, completed_at
+    FROM transactions WHERE {rows} LIMIT :most
+)
+SELECT provider, type, status, {seconds}, completed_at >= :today, completed_at >= :hour, count(*), sum(amount_cents)
+FROM recent GROUP BY 1, 2, 3, 4, 5, 6
+"""
