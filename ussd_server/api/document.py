@@ -110,8 +110,10 @@ def error_codes(rule: Rule, route: EndpointSpec) -> list[Code]:
     return [code for code in Code if code in codes]
 
 
-def _place(rule: Rule) -> tuple[int, str]:
-    return (list(TAGS).index(_tag(rule)) if _tag(rule) in TAGS else len(TAGS)), rule.rule
+def _place(rule: Rule) -> tuple[int, bool]:
+    """Return the sort key of a route: the order of the groups. Within a group, blueprints keep their own order."""
+    place = list(TAGS).index(_tag(rule)) if _tag(rule) in TAGS else len(TAGS)
+    return place, rule.endpoint.partition(".")[0] in MEMBERS
 
 
 def _title(rule: Rule) -> str:

@@ -1,0 +1,79 @@
+"""/docs in Chromium: it fits, asks no other host, searches, and tries a call with the demonstration's key."""
+
+from __future__ import annotations
+
+import json
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.console.browser.visitor import Console, Visitor
+from ussd_server.app import create_app
+
+pytestmark = pytest.mark.needs_chromium
+
+# Scalar's own widgets: fields without a label, small buttons, a list that scrolls.
+_OF_SCALAR = {
+    "aria-input-field-name", "aria-required-attr", "button-name", "scrollable-region-focusable", "target-size",
+}  # fmt: skip
+
+
+@pytest.fixture
+def demonstration(console: Console) -> Path:
+    """`demo.json` with a key of the console's client."""
+    path = console.services.settings.data_dir / "demo.json"
+    key = console.client.create_key("balance:read")
+    path.write_text(json.dumps({"apikey": key.apikey, "apisecret": key.apisecret}))
+    return path
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 390), ("light", 1600), ("dark", 1600)])
+def test_it_is_readable_and_fits(visitor: Visitor, scheme: str, width: int) -> None:
+    with visitor.tab(scheme, width, signed_in=False) as page:
+        page.goto("/docs")
+        page.get_by_role("heading", name="Create transaction").first.wait_for()
+        visitor.look_at(page, but=_OF_SCALAR)
+
+
+def test_a_call_is_found_read_in_four_languages_and_tried(
+    visitor: Visitor, console: Console, demonstration: Path
+) -> None:
+    with visitor.tab(signed_in=False) as page:
+        page.goto("/docs")
+        page.get_by_role("heading", name="Create transaction").first.wait_for()
+        page.get_by_role("button", name="Shell Curl").first.click()
+        languages = [option.inner_text() for option in page.get_by_role("option").all()]
+        assert sorted(languages) == ["Curl", "Fetch", "Requests", "cURL"]
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Search").first.click()
+        page.keyboard.type("balance")
+        assert "/api/balance" in page.get_by_role("option").first.inner_text()
+        page.get_by_role("option").first.click()
+        page.get_by_role("heading", name="Get balance").first.wait_for()
+        page.get_by_role("button", name="Test Request (get /api/balance)").click()
+        with page.expect_response("**/api/balance*") as tried:
+            page.get_by_role("button", name="Send").first.click()
+        assert tried.value.status == 200
+
+
+@pytest.mark.parametrize(
+    ("settings", "caller"),
+    [
+        ({"environment": "production"}, {}),
+        ({}, {"REMOTE_ADDR": "192.0.2.1"}),
+        ({}, {"HTTP_HOST": "pay.example"}),
+        ({}, {"HTTP_X_FORWARDED_FOR": "192.0.2.1"}),
+    ],
+)
+def test_the_key_is_shown_to_nobody_else(
+    console: Console, demonstration: Path, settings: dict[str, str], caller: dict[str, str]
+) -> None:
+    apikey = json.loads(demonstration.read_text())["apikey"]
+    here = {"REMOTE_ADDR": "127.0.0.1"}
+    services = copy(console.services)
+    object.__setattr__(services, "settings", replace(services.settings, **settings))
+    app = create_app(services)
+    assert (apikey in app.test_client().get("/docs", environ_overrides=here).text) == (not settings)
+    assert apikey not in app.test_client().get("/docs", environ_overrides=here | caller).text
