@@ -83,13 +83,13 @@ def test_a_linter_finds_nothing_to_say(document: Path, tmp_path: Path) -> None:
 
 def test_a_generated_client_lists_keys_and_takes_a_payment(service: Service, document: Path, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(_GENERATOR_RULES)
-    told = run(
+    shown = run(
         _TOOLS / "openapi-python-client", "generate", "--path", document, "--output-path", "the_client",
         "--meta", "none", "--config", "rules.yaml", folder=tmp_path,
     )  # fmt: skip
     assert len(list((tmp_path / "the_client/models").glob("[a-z]*.py"))) <= 80
     # The generator leaves out bodies that are files or YAML.
-    warnings = re.findall(r"^WARNING .*\n\n(.*)$", told, re.MULTILINE)
+    warnings = re.findall(r"^WARNING .*\n\n(.*)$", shown, re.MULTILINE)
     assert {warning for warning in warnings if not warning.startswith("Unsupported content type ")} == set()
     known = service.demonstration
     said = run(
