@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 from datetime import timedelta
+from io import StringIO
 
 import pytest
 from flask.testing import FlaskClient
@@ -14,6 +14,7 @@ from tests.support.money import operator
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
+from ussd_server.logs import GatheredLines
 from ussd_server.messages.api_keys import CreateApiKey, DeleteApiKey, KeyExplanation
 from ussd_server.security.credentials import new_apikey
 
@@ -70,26 +71,28 @@ def test_every_answer_is_what_a_call_gets(services: Services, web: FlaskClient, 
 
 
 def test_the_log_of_a_refused_call_names_its_key_and_client(
-    services: Services, web: FlaskClient, caplog: pytest.LogCaptureFixture
+    services: Services, web: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lines = GatheredLines(StringIO())
+    monkeypatch.setattr("ussd_server.logs.call_lines", lines)
     program = Program(services, web, "balance:read")
     (key,) = services.clients.api_keys.list(program.call)
 
     def logged() -> tuple[str, str | None, str | None]:
-        line = json.loads([each for each in caplog.messages if '"event":"call"' in each][-1])
+        lines.flush()
+        line = json.loads(lines.stream.getvalue().splitlines()[-1])
         return line["code"], line["key_id"], line["client_id"]
 
     known = (key.id, program.client_id)
-    with caplog.at_level(logging.INFO):
-        web.get("/api/balance", headers=program.headers | {"x-api-secret": "wrong"})
-        assert logged() == ("INVALID_CREDENTIALS", *known)
-        program.get("/api/transactions")
-        assert logged() == ("INSUFFICIENT_SCOPE", *known)
-        web.get("/api/balance", headers=program.headers | {"x-api-key": new_apikey()})
-        assert logged() == ("INVALID_CREDENTIALS", None, None)
-        for _ in range(100):
-            program.get("/api/balance")
-        assert logged() == ("RATE_LIMIT_EXCEEDED", *known)
-        services.clients.api_keys.set_active(key.id, False, operator())
+    web.get("/api/balance", headers=program.headers | {"x-api-secret": "wrong"})
+    assert logged() == ("INVALID_CREDENTIALS", *known)
+    program.get("/api/transactions")
+    assert logged() == ("INSUFFICIENT_SCOPE", *known)
+    web.get("/api/balance", headers=program.headers | {"x-api-key": new_apikey()})
+    assert logged() == ("INVALID_CREDENTIALS", None, None)
+    for _ in range(100):
         program.get("/api/balance")
-        assert logged() == ("API_KEY_DISABLED", *known)
+    assert logged() == ("RATE_LIMIT_EXCEEDED", *known)
+    services.clients.api_keys.set_active(key.id, False, operator())
+    program.get("/api/balance")
+    assert logged() == ("API_KEY_DISABLED", *known)

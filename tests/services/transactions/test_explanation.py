@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.payouts.desk import PayoutDesk
 from tests.services.transactions.desk import FAILURE, NOT_SENT, PENDING, SUCCESS, UNKNOWN, Desk, FakeProvider
 from tests.support.money import a_client, deposit, operator, request, work
 from ussd_server.bootstrap import Services
@@ -190,19 +191,21 @@ def test_a_refund_names_its_collection_and_a_collection_what_was_refunded(
 
 
 def test_transactions_are_found_by_the_providers_number_and_by_payout(services: Services, clock: MovableClock) -> None:
-    call, payout = a_client(), "0190b1a2-0000-7000-8000-000000000001"
-    transactions = services.transactions.transactions
-    ids = [transactions.create(request(reference=name), call).transaction.transaction_id for name in ("a", "b")]
+    desk, transactions = PayoutDesk(services, clock), services.transactions.transactions
+    call = desk.maker
+    single = transactions.create(request(reference="a"), call).transaction.transaction_id
+    payout = desk.approve(desk.draft_of(1)).payout_id
+    services.payouts.sender.advance(payout)
+    (of_payout,) = Transaction.select(Transaction.id).where(Transaction.payout_id == payout).scalars()
     work(services, clock, 3)
-    Transaction.update(payout_id=payout).where(Transaction.id == ids[1]).execute()
-    receipt = transactions.get(GetTransaction(ids[0]), call).provider_transaction_id
+    receipt = transactions.get(GetTransaction(single), call).provider_transaction_id
 
     def found(**filters: str) -> list[str]:
         return [item.transaction_id for item in transactions.list(ListTransactions(**filters), call).items]  # type: ignore[arg-type]
 
     assert receipt is not None
-    assert found(provider_transaction_id=receipt) == [ids[0]]
-    assert found(payout_id=payout) == [ids[1]]
+    assert found(provider_transaction_id=receipt) == [single]
+    assert found(payout_id=payout) == [of_payout]
     assert found(payout_id="no id") == found(provider_transaction_id="x") == []
     other = ListTransactions(provider_transaction_id=receipt)
     assert transactions.list(other, a_client("Other")).items == ()
