@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from ussd_server.console.formats import KAMPALA
 from ussd_server.status import Code, ServiceError
@@ -37,13 +37,23 @@ def day(text: str, *, is_last: bool = False) -> datetime | None:
 
     Raises INVALID_REQUEST for a text that names no day.
     """
-    if not text:
+    named = date_of(text)
+    if named is None:
+        return None
+    return datetime(named.year, named.month, named.day, tzinfo=KAMPALA) + timedelta(days=is_last)
+
+
+def date_of(text: str) -> date | None:
+    """A date such as `2026-11-22`; None for an empty text. Raises INVALID_REQUEST unless it is of 2000 to 2999."""
+    if not (text := text.strip()):
         return None
     try:
-        begin = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=KAMPALA)
-        return begin + timedelta(days=is_last)
-    except (ValueError, OverflowError):
-        raise ServiceError(Code.INVALID_REQUEST, "Give the day as a date, such as 2026-11-22.") from None
+        found = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=KAMPALA).date()
+    except ValueError:
+        found = date.min
+    if not 2000 <= found.year < 3000:
+        raise ServiceError(Code.INVALID_REQUEST, "Give the day as a date, such as 2026-11-22.")
+    return found
 
 
 def local_moment(text: str) -> datetime | None:

@@ -27,6 +27,7 @@ _GROUPS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
             NavigationItem("Transactions", "list_transactions", "transactions:read"),
             NavigationItem("Payouts", "list_payouts", "payouts:read"),
             NavigationItem("Statements", "show_statement", "statements:read"),
+            NavigationItem("Daily report", "show_report", "statements:read"),
         ),
     ),
     (

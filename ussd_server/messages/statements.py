@@ -25,6 +25,14 @@ class GetStatement:
     cursor: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class GetBalances:
+    """Request for the balances of an account at 1 to 100 moments."""
+
+    account: str
+    moments: tuple[datetime, ...]
+
+
 class StatementLine(NamedTuple):
     """One movement of an account. Either `debit_cents` or `credit_cents` is None.
 

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.needs_chromium
 PAGES = (
     "/",
     "/payouts",
+    "/statements",
+    "/reports",
     "/payouts/new",
     "/api-keys",
     "/api-keys/new",

@@ -15,6 +15,7 @@ from ussd_server.console.pages import (
     providers,
     search,
     sign_in,
+    statements,
     transactions,
     webhooks,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "providers",
     "search",
     "sign_in",
+    "statements",
     "transactions",
     "webhooks",
 ]

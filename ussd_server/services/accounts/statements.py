@@ -13,6 +13,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
 from ussd_server.messages.statements import (
+    GetBalances,
     GetStatement,
     StatementCsv,
     StatementLine,
@@ -85,6 +86,14 @@ class StatementService:
             tuple(line for _, line in shown),
             None if is_last else self._tokens.cursor(kind, f"{shown[-1][0]}:{period.until_us}"),
         )
+
+    def balances(self, request: GetBalances, context: RequestContext) -> tuple[int, ...]:
+        """The balance in cents before each moment, read in one statement; zeros for an account that was never used."""
+        context.require("statements:read")
+        named = Account.select().where(Account.client_id == context.client_id, Account.name == request.account)
+        before = (_last_before(Account.id, _microseconds(moment, _END)) for moment in request.moments)
+        row = named.select(*(entry.select(AccountEntry.balance_cents) for entry in before)).tuples().first()
+        return tuple(cents or 0 for cents in row or [0] * len(request.moments))
 
     def stream(self, request: GetStatement, context: RequestContext) -> StatementStream:
         """The whole statement, read by and by in constant memory. Raises what `get` raises."""
@@ -175,7 +184,7 @@ def _read_period(account_id: str, from_us: int, to_us: int) -> _Period:
     return _Period(account_id, from_us - 1, row[2] or _BEGINNING, row[0] or 0, row[1] or 0)
 
 
-def _last_before(account_id: str, moment_us: int) -> Any:
+def _last_before(account_id: Any, moment_us: int) -> Any:
     entries = AccountEntry.select().where(AccountEntry.account_id == account_id, AccountEntry.posted_us < moment_us)
     return entries.order_by(AccountEntry.posted_us.desc()).limit(1)
 

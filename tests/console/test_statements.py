@@ -1,0 +1,74 @@
+"""The pages of statements and reports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from datetime import timedelta
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.console.conftest import Visit
+from tests.support.example_client import ExampleClient
+from tests.support.money import deposit, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.messages.reports import KAMPALA
+
+
+def test_a_statement_adds_up_and_shows_the_balance_over_time(
+    visit: Visit, example_client: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    call = operator_context(example_client.id)
+    visitor = visit("viewer")
+    today = clock.now().astimezone(KAMPALA).date()
+    assert "Nothing moved in this account" in visitor.get("/statements").text
+    deposit(services, call, 100_000)
+    create = services.transactions.transactions.create
+    for place in range(60):
+        create(request(shillings=10, reference=f"<b>{place}"), call)
+    work(services, clock, 1)
+    page = visitor.get("/statements").text
+    assert "&lt;b&gt;0" in page
+    assert re.search(r"Closing balance</h2><p class=\"big\"><span class=\"money\">UGX&nbsp;100,600<", page)
+    assert '<polyline class="line"' in page
+    seen, link = [], f"/statements?from={today}&to={today}&format=json"
+    while link:
+        shown = visitor.get(link)
+        seen += shown.json["items"]
+        link = re.sub(r"^<(/console)?|>.*", "", shown.headers.get("Link", ""))
+    assert [line["balance"] for line in seen] == [100_000 + 10 * place for place in range(61)]
+    file = list(csv.DictReader(io.StringIO(visitor.get("/statements/file.csv").text)))
+    assert [row["balance"] for row in file] == [str(line["balance"]) for line in seen]
+    other = visitor.get("/statements?account=0770000000").text
+    assert "+256770000000" in other
+    assert "Nothing moved" in other
+    before = visitor.get(f"/statements?from={today - timedelta(days=2)}&to={today - timedelta(days=1)}").text
+    assert "UGX&nbsp;0" in before
+    assert "Nothing moved" in before
+
+
+@pytest.mark.parametrize("path", ["/statements?from=", "/statements?to=", "/reports?date="])
+def test_a_day_that_is_none_is_refused(visit: Visit, path: str) -> None:
+    visitor = visit("viewer")
+    for text in ("0001-01-01", "9999-12-31", "2026-02-30", "tomorrow", "٢٠٢٦-١١-٢٢"):
+        assert visitor.get(path + text).status_code == 400, text
+
+
+def test_the_report_of_a_day_counts_by_type_provider_and_status(
+    visit: Visit, example_client: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    call = operator_context(example_client.id)
+    for number in ("+256770000000", "+256770000002"):
+        services.transactions.transactions.create(request(number=number), call)
+    work(services, clock, 2)
+    visitor = visit("viewer")
+    page = visitor.get("/reports").text
+    assert "50.0 %" in page
+    rows = visitor.get("/reports?format=json").json["items"]
+    assert [(row["status"], row["count"], row["amount"]) for row in rows] == [
+        ("failed", 1, 5000), ("succeeded", 1, 5000),
+    ]  # fmt: skip
+    assert "No payment became final" in visitor.get("/reports?date=2020-01-01").text

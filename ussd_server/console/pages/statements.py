@@ -1,0 +1,134 @@
+"""Statements of accounts, and the report of a day."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+
+from flask import Response, request
+
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.charts import Point
+from ussd_server.console.formats import KAMPALA, provider_name
+from ussd_server.console.links import link_to
+from ussd_server.console.tables import Column, DataTable, send_csv, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.reports import GetDailyReport
+from ussd_server.messages.statements import GetBalances, GetStatement
+from ussd_server.messages.transactions import MAIN_ACCOUNT
+
+_MOST_POINTS = 31
+
+_LINE_COLUMNS = (
+    Column("at", "When", "moment"),
+    Column("kind", "Kind"),
+    Column("reference", "Reference", link=lambda line: link_to("transaction", line.transaction_id)),
+    Column("description", "Description"),
+    Column("debit", "Debit", "money", value=lambda line: line.debit_cents),
+    Column("credit", "Credit", "money", value=lambda line: line.credit_cents),
+    Column("balance", "Balance", "money", value=lambda line: line.balance_cents),
+    Column("transaction_id", "Transaction", "id", where="files"),
+)
+_REPORT_COLUMNS = (
+    Column("type", "Type", value=lambda row: row.type.capitalize()),
+    Column("provider", "Provider", value=lambda row: provider_name(row.provider)),
+    Column("status", "Status", "status"),
+    Column("count", "Payments", "number"),
+    Column("amount", "Amount", "money", value=lambda row: row.amount_cents),
+    Column("fees", "Fees", "money", value=lambda row: row.fees_cents),
+    Column("median_seconds", "Seconds to final, median", "number"),
+)
+
+
+@console.page("GET", "/statements", needs="statements:read")
+def show_statement(context: RequestContext) -> Response:
+    """The statement of an account for a period, with its balance over time."""
+    first, last = _period()
+    wanted = _request_for(first, last)
+    reader = services().accounts.statements
+    page = reader.get(wanted, context)
+    table = DataTable(
+        f"Statement of {wanted.account}, oldest first", _LINE_COLUMNS, page.items, page.next_cursor,
+        empty_title="No movement", empty_text="Nothing moved in this account within the period.",
+    )  # fmt: skip
+    moments = _moments(first, last)
+    balances = reader.balances(GetBalances(wanted.account, tuple(moments)), context)
+    return show_table(
+        "console/statements/statement.html", table, page=page, account=wanted.account, first=first, last=last,
+        periods=_periods(), points=_points(moments, balances, is_day=first == last),
+    )  # fmt: skip
+
+
+@console.page("GET", "/statements/file.csv", needs="statements:read")
+def download_statement(context: RequestContext) -> Response:
+    """The whole statement as a file."""
+    first, last = _period()
+    wanted = _request_for(first, last)
+    statement = services().accounts.statements.csv(wanted, context)
+    return send_csv(f"statement-{wanted.account.lstrip('+')}-{first}-{last}.csv", statement.parts)
+
+
+@console.page("GET", "/reports", needs="statements:read")
+def show_report(context: RequestContext) -> Response:
+    """What became final on a day."""
+    today = _today()
+    day = forms.date_of(request.args.get("date", "")) or today
+    report = services().transactions.daily_reports.get(GetDailyReport(day), context)
+    table = DataTable(
+        f"Payments that became final on {day}", _REPORT_COLUMNS, report.rows,
+        empty_title="No payment", empty_text="No payment became final on this day.",
+    )  # fmt: skip
+    days = {"Today": today, "Yesterday": today - timedelta(days=1)}
+    return show_table("console/statements/report.html", table, report=report, day=day, days=days)
+
+
+def _request_for(first: date, last: date) -> GetStatement:
+    account = forms.phone_number(request.args.get("account", "").strip()) or MAIN_ACCOUNT
+    return GetStatement(account, _begin(first), _begin(last + timedelta(days=1)), cursor=request.args.get("cursor"))
+
+
+def _period() -> tuple[date, date]:
+    """The first and the last day that the URL names; without them, this month."""
+    default = _periods()["This month"]
+    given = (forms.date_of(request.args.get(name, "")) for name in ("from", "to"))
+    first, last = (day or usual for day, usual in zip(given, default, strict=True))
+    return first, max(first, last)
+
+
+def _periods() -> dict[str, tuple[date, date]]:
+    """Periods to choose, by name."""
+    today = _today()
+    month = today.replace(day=1)
+    end_of_last = month - timedelta(days=1)
+    yesterday = today - timedelta(days=1)
+    return {
+        "Today": (today, today),
+        "Yesterday": (yesterday, yesterday),
+        "This month": (month, today),
+        "Last month": (end_of_last.replace(day=1), end_of_last),
+    }
+
+
+def _moments(first: date, last: date) -> list[datetime]:
+    """Evenly spaced moments of the period as far as it is over, its beginning and its end among them."""
+    begin = _begin(first)
+    end = max(begin, min(_begin(last + timedelta(days=1)), services().clock.now()))
+    steps = 24 if first == last else min(_MOST_POINTS, max(1, (last - first).days + 1))
+    return [begin + (end - begin) * step / steps for step in range(steps + 1)]
+
+
+def _points(moments: list[datetime], balances: tuple[int, ...], *, is_day: bool) -> list[Point]:
+    written = "%H:%M" if is_day else "%d %b"
+    return [
+        (moment.astimezone(KAMPALA).strftime(written), cents / 100)
+        for moment, cents in zip(moments, balances, strict=True)
+    ]
+
+
+def _today() -> date:
+    return services().clock.now().astimezone(KAMPALA).date()
+
+
+def _begin(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=KAMPALA)
