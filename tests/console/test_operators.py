@@ -47,7 +47,11 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
     made = services.transactions.transactions.create(request("disbursement", "+256770000007"), call).transaction
     work(services, clock, 45, step=5)
     ann, bob = operator("ann"), operator("bob")
-    assert "UGX" in ann.get("/operator/reviews").text
+    reviews = ann.get("/operator/reviews")
+    assert f'href="/console/operator/transactions/{made.transaction_id}"' in reviews.text
+    assert "Propose how it ends" in ann.get(f"/operator/transactions/{made.transaction_id}").text
+    assert ann.get(f"/operator/reviews?cursor={made.transaction_id}").status_code == 200
+    assert ann.get("/operator/reviews?cursor=forged").status_code == 400
     path = f"/operator/reviews/{made.transaction_id}/propose"
     assert ann.post(path, outcome="eaten", reason="statement").status_code == 400
     assert ann.post(path, outcome="succeeded").status_code == 400

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -12,7 +13,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.review import EndReview
+from ussd_server.messages.review import EndReview, ListReviews
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
@@ -137,3 +138,25 @@ def test_only_operators_review_and_what_is_not_on_the_list_stays_as_it_is(
         with pytest.raises(ServiceError):
             look()
     assert services.transactions.review.show(transaction_id, operator()).client_id == call.client_id
+
+
+def test_a_page_of_reviews_goes_on_behind_the_last_one_though_several_were_opened_at_once(
+    services: Services, call: RequestContext, clock: MovableClock
+) -> None:
+    create, review = services.transactions.transactions.create, services.transactions.review
+    ids = [create(request(reference=f"review-{place}"), call).transaction.transaction_id for place in range(5)]
+    now = clock.now()
+    for place, transaction_id in enumerate(ids):
+        opened_at = now - timedelta(hours=place // 2)
+        Transaction.update(review_opened_at=opened_at).where(Transaction.id == transaction_id).execute()
+    seen, after = [], None
+    while True:
+        page = review.page(ListReviews(2, after), operator())
+        seen += [item.transaction.transaction_id for item in page.items]
+        if (after := page.next_after) is None:
+            break
+    assert seen == [item.transaction.transaction_id for item in review.list(operator())]
+    assert sorted(seen) == sorted(ids)
+    assert review.count(operator()) == 5
+    with pytest.raises(ServiceError, match="does not exist"):
+        review.page(ListReviews(after="forged"), operator())

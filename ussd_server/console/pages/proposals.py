@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import flash, redirect, render_template, url_for
+from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.formats import provider_name
+from ussd_server.console.links import link_to
+from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+from ussd_server.messages.review import ListReviews, ReviewItem
 
 
 @console.page("GET", "/operator/reviews", who="operator")
-def list_reviews(context: RequestContext) -> str:
+def list_reviews(context: RequestContext) -> Response:
     """Transactions that operators must review, the one that has waited longest first."""
-    proposed = {proposal.object_id: proposal for proposal in services().operators.proposals.list_open(context)}
-    reviews = services().transactions.review.list(context)
-    return render_template("console/operator/reviews.html", reviews=reviews, proposed=proposed)
+    proposed = {each.object_id: each.proposed_by for each in services().operators.proposals.list_open(context)}
+    clients = {each.client_id: each.name for each in services().clients.clients.list(context)}
+    page = services().transactions.review.page(ListReviews(after=request.args.get("cursor")), context)
+    columns = (
+        Column("opened_at", "On the list since", "moment", link=lambda item: link_to("transaction", _id(item))),
+        Column("client", "Client", value=lambda item: clients.get(item.client_id, item.client_id)),
+        Column("amount", "Amount", "money", value=lambda item: item.transaction.amount_cents),
+        Column("status", "Status", "status", value=lambda item: item.transaction.status.value),
+        Column("type", "Type", value=lambda item: item.transaction.type.value),
+        Column("provider", "Provider", value=lambda item: provider_name(item.transaction.provider)),
+        Column("reference", "Reference", value=lambda item: item.transaction.reference),
+        Column("reason", "Why"),
+        Column("proposed", "Proposal", value=lambda item: _proposal(proposed.get(_id(item)))),
+        Column("transaction_id", "Id", "id", value=_id, where="files"),
+    )
+    table = DataTable(
+        "Reviews, the longest waiting first", columns, page.items, page.next_after,
+        empty_title="No review is open", empty_text="Payments that no provider confirmed appear here.",
+    )  # fmt: skip
+    return show_table("console/operator/reviews.html", table)
 
 
 @console.page("GET", "/operator/proposals", who="operator")
@@ -40,3 +61,11 @@ def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
     services().operators.proposals.withdraw(proposal_id, context)
     flash("The proposal is withdrawn. Nothing was done.", "good")
     return redirect(url_for("console.list_proposals"), 303)
+
+
+def _id(item: ReviewItem) -> str:
+    return item.transaction.transaction_id
+
+
+def _proposal(by: str | None) -> str:
+    return f"{by} proposed how it ends" if by else "none yet"

@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.providers import SwitchProvider
+from ussd_server.messages.providers import FAILURES, FailureCode, ProviderState, SwitchProvider
 
 _COLUMNS = (
     Column("provider", "Provider"),
@@ -21,7 +21,7 @@ _COLUMNS = (
     Column("median_seconds", "Median of a call in seconds", "number"),
     Column("float_amount", "Float", "money", value=lambda state: state.float_amount_cents),
     Column("float_at", "Float read at", "moment"),
-    Column("last_error", "Last error"),
+    Column("last_error", "Last error", value=lambda state: last_error_in_words(state)),
 )
 
 
@@ -31,8 +31,9 @@ def list_providers(context: RequestContext) -> Response:
     states = services().providers.states.list(context)
     recent = services().transactions.recent_payments.get(context)
     return show_table(
-        "console/operator/providers.html", DataTable("Providers", _COLUMNS, states), states=states, recent=recent
-    )
+        "console/operator/providers.html", DataTable("Providers", _COLUMNS, states), states=states, recent=recent,
+        last_error=last_error_in_words,
+    )  # fmt: skip
 
 
 @console.page("POST", "/operator/providers/<provider>/switch", who="operator")
@@ -44,3 +45,11 @@ def switch_provider(context: RequestContext, provider: str) -> Any:
     )
     flash(f"{state.name} is switched {'off' if is_off else 'on'}.", "warn" if is_off else "good")
     return redirect(url_for("console.list_providers"), 303)
+
+
+def last_error_in_words(state: ProviderState) -> str | None:
+    """The last failure of a call: what our code means, and what the provider said."""
+    code, _, rest = (state.last_error or "").partition(" ")
+    if code not in FAILURES:
+        return state.last_error
+    return f"{FAILURES[FailureCode(code)].message} {rest}".strip()

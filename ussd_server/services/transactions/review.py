@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
+from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.providers import FailureCode
-from ussd_server.messages.review import EndReview, ReviewItem
-from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus
+from ussd_server.messages.review import EndReview, ListReviews, ReviewItem, ReviewPage
+from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus, TransactionView
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.providers.providers import Providers
@@ -34,6 +35,22 @@ class ReviewService:
         context.require_operator()
         rows = Transaction.select().where(_IS_OPEN).order_by(Transaction.review_opened_at, Transaction.id)
         return tuple(_item(row) for row in rows)
+
+    def page(self, request: ListReviews, context: RequestContext) -> ReviewPage:
+        """A page of the same list. INVALID_REQUEST where `after` was never on it."""
+        context.require_operator()
+        rows = Transaction.select().where(_IS_OPEN).order_by(Transaction.review_opened_at, Transaction.id)
+        if request.after is not None:
+            last = Transaction.get_or_none(Transaction.id == request.after) if is_id(request.after) else None
+            if last is None or last.review_opened_at is None:
+                raise ServiceError(Code.INVALID_REQUEST, "The page does not exist; begin with the first one")
+            opened_at = last.review_opened_at
+            is_behind = (Transaction.review_opened_at > opened_at) | (Transaction.id > last.id)
+            rows = rows.where(Transaction.review_opened_at >= opened_at, is_behind)
+        found = list(rows.limit(request.limit + 1))
+        shown = found[: request.limit]
+        items = tuple(map(_item_of, shown, views_of(shown)))
+        return ReviewPage(items, shown[-1].id if len(found) > request.limit else None)
 
     def count(self, context: RequestContext) -> int:
         """How many reviews are open, 10,000 at most."""
@@ -110,8 +127,12 @@ def _note(row: Transaction, request: EndReview, action: str, context: RequestCon
 
 
 def _item(row: Transaction, *, with_history: bool = False) -> ReviewItem:
+    return _item_of(row, view_with_history(row) if with_history else views_of([row])[0])
+
+
+def _item_of(row: Transaction, view: TransactionView) -> ReviewItem:
     return ReviewItem(
-        transaction=view_with_history(row) if with_history else views_of([row])[0],
+        transaction=view,
         client_id=row.client_id,
         reason=row.review_reason,
         note=row.review_note,
