@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
 from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
+from ussd_server.context import operator_context
 from ussd_server.messages.api_keys import CreateApiKey
+from ussd_server.messages.transactions import CreateDeposit, GetTransaction
 
 pytestmark = pytest.mark.needs_chromium
 
@@ -121,3 +124,28 @@ def test_pages_work_without_scripts(visitor: Visitor, console: Console) -> None:
     page.get_by_role("link", name="Audit trail").click()
     assert page.get_by_role("heading", name="Audit trail").is_visible()
     context.close()
+
+
+def test_a_payment_is_found_by_its_receipt_explained_and_refunded(visitor: Visitor, console: Console) -> None:
+    console.services.transactions.deposits.create(
+        CreateDeposit(console.client.id, 1_000_000, secrets.token_hex(8)), operator_context()
+    )
+    paid = console.services.transactions.transactions.get(
+        GetTransaction(console.pay()), operator_context(console.client.id)
+    )
+    with visitor.tab() as page:
+        page.goto("/console/audit")
+        page.keyboard.press("/")
+        page.keyboard.type(str(paid.provider_transaction_id))
+        page.keyboard.press("Enter")
+        page.get_by_text("arrived in the main account").wait_for()
+        page.get_by_text("Refund …").click()
+        page.get_by_label("Amount").fill("1,500")
+        page.get_by_role("button", name="Refund it").click()
+        page.get_by_text("The refund is on its way to the payer.").wait_for()
+        page.get_by_text("is reserved in the main account").wait_for()
+        refund_id = page.url.rpartition("/")[2]
+        console.services.transactions.settlement.advance(refund_id)
+        page.get_by_text("reached the payer").wait_for()
+        page.get_by_role("link", name=paid.transaction_id).click()
+        page.get_by_text("UGX 1,500 of it went back to the payer").wait_for()
