@@ -12,7 +12,7 @@ from flask import Flask
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from ussd_server.api.bodies import MAX_BODY_BYTES, read_body
+from ussd_server.api.bodies import MAX_BODY_BYTES, check_length, read_body
 from ussd_server.api.endpoints import refusal
 from ussd_server.api.requests import ApiRequest, ApiResponse
 from ussd_server.blueprints.balances import balances
@@ -113,15 +113,21 @@ class _Application(Flask):
             raise
 
     def _show_page(self, api_request: ApiRequest, endpoint: str, start_response: Any) -> Any:
-        largest = getattr(self.view_functions[endpoint], "max_body_bytes", MAX_BODY_BYTES)
+        view = self.view_functions[endpoint]
+        largest = getattr(view, "max_body_bytes", MAX_BODY_BYTES)
+        body: bytes | None = None
         try:
-            body = read_body(api_request.request, largest)
+            if getattr(view, "streams_body", False):
+                check_length(api_request.request, largest)
+            else:
+                body = read_body(api_request.request, largest)
         except ServiceError as error:
             if not endpoint.startswith("console."):
                 raise
             body = b""
             refuse_later(api_request.environ, error)
-        api_request.environ["wsgi.input"] = BytesIO(body)
+        if body is not None:
+            api_request.environ["wsgi.input"] = BytesIO(body)
         return super().wsgi_app(api_request.environ, _starter(api_request, endpoint, start_response))
 
     def _show_console_error(

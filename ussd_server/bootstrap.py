@@ -313,6 +313,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         review=ReviewService(providers, clock),
     )
 
+    differences = DifferenceService(transactions.review, clock, tokens)
     payouts = PayoutServices(
         payouts=PayoutService(
             PayoutDrafts(providers, creator.fees, clock),
@@ -366,7 +367,9 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         operators=OperatorServices(
             accounts=OperatorService(vault, clock),
             logins=OperatorLoginService(settings.operator_addresses, vault, limiter, clock),
-            proposals=ProposalService(two_person_actions(transactions.review, transactions.refunds), clock),
+            proposals=ProposalService(
+                two_person_actions(transactions.review, transactions.refunds, differences), clock
+            ),
         ),
         providers=ProviderServices(
             providers,
@@ -386,7 +389,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
                 settings.statement_headings,
                 {name: access.currency for name, access in settings.providers.items()},
             ),
-            differences=DifferenceService(transactions.review, clock, tokens),
+            differences=differences,
         ),
         payouts=payouts,
         ussd=UssdServices(

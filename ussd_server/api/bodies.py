@@ -48,6 +48,17 @@ def read_body(request: Request, largest: int = MAX_BODY_BYTES) -> bytes:
     return body
 
 
+def check_length(request: Request, largest: int) -> None:
+    """Check the announced length of a body that is not read whole; the web server gives no more than that length.
+
+    REQUEST_TOO_LARGE (413) beyond `largest` bytes, INVALID_REQUEST for a body without a length.
+    """
+    if request.content_length is None:
+        raise ServiceError(Code.INVALID_REQUEST, "The request does not say how long its body is")
+    if request.content_length > largest:
+        raise ServiceError(Code.REQUEST_TOO_LARGE, f"The file is larger than {largest // (1024 * 1024)} MB")
+
+
 def parse_object(request: Request, body: bytes) -> dict[str, Any]:
     """The JSON object in a body; an empty body is an empty object.
 

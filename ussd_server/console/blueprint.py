@@ -66,13 +66,14 @@ class ConsolePages(Blueprint):
         needs: str | None = None,
         who: Who = "client",
         max_body_bytes: int = 64 * 1024,
+        streams_body: bool = False,
     ) -> Callable[[_View], _View]:
         """Register a view for `method` and `/console` + `path`.
 
         The view receives the request context and the variables of the path. It returns what a Flask view returns.
         `who` may see it: a client's people, operators, any of both who signed in, or the public. Others get 404.
         `needs` is the permission of a client's person (`PAGE_PERMISSIONS`); without it every role may. The service
-        checks the permission again.
+        checks the permission again. With `streams_body` a large file goes to a temporary file instead of memory.
         """
 
         def register(view: _View) -> _View:
@@ -91,6 +92,7 @@ class ConsolePages(Blueprint):
                 return view(context, **variables)
 
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
+            serve.streams_body = streams_body  # type: ignore[attr-defined]
             self.add_url_rule(path or "", view.__name__, serve, methods=[method], provide_automatic_options=False)
             return view
 

@@ -16,6 +16,7 @@ _PAGES = {
 _PAGES_OF_OPERATORS = {
     "transaction": ("show_any_transaction", "transaction_id"),
     "key": ("explain_api_key", "api_key_id"),
+    "difference": ("show_difference", "difference_id"),
 }
 
 

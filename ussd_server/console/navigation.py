@@ -63,6 +63,7 @@ _OF_OPERATORS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
             NavigationItem("Reviews", "list_reviews"),
             NavigationItem("Proposals", "list_proposals"),
             NavigationItem("Reconciliation", "list_reconciliations"),
+            NavigationItem("Differences", "list_differences"),
         ),
     ),
     (

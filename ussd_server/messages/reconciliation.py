@@ -104,11 +104,15 @@ class ProviderStatementPage:
 
 @dataclass(frozen=True, slots=True)
 class ListDifferences:
-    """Request for a page of differences: those of one statement in its order, or else the open ones, newest first."""
+    """Request for a page of differences: those of one statement in its order, or else the open ones, newest first.
+
+    With `verdict` only those of a statement that have it.
+    """
 
     statement_id: str | None = None
     cursor: str | None = None
     limit: int = 50
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True)

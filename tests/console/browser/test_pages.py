@@ -39,6 +39,9 @@ OPERATOR_PAGES = (
     "/operator",
     "/operator/reviews",
     "/operator/proposals",
+    "/operator/reconciliation",
+    "/operator/reconciliation/new",
+    "/operator/differences",
     "/operator/operators",
     "/operator/providers",
     "/operator/search?q=0770000000",
@@ -75,7 +78,9 @@ def test_every_page_of_operators_is_accessible_and_fits(
     operator: Visitor, console: Console, scheme: str, width: int
 ) -> None:
     key = console.services.clients.api_keys.create(CreateApiKey(None), console.client.call())
-    own = (f"/operator/transactions/{console.pay()}", f"/operator/api-keys/{key.id}")
+    own = (
+        f"/operator/transactions/{console.pay()}", f"/operator/api-keys/{key.id}", *console.compare_statement(),
+    )  # fmt: skip
     with operator.tab(scheme, width) as page:
         for path in (*OPERATOR_PAGES, *own):
             operator.look_at(page, path)

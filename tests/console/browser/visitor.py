@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,11 +14,13 @@ from urllib.parse import urlsplit
 import pyotp
 from playwright.sync_api import Browser, Page
 
+from tests.services.reconciliation.statement_files import csv_file
 from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.messages.operators import SecondFactor
 from ussd_server.messages.payouts import CreatePayout
+from ussd_server.messages.reconciliation import ListDifferences, ReconcileStatement
 from ussd_server.messages.transactions import CreateTransaction, TransactionType
 
 _AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")
@@ -52,6 +55,16 @@ class Console:
         file = f"phone,amount,ref,name\n0770000000,5000,E-1,<b>{'long' * 20}</b> שלום\n2.5E+11,1,E-2,\n".encode()
         wanted = CreatePayout(secrets.token_hex(32), "<b>Salaries</b> 🦒", file=file)
         return self.services.payouts.payouts.create(wanted, self.client.call()).payout.payout_id
+
+    def compare_statement(self) -> tuple[str, str]:
+        """Compare a statement with a payment that we do not know; returns the pages of it and of its difference."""
+        line = ["7", "<b>longlonglong</b>", "2026-11-22 10:00:00", "Successful", "Payment", "FRI:256770000000/MSISDN"]
+        file = csv_file([[*line, "FRI:41000001/MM", "5,000", "UGX", "0", "0"]])
+        operations, context = self.services.reconciliation, operator_context()
+        wanted = ReconcileStatement("sandbox", f"{secrets.token_hex(40)}<b>.csv", BytesIO(file))
+        statement_id = operations.statements.reconcile(wanted, context).statement.statement_id
+        (found,) = operations.differences.list(ListDifferences(statement_id), context).items
+        return f"/operator/reconciliation/{statement_id}", f"/operator/differences/{found.difference_id}"
 
 
 class Visitor:

@@ -6,18 +6,23 @@ from collections.abc import Mapping
 
 from ussd_server.context import RequestContext
 from ussd_server.messages.operators import ProposalView
+from ussd_server.messages.reconciliation import ConcludeFromStatement
 from ussd_server.messages.review import EndReview
 from ussd_server.messages.transactions import OperatorRefund
 from ussd_server.services.operators.proposals import TwoPersonAction
+from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.review import ReviewService
 
 
-def two_person_actions(review: ReviewService, refunds: RefundService) -> Mapping[str, TwoPersonAction]:
-    """The actions by name; the object of each is a transaction.
+def two_person_actions(
+    review: ReviewService, refunds: RefundService, differences: DifferenceService
+) -> Mapping[str, TwoPersonAction]:
+    """The actions by name; the object of each is a transaction, or the difference of a statement.
 
     `review.settle` settles one without an outcome (parameter `has_succeeded`), `review.close` closes the review of one
     that has it, `transaction.refund` refunds a collection (parameter `amount_cents`, None: what is left).
+    `difference.conclude` sets the payment of a difference to succeeded.
     """
 
     def end_review(proposal: ProposalView, second: str, context: RequestContext) -> object:
@@ -36,4 +41,14 @@ def two_person_actions(review: ReviewService, refunds: RefundService) -> Mapping
             context,
         )  # fmt: skip
 
-    return {"review.settle": end_review, "review.close": end_review, "transaction.refund": refund}
+    def conclude(proposal: ProposalView, second: str, context: RequestContext) -> object:
+        return differences.conclude(
+            ConcludeFromStatement(proposal.object_id, proposal.reason, proposal.proposed_by, second), context
+        )
+
+    return {
+        "review.settle": end_review,
+        "review.close": end_review,
+        "transaction.refund": refund,
+        "difference.conclude": conclude,
+    }

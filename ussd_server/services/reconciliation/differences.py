@@ -46,6 +46,11 @@ class DifferenceService:
         found, cursor = page_of(rows, StatementDifference, request.cursor, request.limit, self._tokens, may_lag=False)
         return DifferencePage(_views(found), cursor)
 
+    def show(self, difference_id: str, context: RequestContext) -> DifferenceView:
+        """One difference. Raises NOT_FOUND."""
+        context.require_operator()
+        return _views([_found(difference_id, locked=False)])[0]
+
     def end(self, request: EndDifference, context: RequestContext) -> DifferenceView:
         """End the review of a difference with a reason. Raises NOT_FOUND, INVALID_REQUEST for one that has ended."""
         context.require_operator()
@@ -54,7 +59,7 @@ class DifferenceService:
         if not 0 < len(by) <= _LONGEST_NAME:
             raise ServiceError(Code.INVALID_REQUEST, "The name of the operator has 1 to 100 characters")
         with unit_of_work():
-            row = _locked(request.difference_id)
+            row = _found(request.difference_id, locked=True)
             self._end(row, request.reason, by, context)
         return _views([row])[0]
 
@@ -68,7 +73,7 @@ class DifferenceService:
         context.require_operator()
         require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
-            row = _locked(request.difference_id)
+            row = _found(request.difference_id, locked=True)
             if row.verdict != Verdict.STATUS_DIFFERS or row.theirs != LineStatus.SUCCEEDED:
                 raise ServiceError(Code.INVALID_REQUEST, "Only a success of the provider concludes a payment")
             self._review.conclude(
@@ -90,6 +95,9 @@ class DifferenceService:
             raise ServiceError(Code.NOT_FOUND, "Statement not found")
         kind = "differences_in_statements"
         rows = DifferenceInStatement.select().where(DifferenceInStatement.statement_id == statement_id)
+        if request.verdict is not None:
+            rows = rows.join(StatementDifference, on=(StatementDifference.id == DifferenceInStatement.difference_id))
+            rows = rows.where(StatementDifference.verdict == request.verdict)
         if request.cursor is not None:
             rows = rows.where(DifferenceInStatement.id > self._tokens.read_cursor(kind, request.cursor))
         places = list(rows.order_by(DifferenceInStatement.id).limit(request.limit + 1))
@@ -100,9 +108,9 @@ class DifferenceService:
         return DifferencePage(_views([by_id[place.difference_id] for place in shown]), cursor)
 
 
-def _locked(difference_id: str) -> Any:
+def _found(difference_id: str, *, locked: bool) -> Any:
     rows = StatementDifference.select().where(StatementDifference.id == difference_id)
-    row = for_update(rows).first() if is_id(difference_id) else None
+    row = (for_update(rows) if locked else rows).first() if is_id(difference_id) else None
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Difference not found")
     return row

@@ -17,7 +17,7 @@ from peewee import IntegrityError, chunked
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
-from ussd_server.database.ids import new_id
+from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.reconciliation import (
     ComparedLine,
@@ -44,6 +44,7 @@ _BATCH = 1000
 _CHUNK_BYTES = 1024 * 1024
 _IN_MEMORY_BYTES = 4 * 1024 * 1024
 _LONGEST_NAME = 200
+_FORMATS = {package.name: package.statement for package in PACKAGES if package.statement}
 
 
 class ProviderStatementService:
@@ -103,8 +104,21 @@ class ProviderStatementService:
         )
         return ProviderStatementPage(tuple(map(_view, rows)), cursor)
 
+    def show(self, statement_id: str, context: RequestContext) -> ProviderStatementView:
+        """One imported statement. Raises NOT_FOUND."""
+        context.require_operator()
+        row = ProviderStatement.get_or_none(ProviderStatement.id == statement_id) if is_id(statement_id) else None
+        if row is None:
+            raise ServiceError(Code.NOT_FOUND, "Statement not found")
+        return _view(row)
+
+    def providers(self, context: RequestContext) -> tuple[str, ...]:
+        """The names of the providers whose statements can be compared."""
+        context.require_operator()
+        return tuple(_FORMATS)
+
     def _format_of(self, provider: str) -> StatementFormat:
-        known = {package.name: package.statement for package in PACKAGES if package.statement}.get(provider)
+        known = _FORMATS.get(provider)
         if known is None:
             raise ServiceError(Code.INVALID_REQUEST, f"Statements of {provider[:40]!r} cannot be reconciled")
         try:

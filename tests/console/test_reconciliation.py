@@ -1,0 +1,116 @@
+"""The pages of reconciliation."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from werkzeug.test import TestResponse
+
+from tests.conftest import MovableClock
+from tests.console.conftest import ConsoleVisitor, Operators, Visit
+from tests.services.reconciliation.statement_files import csv_file, mtn_row
+from tests.support.money import a_client, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.models.transactions import Transaction
+
+SILENT = "+256770000007"
+
+
+def pay(services: Services, number: str = "+256770000000") -> Transaction:
+    made = services.transactions.transactions.create(request(number=number), a_client(f"<i>{number}</i>"))
+    return Transaction.get_by_id(made.transaction.transaction_id)
+
+
+def upload(visitor: ConsoleVisitor, content: bytes, provider: str = "sandbox", **fields: Any) -> TestResponse:
+    """Send the form of a new comparison."""
+    visitor.get("/operator/reconciliation/new")
+    file = (io.BytesIO(content), "<b>day</b>.csv")
+    return visitor.post("/operator/reconciliation/new", provider=provider, file=file, **fields)
+
+
+def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
+    operator: Operators, visit: Visit, services: Services, clock: MovableClock
+) -> None:
+    good, silent = pay(services), pay(services, SILENT)
+    work(services, clock, 2.5)
+    good, silent = (Transaction.get_by_id(each.id) for each in (good, silent))
+    lines = [
+        mtn_row(good),
+        mtn_row(silent, Id="S-1", From="<u>party</u>"),
+        mtn_row(good, Id="=1+1", **{"External id": "unknown"}),
+    ]
+    ann, bob = operator("ann"), operator("bob")
+    assert "No statement yet" in ann.get("/operator/reconciliation").text
+    assert visit("owner").get("/operator/reconciliation").status_code == 404
+    every_line = upload(ann, csv_file(lines), result="csv")
+    assert [row["verdict"] for row in csv.DictReader(io.StringIO(every_line.text))] == [
+        "matched", "status_differs", "not_ours",
+    ]  # fmt: skip
+    assert "'=1+1" in every_line.text
+    made = upload(ann, csv_file(lines))
+    assert made.status_code == 303
+    path = made.location.removeprefix("/console")
+    page = ann.get(path).text
+    assert "compared before" in page
+    assert "2 differences" in page
+    assert "&lt;b&gt;day&lt;/b&gt;.csv" in page
+    assert "&lt;u&gt;party" in page
+    (unknown,) = ann.get(f"{path}?verdict=not_ours&format=json").json["items"]
+    assert (unknown["provider_id"], unknown["theirs"]) == ("=1+1", "UGX 5,000")
+    (listed,) = ann.get("/operator/reconciliation?format=json").json["items"]
+    assert (listed["lines"], listed["differences"], listed["sum_difference"]) == (3, 2, -10_000)
+
+    end = f"/operator/differences/{unknown['difference_id']}/end"
+    assert "A reason is needed" in ann.post(end).text
+    assert ann.post(end, reason="Their <b>test</b>").status_code == 303
+    ended = ann.get(end.removesuffix("/end")).text
+    assert "by <bdi>ann@ops.example</bdi>" in ended
+    assert "End the review" not in ended
+    assert ann.post(end, reason="again").status_code == 400
+    assert ann.post(end.replace("/end", "/conclude"), reason="it is ours").status_code == 400
+
+    (found,) = ann.get("/operator/differences?format=json").json["items"]
+    conclude = f"/operator/differences/{found['difference_id']}/conclude"
+    assert ann.post(conclude).status_code == 400
+    assert ann.post(conclude, reason="their statement").status_code == 303
+    assert "is proposed" in bob.get(conclude.removesuffix("/conclude")).text
+    proposals = bob.get("/operator/proposals").text
+    assert "Conclude a payment from a statement" in proposals
+    (confirm,) = re.findall(r'action="/console(/operator/proposals/[^"]+/confirm)"', proposals)
+    assert bob.post(confirm).status_code == 303
+    row = Transaction.get_by_id(silent.id)
+    assert (row.status, row.provider_transaction_id) == ("succeeded", "S-1")
+    assert "No difference is open" in ann.get("/operator/differences").text
+
+
+def test_a_bad_statement_is_refused_in_one_sentence(operator: Operators) -> None:
+    ann = operator("ann")
+    for content, provider, sentence in (
+        (b"a,b\n1,2\n", "mtn", "heading"),
+        (csv_file([["1"] * 11]), "mtn", "Row"),
+        (b"x", "nobody", "cannot be reconciled"),
+    ):
+        refused = upload(ann, content, provider)
+        assert refused.status_code == 400
+        assert sentence in re.search(r'role="alert">([^<]+)<', refused.text)[1]  # type: ignore[index]
+    assert "Choose a file." in ann.post("/operator/reconciliation/new", provider="mtn").text
+    too_large = ann.web.post("/console/operator/reconciliation/new", data=b"", content_length=200 * 1024 * 1024)
+    assert too_large.status_code == 413
+    missing = "019e0000-0000-7000-8000-000000000000"
+    for path in (f"/operator/reconciliation/{missing}", f"/operator/differences/{missing}", "/operator/differences/x"):
+        assert ann.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_large_statement_goes_to_a_file(operator: Operators, services: Services, clock: MovableClock) -> None:
+    paid = pay(services)
+    work(services, clock, 2.5)
+    row = mtn_row(Transaction.get_by_id(paid.id))
+    fees = [[*row[:4], "Fee", *row[5:]] for _ in range(10_000)]
+    reply = upload(operator("ann"), csv_file([row, *fees]), result="csv")
+    assert reply.status_code == 200
+    assert reply.text.count("\n") == 10_002

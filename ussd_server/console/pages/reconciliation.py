@@ -1,0 +1,243 @@
+"""Reconciliation: statements of providers compared with our transactions, and their differences."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from io import TextIOWrapper
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.formats import csv_cell, provider_name, shillings
+from ussd_server.console.links import link_to
+from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.operators import Propose
+from ussd_server.messages.reconciliation import (
+    ComparedLine,
+    DifferenceView,
+    EndDifference,
+    ListDifferences,
+    ListProviderStatements,
+    ProviderStatementView,
+    ReconcileStatement,
+    Verdict,
+)
+from ussd_server.messages.statement_formats import LineStatus
+from ussd_server.status import Code, ServiceError
+
+_LARGEST_BYTES = 101 * 1024 * 1024
+_CHUNK_BYTES = 64 * 1024
+
+VERDICTS = {
+    Verdict.MATCHED: "Matched",
+    Verdict.AMOUNT_DIFFERS: "Amount differs",
+    Verdict.STATUS_DIFFERS: "Status differs",
+    Verdict.NOT_OURS: "Not ours",
+    Verdict.NOT_THEIRS: "Not theirs",
+    Verdict.REVERSAL: "Reversal",
+    Verdict.FEE: "Fee",
+}
+_DIFFERENT = (Verdict.AMOUNT_DIFFERS, Verdict.STATUS_DIFFERS, Verdict.NOT_OURS, Verdict.NOT_THEIRS)
+_FILE_FIELDS = ("line", "verdict", "provider_id", "reference", "transaction_id", "ours", "theirs")
+
+_STATEMENT_COLUMNS = (
+    Column(
+        "file_name", "File",
+        link=lambda seen: url_for("console.show_reconciliation", statement_id=seen.statement_id),
+    ),
+    Column("provider", "Provider", value=lambda seen: provider_name(seen.provider)),
+    Column("first_at", "From", "moment"),
+    Column("last_at", "To", "moment"),
+    Column("lines", "Lines", "number", value=lambda seen: sum(seen.lines.values())),
+    Column("differences", "Differences", "number", value=lambda seen: _difference_count(seen)),
+    Column("sum_difference", "Ours less theirs", "money", value=lambda seen: seen.ours_cents - seen.theirs_cents),
+    Column("imported_at", "Compared", "moment"),
+    Column("statement_id", "Id", "id", where="files"),
+)  # fmt: skip
+_DIFFERENCE_COLUMNS = (
+    Column("line", "Line", "number", missing="none"),
+    Column(
+        "verdict", "Difference", value=lambda each: VERDICTS[each.verdict],
+        link=lambda each: url_for("console.show_difference", difference_id=each.difference_id),
+    ),
+    Column("ours", "Ours", value=lambda each: side(each.ours), missing="nothing"),
+    Column("theirs", "Theirs", value=lambda each: side(each.theirs), missing="nothing"),
+    Column("provider_id", "Their id", "code"),
+    Column("reference", "Reference"),
+    Column("party", "Party"),
+    Column("dated", "Dated"),
+    Column("transaction_id", "Transaction", "id", link=lambda each: link_to("transaction", each.transaction_id)),
+    Column("review", "Review", "status", value=lambda each: "ended" if each.ended_at else "open"),
+    Column("difference_id", "Id", "id", where="files"),
+)  # fmt: skip
+
+
+@console.page("GET", "/operator/reconciliation", who="operator")
+def list_reconciliations(context: RequestContext) -> Response:
+    """Statements that were compared, newest first."""
+    page = services().reconciliation.statements.list(ListProviderStatements(request.args.get("cursor")), context)
+    table = DataTable(
+        "Statements, newest first", _STATEMENT_COLUMNS, page.items, page.next_cursor,
+        empty_title="No statement yet",
+        empty_text="Download yesterday's statement from a provider and compare it with our books.",
+    )  # fmt: skip
+    return show_table("console/reconciliation/list.html", table)
+
+
+@console.page("GET", "/operator/reconciliation/new", who="operator")
+def new_reconciliation(context: RequestContext) -> str:
+    """The form of a new comparison."""
+    return _form(context)
+
+
+@console.page(
+    "POST", "/operator/reconciliation/new", who="operator", max_body_bytes=_LARGEST_BYTES, streams_body=True
+)  # fmt: skip
+def create_reconciliation(context: RequestContext) -> Any:
+    """Compare a statement, and show its result or send the result of every line as a file."""
+    file, provider = request.files.get("file"), request.form.get("provider", "")
+    result_file: IO[bytes] = TemporaryFile()  # noqa: SIM115 - sent after the view has returned
+    text = TextIOWrapper(result_file, encoding="utf-8", newline="")
+    try:
+        if file is None or not file.filename:
+            raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+        wanted = ReconcileStatement(provider, file.filename, file.stream, _row_writer(text))  # type: ignore[arg-type]
+        result = services().reconciliation.statements.reconcile(wanted, context)
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return Response(_form(context, error), status=error.code.http_status)
+    if request.form.get("result") == "csv":
+        text.detach()
+        return send_csv(f"reconciliation-{provider}.csv", _parts(result_file))
+    if result.is_repeat:
+        flash("This file was compared before. Nothing was stored again.", "warn")
+    statement_id = result.statement.statement_id
+    return redirect(url_for("console.show_reconciliation", statement_id=statement_id), 303)
+
+
+@console.page("GET", "/operator/reconciliation/<statement_id>", who="operator")
+def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
+    """The result of one comparison, with its differences."""
+    seen = services().reconciliation.statements.show(statement_id, context)
+    verdict = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for each in _DIFFERENT})
+    page = services().reconciliation.differences.list(
+        ListDifferences(
+            statement_id, request.args.get("cursor"), verdict=Verdict(verdict.chosen) if verdict.chosen else None
+        ),
+        context,
+    )
+    table = DataTable(
+        f"Differences of {seen.file_name}", _DIFFERENCE_COLUMNS, page.items, page.next_cursor, (verdict,),
+        empty_title="The books agree", empty_text="Every line matches a transaction of ours.",
+    )  # fmt: skip
+    return show_table(
+        "console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS, count=_difference_count(seen)
+    )
+
+
+@console.page("GET", "/operator/differences", who="operator")
+def list_differences(context: RequestContext) -> Response:
+    """Differences whose review is open, newest first."""
+    page = services().reconciliation.differences.list(ListDifferences(cursor=request.args.get("cursor")), context)
+    provider = Column("provider", "Provider", value=lambda each: provider_name(each.provider))
+    table = DataTable(
+        "Open differences, newest first", (provider, *_DIFFERENCE_COLUMNS), page.items, page.next_cursor,
+        empty_title="No difference is open", empty_text="Differences that a comparison finds wait here.",
+    )  # fmt: skip
+    return show_table("console/reconciliation/differences.html", table)
+
+
+@console.page("GET", "/operator/differences/<difference_id>", who="operator")
+def show_difference(context: RequestContext, difference_id: str) -> str:
+    """One difference and its review."""
+    return _difference_page(difference_id, context)
+
+
+@console.page("POST", "/operator/differences/<difference_id>/end", who="operator")
+def end_difference(context: RequestContext, difference_id: str) -> Any:
+    """End the review of a difference that is explained. No money moves."""
+    wanted = EndDifference(difference_id, request.form.get("reason", ""), context.caller.operator or "")
+    try:
+        services().reconciliation.differences.end(wanted, context)
+    except ServiceError as error:
+        return _refused(difference_id, error, context)
+    flash("The review of the difference has ended.", "good")
+    return redirect(url_for("console.show_difference", difference_id=difference_id), 303)
+
+
+@console.page("POST", "/operator/differences/<difference_id>/conclude", who="operator")
+def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
+    """Propose to set the payment to succeeded, as the provider's statement says."""
+    if not _may_conclude(services().reconciliation.differences.show(difference_id, context)):
+        raise ServiceError(Code.INVALID_REQUEST, "Only an open difference with a success of the provider is concluded.")
+    try:
+        services().operators.proposals.propose(
+            Propose("difference.conclude", difference_id, request.form.get("reason", ""), {}), context
+        )
+    except ServiceError as error:
+        return _refused(difference_id, error, context)
+    flash("The proposal waits for another operator.", "good")
+    return redirect(url_for("console.list_proposals"), 303)
+
+
+def side(value: int | str | None) -> str | None:
+    """What one side of a difference has: a status, or an amount with its sign."""
+    if isinstance(value, int):
+        return f"{'−' if value < 0 else ''}UGX {abs(value) // 100:,}{f'.{abs(value) % 100:02}' if value % 100 else ''}"
+    return value
+
+
+def _refused(difference_id: str, error: ServiceError, context: RequestContext) -> Response:
+    if error.code is not Code.INVALID_REQUEST:
+        raise error
+    return Response(_difference_page(difference_id, context, error), status=error.code.http_status)
+
+
+def _difference_page(difference_id: str, context: RequestContext, error: ServiceError | None = None) -> str:
+    each = services().reconciliation.differences.show(difference_id, context)
+    proposals = services().operators.proposals.list_open(context)
+    return render_template(
+        "console/reconciliation/difference.html", each=each, error=error, verdicts=VERDICTS, side=side,
+        is_proposed=any(proposal.object_id == difference_id for proposal in proposals),
+        may_conclude=_may_conclude(each),
+    )  # fmt: skip
+
+
+def _may_conclude(each: DifferenceView) -> bool:
+    return each.ended_at is None and each.verdict is Verdict.STATUS_DIFFERS and each.theirs == LineStatus.SUCCEEDED
+
+
+def _form(context: RequestContext, error: ServiceError | None = None) -> str:
+    return render_template(
+        "console/reconciliation/new.html", error=error, provider=request.form.get("provider"),
+        providers=services().reconciliation.statements.providers(context),
+    )  # fmt: skip
+
+
+def _difference_count(seen: ProviderStatementView) -> int:
+    return sum(seen.lines.get(verdict, 0) for verdict in _DIFFERENT)
+
+
+def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:
+    rows = csv.writer(text)
+    rows.writerow(_FILE_FIELDS)
+
+    def write(line: ComparedLine) -> None:
+        values = {name: getattr(line, name) for name in _FILE_FIELDS}
+        sums = {name: shillings(values[name]) for name in ("ours", "theirs") if isinstance(values[name], int)}
+        rows.writerow(map(csv_cell, (values | sums).values()))
+
+    return write
+
+
+def _parts(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while part := file.read(_CHUNK_BYTES):
+            yield part
