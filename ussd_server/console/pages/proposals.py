@@ -28,7 +28,7 @@ def list_reviews(context: RequestContext) -> Response:
         Column("status", "Status", "status", value=lambda item: item.transaction.status.value),
         Column("type", "Type", value=lambda item: item.transaction.type.value),
         Column("provider", "Provider", value=lambda item: provider_name(item.transaction.provider)),
-        Column("reference", "Reference", value=lambda item: item.transaction.reference),
+        Column("reference", "Reference", value=lambda item: item.transaction.reference, where="files"),
         Column("reason", "Why"),
         Column("proposed", "Proposal", value=lambda item: _proposal(proposed.get(_id(item)))),
         Column("transaction_id", "Id", "id", value=_id, where="files"),
@@ -67,5 +67,5 @@ def _id(item: ReviewItem) -> str:
     return item.transaction.transaction_id
 
 
-def _proposal(by: str | None) -> str:
-    return f"{by} proposed how it ends" if by else "none yet"
+def _proposal(by: str | None) -> str | None:
+    return f"{by} proposed how it ends" if by else None
