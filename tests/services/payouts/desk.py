@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from ussd_server.messages.payouts import (
     PayoutItemView,
     PayoutView,
 )
+from ussd_server.status import Code, ServiceError
 
 
 class PayoutDesk:
@@ -84,3 +86,12 @@ class PayoutDesk:
 def row(reference: str = "r1", phone_number: Any = "+256770000000", amount: Any = 1000, **more: Any) -> dict[str, Any]:
     """One row of a payout."""
     return {"phone_number": phone_number, "amount": amount, "reference": reference} | more
+
+
+def code_of(action: Callable[[], object]) -> Code | None:
+    """The code with which an action is refused, None when it is not."""
+    try:
+        action()
+    except ServiceError as refusal:
+        return refusal.code
+    return None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.payouts.desk import PayoutDesk, row
+from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request
 from ussd_server.bootstrap import Services
@@ -19,14 +18,6 @@ from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import set_fee
 from ussd_server.status import Code, ServiceError
-
-
-def code_of(action: Any) -> Code | None:
-    try:
-        action()
-    except ServiceError as refusal:
-        return refusal.code
-    return None
 
 
 def test_a_payout_is_judged_approved_sent_and_completed(desk: PayoutDesk, services: Services) -> None:

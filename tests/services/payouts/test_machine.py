@@ -1,0 +1,73 @@
+"""Whatever is done to payouts in whatever order, their sums, the reservations and the balances agree."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import MovableClock
+from tests.services.payouts.desk import PayoutDesk, code_of, row
+from tests.support.books import check_everything
+from tests.support.money import operator
+from ussd_server.bootstrap import Services
+from ussd_server.messages.accounts import FeeTerms
+from ussd_server.messages.payouts import ItemState, PayoutView
+from ussd_server.messages.transactions import TransactionType
+from ussd_server.services.accounts.fees import set_fee
+from ussd_server.status import Code
+
+_FEE_CENTS = 1_000
+_CLIENT_CENTS = 2_000_000
+# The sandbox pays the first, refuses the second, and lets the third wait before it pays.
+_NUMBERS = ("+256770000000", "+256770000001", "+256770000004")
+_WAITING = (ItemState.QUEUED, ItemState.SENT)
+
+_rows = st.lists(st.tuples(st.sampled_from((*_NUMBERS, "0772")), st.integers(1, 9_000)), min_size=1, max_size=4)
+_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("create"), _rows),
+        st.tuples(st.sampled_from(("approve", "cancel")), st.integers(0, 2)),
+        st.tuples(st.just("work"), st.sampled_from((0, 1, 30))),
+    ),
+    min_size=3,
+    max_size=12,
+)
+
+
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=_steps)
+def test_sums_reservations_and_balances_agree_after_every_step(
+    services: Services, clock: MovableClock, steps: list[tuple[str, Any]]
+) -> None:
+    desk = PayoutDesk(services, clock, _CLIENT_CENTS // 100)
+    set_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, _FEE_CENTS, 0), operator())
+    payouts: list[PayoutView] = []
+    for name, value in steps:
+        if name == "create":
+            rows = (row(f"r{place}", number, amount) for place, (number, amount) in enumerate(value))
+            payouts.append(desk.draft(*rows, reference=f"P{len(payouts)}"))
+        elif name == "work":
+            desk.work(value)
+        elif payouts:
+            payout = payouts[value % len(payouts)]
+            refused = code_of(partial(desk.approve if name == "approve" else desk.cancel, payout))
+            assert refused in (None, Code.INVALID_REQUEST, Code.INSUFFICIENT_BALANCE)
+        _compare(desk, payouts)
+    assert check_everything() == []
+
+
+def _compare(desk: PayoutDesk, payouts: list[PayoutView]) -> None:
+    """The main account against what the rows say."""
+    reserved = paid = 0
+    for payout in map(desk.see, payouts):
+        assert sum(entry.count for entry in payout.states.values()) == payout.item_count
+        ready = [entry for state, entry in payout.states.items() if state is not ItemState.INVALID]
+        assert sum(entry.amount_cents for entry in ready) == payout.total_amount_cents
+        assert sum(entry.fee_cents for entry in ready) == payout.total_fee_cents
+        sums = {state: entry.amount_cents + entry.fee_cents for state, entry in payout.states.items()}
+        reserved += sum(sums.get(state, 0) for state in _WAITING)
+        paid += sums.get(ItemState.SUCCEEDED, 0)
+    assert desk.main() == (_CLIENT_CENTS - paid, reserved)

@@ -1,0 +1,96 @@
+"""Approvals, cancellations and the worker act on one payout at the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from threading import Barrier
+from typing import Any
+
+from tests.services.payouts.desk import PayoutDesk, code_of
+from tests.support.books import check_everything
+from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import release_connection
+from ussd_server.messages.payouts import ItemState, NamePayout
+from ussd_server.models.transactions import Transaction
+from ussd_server.status import Code
+
+_ROUNDS = 3
+_ROWS = 12
+
+
+def at_once(*actions: Callable[[], object]) -> list[Code | None]:
+    """Run actions at the same moment; give the code with which each was refused."""
+    together = Barrier(len(actions))
+
+    def act(action: Callable[[], object]) -> Code | None:
+        together.wait()
+        try:
+            return code_of(action)
+        finally:
+            release_connection()
+
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return list(pool.map(act, actions))
+
+
+def test_of_simultaneous_approvals_one_counts(desk: PayoutDesk) -> None:
+    approvers = [
+        replace(desk.approver, caller=replace(desk.approver.caller, key_id=new_id(desk.clock.now()))) for _ in range(4)
+    ]
+    for turn in range(1, _ROUNDS + 1):
+        draft = desk.draft_of(_ROWS, f"P{turn}")
+        codes = at_once(*(partial(desk.payouts.approve, NamePayout(draft.payout_id), who) for who in approvers))
+        assert sorted(map(str, codes)) == [str(Code.INVALID_REQUEST)] * 3 + ["None"]
+        assert desk.main() == (50_000_000, turn * _ROWS * 10_000)
+        assert Transaction.select().where(Transaction.payout_id == draft.payout_id).count() == _ROWS
+    assert check_everything() == []
+
+
+def test_of_an_approval_and_a_cancellation_the_cancellation_is_the_end_whoever_is_first(desk: PayoutDesk) -> None:
+    for turn in range(_ROUNDS):
+        draft = desk.draft_of(_ROWS, f"P{turn}")
+        approved, cancelled = at_once(partial(desk.approve, draft), partial(desk.cancel, draft))
+        # A cancellation after the approval releases all of it; one before the approval refuses it.
+        assert (approved in (None, Code.INVALID_REQUEST), cancelled) == (True, None)
+        assert set(desk.states(draft)) == {"cancelled"}
+        assert (desk.see(draft).approved_by is None) == (approved is not None)
+        assert desk.main() == (50_000_000, 0)
+    desk.work(2)
+    assert check_everything() == []
+
+
+def test_a_row_is_sent_or_cancelled_while_the_worker_sends(desk: PayoutDesk, monkeypatch: Any) -> None:
+    sandbox = desk.services.providers.providers.get("sandbox")
+    asked: list[str] = []
+    ask = sandbox.ask
+
+    def counted(payment: Any, timeout_seconds: float) -> Any:
+        asked.append(payment.provider_reference)
+        return ask(payment, timeout_seconds)
+
+    monkeypatch.setattr(sandbox, "ask", counted)
+    for turn in range(_ROUNDS):
+        asked.clear()
+        draft = desk.draft_of(_ROWS, f"P{turn}")
+        desk.approve(draft)
+        desk.tick()
+        sent, cancelled = at_once(partial(desk.work, 1), partial(desk.cancel, draft))
+        assert sent is None
+        assert cancelled in (None, Code.INVALID_REQUEST)
+        desk.work(2)
+        seen = desk.see(draft)
+        paid = [item.transaction_id for item in desk.items(draft, ItemState.SUCCEEDED)]
+        references = Transaction.select(Transaction.provider_reference).where(Transaction.id.in_(paid))
+        assert sorted(asked) == sorted(row.provider_reference for row in references)
+        assert {state: entry.count for state, entry in seen.states.items()} in (
+            {ItemState.SUCCEEDED: len(paid), ItemState.CANCELLED: _ROWS - len(paid)},
+            {ItemState.SUCCEEDED: _ROWS},
+            {ItemState.CANCELLED: _ROWS},
+        )
+        assert seen.completed_at is not None
+        assert (seen.status == "cancelled") == (cancelled is None)
+        assert desk.main()[1] == 0
+    assert check_everything() == []
