@@ -117,6 +117,20 @@ class Text(fields.Field[str]):
         return {"type": "string", "minLength": self.shortest, "maxLength": self.longest, "pattern": pattern}
 
 
+class ProviderName(Text):
+    """The name of a provider. The service knows which ones it has; the document lists those of the product."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(longest=32, **kwargs)
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the field."""
+        if self.allow_none:
+            return {"type": ["string", "null"], "enum": [*PROVIDERS, None]}
+        return {"type": "string", "enum": list(PROVIDERS)}
+
+
 class Whole(fields.Field[int]):
     """A whole number from `lowest` to `highest`: a JSON integer, or ASCII digits in a query."""
 

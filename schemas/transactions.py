@@ -10,6 +10,7 @@ from schemas.fields import (
     Flag,
     JsonObject,
     PhoneNumber,
+    ProviderName,
     SignedAmount,
     Text,
     Timestamp,
@@ -40,7 +41,7 @@ class CreateTransactionBody(Body):
     type = fields.String(required=True, validate=validate.OneOf(("collection", "disbursement", "transfer")))
     currency = fields.String(validate=validate.OneOf(("UGX",)))
     reference = Text(required=True, longest=_LONGEST_REFERENCE)
-    provider = fields.String(allow_none=True, validate=is_provider)
+    provider = ProviderName(allow_none=True)
     account = Text(longest=13, pattern=r"main|\+256[0-9]{9}")
     description = Text(longest=200, allow_none=True)
     metadata = JsonObject(longest=4096, allow_none=True)
