@@ -37,6 +37,7 @@ _NEEDS = {
     "needs_chromium": ("chromium",),
     "needs_nginx": ("nginx",),
     "needs_node": ("node", "npm"),
+    "needs_php": ("php",),
     "needs_promtool": ("promtool",),
     "needs_systemd": ("systemd-analyze",),
 }

@@ -1,0 +1,79 @@
+"""docs/GATEWAYS.md names the fields that each adapter reads and writes, and no others."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
+from ussd_server.gateways.fields import RequestFields
+from ussd_server.gateways.handset import HANDSET_FORMATS
+from ussd_server.messages.gateways import Action, GatewayReply, GatewayScreen
+from ussd_server.messages.handsets import HandsetCall
+
+_PAGE = (Path(__file__).parents[2] / "docs/GATEWAYS.md").read_text(encoding="utf-8")
+_CALL = HandsetCall("ATUid_1", "+256772123456", "*165#", "64110")
+_WORDS = {"false", "Initiation", "Response", "Release", "Timeout", "begin", "input", "end", "abort", "timeout"}
+
+
+def row(heading: str, gateway: str) -> str:
+    section = _PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    (found,) = re.findall(rf"^\| `{gateway}` \|(.*)\|$", section, re.MULTILINE)
+    return str(found)
+
+
+def test_every_gateway_stands_on_the_page() -> None:
+    for name in ADAPTERS:
+        assert f"`{name}`" in _PAGE
+
+
+@pytest.mark.parametrize("gateway", HANDSET_FORMATS)
+def test_the_fields_that_an_adapter_reads_are_listed(gateway: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: set[str] = set()
+
+    class Recording(RequestFields):
+        def value(self, name: str, longest: int = 40) -> str:
+            read.add(name)
+            return super().value(name, longest)
+
+        def has(self, name: str) -> bool:
+            read.add(name)
+            return super().has(name)
+
+    monkeypatch.setattr(f"{ADAPTERS[gateway].__module__}.RequestFields", Recording)
+    ADAPTERS[gateway].read(HANDSET_FORMATS[gateway].step(_CALL, cumulative=None))
+    listed = set(re.findall(r"`(.*?)`", row("Fields of a step", gateway)))
+    assert read <= listed
+    assert listed - read <= _WORDS
+    if gateway in EVENT_ADAPTERS:
+        read.clear()
+        report = HANDSET_FORMATS[gateway].hang_up(_CALL)
+        assert report is not None
+        EVENT_ADAPTERS[gateway].read_event(report)
+        assert all(f"`{name}`" in _PAGE.partition("Of the report")[2].partition(";")[0] for name in read)
+
+
+@pytest.mark.parametrize("gateway", HANDSET_FORMATS)
+def test_the_fields_that_an_adapter_writes_are_listed(gateway: str) -> None:
+    step = ADAPTERS[gateway].read(HANDSET_FORMATS[gateway].step(_CALL, cumulative=None))
+    listed = row("Fields of the reply", gateway)
+    for action in Action:
+        reply = ADAPTERS[gateway].write(GatewayScreen(action, "Welcome"), step)
+        for name, value in written(reply).items():
+            assert f"`{name}`" in listed
+            assert not isinstance(value, str) or value in {"Welcome", "N", "0"} or name in _ECHOED or value in listed
+
+
+_ECHOED = {"serviceCode", "msisdn", "statusCode", "statusMessage", "transactionId"}
+
+
+def written(reply: GatewayReply) -> dict[str, object]:
+    """Return the names in a reply, with their values."""
+    text = reply.body.decode()
+    if text.startswith("{"):
+        parsed = json.loads(text)
+        return {**parsed, **parsed.get("data", {})}
+    return dict(reply.headers) if reply.headers else {text[:4]: None}

@@ -1,0 +1,78 @@
+"""docs/guides: the programs of every page run, in each language, and print what the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from standardwebhooks import Webhook
+
+from tests.journeys.service import Service
+
+_FOLDER = Path(__file__).parents[2] / "docs/guides"
+_PAGES = sorted(_FOLDER.glob("[a-z]*.md"))
+_PATIENCE_SECONDS = 60
+_COMMANDS = {
+    "sh": ("bash", "-euo", "pipefail"),
+    "python": (sys.executable,),
+    "javascript": ("node",),
+    "php": ("php",),
+}
+_ENDINGS = {"sh": "sh", "python": "py", "javascript": "mjs", "php": "php"}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    running = Service(tmp_path_factory.mktemp("guides") / "var", USSD_WORKERS="1")
+    yield running
+    running.stop()
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the fenced blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def exported(service: Service) -> dict[str, str]:
+    """Return the environment that the page about all guides makes from the demonstration."""
+    (prepare,) = blocks(_FOLDER / "README.md", "sh")
+    ran = subprocess.run(
+        ["bash", "-euc", prepare + "env -0"], cwd=service.folder.parent, env={"PATH": os.environ["PATH"]},
+        capture_output=True, text=True, check=True, timeout=_PATIENCE_SECONDS,
+    )  # fmt: skip
+    return dict(line.split("=", 1) for line in ran.stdout.split("\0") if line)
+
+
+@pytest.mark.needs_node
+@pytest.mark.needs_php
+@pytest.mark.parametrize("language", _COMMANDS)
+def test_every_program_prints_what_its_page_says(service: Service, tmp_path: Path, language: str) -> None:
+    assert len(_PAGES) >= 9
+    at = datetime.now(UTC)
+    secret, body = "whsec_" + "c2VjcmV0" * 4, '{"type":"webhook.test"}'
+    environment = {
+        **exported(service), "HOME": str(tmp_path), "RUN": secrets.token_hex(4),
+        "WEBHOOK_SECRET": secret, "WEBHOOK_ID": "msg_1", "WEBHOOK_TIMESTAMP": str(int(at.timestamp())),
+        "WEBHOOK_BODY": body, "WEBHOOK_SIGNATURE": "v1,bm9uZQ== " + Webhook(secret).sign("msg_1", at, body),
+    }  # fmt: skip
+    for page in _PAGES:
+        program = tmp_path / f"{page.stem}.{_ENDINGS[language]}"
+        code = "\n".join(blocks(page, language))
+        assert code, f"{page.name} has no {language}"
+        if language == "javascript":
+            program = program.with_suffix(".cjs" if "require(" in code else ".mjs")
+        program.write_text(code)
+        ran = subprocess.run(
+            [*_COMMANDS[language], program], env=environment, capture_output=True, text=True, check=False,
+            timeout=_PATIENCE_SECONDS,
+        )  # fmt: skip
+        assert ran.returncode == 0, f"{page.name}: {ran.stdout}{ran.stderr}"
+        (printed,) = blocks(page, "text")
+        assert printed.removesuffix("\n") in ran.stdout, f"{page.name}: {ran.stdout}{ran.stderr}"
