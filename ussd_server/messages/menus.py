@@ -66,6 +66,36 @@ class DrawMenu:
 
 
 @dataclass(frozen=True, slots=True)
+class NameVersion:
+    """A version of a menu, the draft for None."""
+
+    menu_id: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompareVersions:
+    """Compare two documents of a menu as YAML; None stands for the draft."""
+
+    menu_id: str
+    old: int | None
+    new: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FullestScreenView:
+    """The fullest screen of a language on a network, None for every other network; `used` and `limit` count `unit`."""
+
+    language: str
+    network: str | None
+    node: str
+    text: str
+    used: int
+    limit: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class RollBack:
     """Publish an earlier version again."""
 

@@ -32,6 +32,12 @@ PAGES = (
     "/search?q=0770000000",
     "/people",
     "/people/invite",
+    "/menus",
+    "/menus/new",
+    "/menus/shop",
+    "/menus/shop/edit",
+    "/menus/shop/versions/1",
+    "/sessions",
     "/phone",
     "/phone?target=draft:shop",
 )

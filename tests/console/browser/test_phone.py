@@ -42,6 +42,12 @@ def test_a_call_is_made_with_keys_and_the_keyboard_beside_its_lit_diagram(
         expect(screen).to_contain_text("You hung up")
         page.evaluate("scrollTo(0, 0)")
         visitor.look_at(page)
+        page.goto("/console/sessions")
+        page.locator("td.moment a").first.click()
+        page.get_by_role("link", name="Replay against the draft").click()
+        expect(page.get_by_text("Pay UGX 5,000?")).to_be_visible()
+        page.evaluate("scrollTo(0, 0)")
+        visitor.look_at(page)
 
 
 def test_a_draft_is_walked_without_scripts_and_saved_as_a_script(visitor: Visitor) -> None:

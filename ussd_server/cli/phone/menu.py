@@ -17,7 +17,8 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.phone.handset import draw
 from ussd_server.context import operator_context
 from ussd_server.menus.checks.check import check as check_document
-from ussd_server.menus.checks.width_proof import fullest_screen
+from ussd_server.menus.checks.width_proof import fullest_screens
+from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.document import Document, read
 from ussd_server.menus.document.findings import Finding, Report
 from ussd_server.menus.source.places import Places
@@ -187,17 +188,13 @@ def _print_report(report: Report, document: Document) -> None:
         phone = draw(worst.screen, caption, budget=limit, used=limit + worst.excess, unit=worst.unit or "septets")
         console.print("\nThe worst screen:", phone)
     elif report.passes:
-        screen = fullest_screen(document)
-        gsm7 = screen.size.encoding == "gsm7"
-        limit = document.budget.septets if gsm7 else document.budget.characters
-        phone = draw(
-            screen.text,
-            f"{screen.node}, {screen.language}",
-            budget=limit,
-            used=screen.size.units,
-            unit="septets" if gsm7 else "characters",
-        )
-        console.print(f"{document.id} may be published: every screen fits. The fullest one:", phone)
+        console.print(f"{document.id} may be published: every screen fits.")
+        common = [each for each in fullest_screens(document, WorkBudget()) if each.network is None]
+        for each in [max(common, key=lambda each: each.share)] if common else []:
+            caption = f"{each.screen.node}, {each.screen.language}"
+            unit = "septets" if each.size.encoding == "gsm7" else "characters"
+            phone = draw(each.screen.text, caption, budget=each.limit, used=each.size.units, unit=unit)
+            console.print("The fullest one:", phone)
     console.print(f"{len(report.errors)} errors, {len(report.warnings)} warnings")
 
 

@@ -61,17 +61,40 @@ def prove(document: Document, work: WorkBudget) -> Iterator[Finding]:
                 yield _finding(node.name, language, network, budget, size, joined(lines))
 
 
-def fullest_screen(document: Document) -> Screen:
-    """Return the screen that uses most of the document's budget, with every variable at its maximum."""
-    budget, measurer = document.budget, _Measurer(WorkBudget())
-    fullest, largest = Screen("", document.start, document.default_language), 0.0
+@dataclass(frozen=True, slots=True)
+class FullestScreen:
+    """The fullest screen of a language on a network, every variable at its maximum. `limit` is in the unit of `size`.
+
+    `network` None stands for every network without a budget of its own.
+    """
+
+    screen: Screen
+    network: str | None
+    size: Size
+    limit: int
+
+    @property
+    def share(self) -> float:
+        """The used part of the budget; above 1 the screen does not fit."""
+        return self.size.units / self.limit
+
+
+def fullest_screens(document: Document, work: WorkBudget) -> list[FullestScreen]:
+    """Return the fullest screen of each language on each network. Raises `WorkExceededError` when they are too many."""
+    budgets: dict[str | None, Budget] = {None: document.budget}
+    budgets.update(document.network_budgets)
+    measurer = _Measurer(work)
+    fullest: dict[tuple[str, str | None], FullestScreen] = {}
     for node, language in _shown(document):
         for layout in _layouts(document, node, language, measurer):
-            for size, lines in measurer.longest(layout.screens(budget)):
-                share = size.units / (budget.septets if size.encoding == "gsm7" else budget.characters)
-                if share > largest:
-                    fullest, largest = Screen(joined(lines), node.name, language), share
-    return fullest
+            for network, budget in budgets.items():
+                for size, lines in measurer.longest(layout.screens(budget)):
+                    limit = budget.septets if size.encoding == "gsm7" else budget.characters
+                    found = FullestScreen(Screen(joined(lines), node.name, language), network, size, limit)
+                    before = fullest.get((language, network))
+                    if before is None or found.share > before.share:
+                        fullest[language, network] = found
+    return list(fullest.values())
 
 
 class _Measurer:

@@ -1,0 +1,193 @@
+"""Menus: seen, edited beside their check, published, rolled back and bound to codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.pages.phone import LANGUAGES, NETWORKS
+from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.channels import BindCode
+from ussd_server.messages.menus import (
+    CheckMenu,
+    CompareVersions,
+    DrawMenu,
+    MenuSummary,
+    NameMenu,
+    NameVersion,
+    RollBack,
+    SaveDraft,
+    SourceText,
+)
+from ussd_server.messages.walks import DropOffView, GetDropOffs
+from ussd_server.status import Code, ServiceError
+
+_MOST_BYTES = 1024 * 1024
+_COLUMNS = (
+    Column("menu_id", "Menu", "code", link=lambda menu: url_for("console.show_menu", menu_id=menu.menu_id)),
+    Column("title", "Title"),
+    Column("state", "State", "status", value=lambda menu: "published" if menu.published_version else "draft"),
+    Column("published_version", "Version", "number"),
+    Column("codes", "Codes", value=lambda menu: " ".join(menu.codes), missing="none"),
+    Column("draft_saved_at", "Draft saved", "moment"),
+)
+
+
+@console.page("GET", "/menus", needs="menus:read")
+def list_menus(context: RequestContext) -> Response:
+    """All menus of the client; a client has 200 at most."""
+    menus: tuple[MenuSummary, ...] = services().menus.menus.list(context)
+    table = DataTable(
+        "Menus by name", _COLUMNS, menus,
+        empty_title="No menu yet", empty_text="Upload one as YAML or JSON; the check says what to mend.",
+    )  # fmt: skip
+    return show_table("console/menus/list.html", table)
+
+
+@console.page("GET", "/menus/new", needs="menus:write")
+def new_menu(_: RequestContext) -> str:
+    """The form of a new menu."""
+    return render_template("console/menus/new.html", menu_id="", text="", error=None)
+
+
+@console.page("POST", "/menus/new", needs="menus:write", max_body_bytes=_MOST_BYTES)
+def upload_menu(context: RequestContext) -> Any:
+    """Save what was uploaded or typed as the draft of a menu, new or not."""
+    menu_id, text = request.form.get("menu_id", "").strip(), _text()
+    try:
+        services().menus.menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
+    except ServiceError as error:
+        if error.code.http_status != Code.INVALID_REQUEST.http_status:
+            raise
+        shown = render_template("console/menus/new.html", menu_id=menu_id, text=text, error=error)
+        return Response(shown, status=error.code.http_status)
+    flash("The draft is saved. Try it with the phone before you publish it.", "good")
+    return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
+
+
+@console.page("GET", "/menus/<menu_id>", needs="menus:read")
+def show_menu(context: RequestContext, menu_id: str) -> str:
+    """One menu: its diagram with drop-offs, its check, its scripts and versions."""
+    menu = services().menus.menus.get(NameMenu(menu_id), context)
+    drop_offs = services().menus.replays.drop_offs(GetDropOffs(menu_id), context)
+    is_draft = request.args.get("of") == "draft" or menu.published_version is None
+    version = None if is_draft else menu.published_version
+    scripts = menu.draft.get("scripts")
+    return render_template(
+        "console/menus/menu.html", menu=menu, is_draft=is_draft, drop_offs=drop_offs,
+        diagram=services().menus.diagrams.draw(DrawMenu(menu_id, version, notes=_notes(drop_offs)), context),
+        report=services().menus.menus.check(CheckMenu(menu_id), context),
+        screens=services().menus.diagrams.fullest_screens(NameVersion(menu_id), context),
+        scripts=[each for each in scripts if isinstance(each, dict)] if isinstance(scripts, list) else [],
+        versions=services().menus.menus.versions(NameMenu(menu_id), context),
+        codes=services().menus.menus.codes(context), networks=NETWORKS, languages=LANGUAGES,
+        has_changed=menu.draft != menu.published,
+    )  # fmt: skip
+
+
+@console.page("GET", "/menus/<menu_id>/edit", needs="menus:write")
+def edit_menu(context: RequestContext, menu_id: str) -> str:
+    """The draft as text, with its check beside it."""
+    text = services().menus.diagrams.text(NameVersion(menu_id), context)
+    return _editor(menu_id, text, services().menus.menus.check(CheckMenu(menu_id), context), None)
+
+
+@console.page("POST", "/menus/<menu_id>/edit", needs="menus:write", max_body_bytes=_MOST_BYTES)
+def save_menu(context: RequestContext, menu_id: str) -> Any:
+    """Check the text, and save it as the draft unless only the check was wanted."""
+    services().menus.menus.get(NameMenu(menu_id), context)
+    text, report, error = _text(), None, None
+    try:
+        if request.form.get("do") == "save":
+            services().menus.menus.save_draft(SaveDraft(menu_id, source=_source(text)), context)
+            flash("The draft is saved.", "good")
+            return redirect(url_for("console.edit_menu", menu_id=menu_id), 303)
+        report = services().menus.menus.check(CheckMenu(menu_id, source=_source(text)), context)
+    except ServiceError as refusal:
+        if refusal.code.http_status != Code.INVALID_REQUEST.http_status:
+            raise
+        error = refusal
+    if "HX-Request" in request.headers:
+        return render_template("console/menus/report.html", report=report, error=error)
+    return Response(_editor(menu_id, text, report, error), status=error.code.http_status if error else 200)
+
+
+@console.page("POST", "/menus/<menu_id>/publish", needs="menus:write")
+def publish_menu(context: RequestContext, menu_id: str) -> Any:
+    """Publish the draft."""
+    try:
+        published = services().menus.menus.publish(NameMenu(menu_id), context)
+        flash(f"Version {published.version} is published. New sessions use it; open ones keep theirs.", "good")
+    except ServiceError as error:
+        if error.code is not Code.MENU_INVALID:
+            raise
+        flash(f"The draft was not published: {error.message}", "bad")
+    return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
+
+
+@console.page("POST", "/menus/<menu_id>/rollback", needs="menus:write")
+def roll_back_menu(context: RequestContext, menu_id: str) -> Any:
+    """Make another version the one in force."""
+    version = _number(request.form.get("version", ""))
+    services().menus.menus.roll_back(RollBack(menu_id, version), context)
+    flash(f"Version {version} is in force again. The draft stays as it is.", "good")
+    return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
+
+
+@console.page("POST", "/menus/<menu_id>/codes", needs="menus:write")
+def bind_code(context: RequestContext, menu_id: str) -> Any:
+    """Bind a code of the client to this menu."""
+    code = services().menus.menus.bind_code(BindCode(request.form.get("service_code", ""), menu_id), context)
+    flash(f"{code.service_code} leads to this menu now.", "good")
+    return redirect(url_for("console.show_menu", menu_id=menu_id), 303)
+
+
+@console.page("GET", "/menus/<menu_id>/versions/<version>", needs="menus:read")
+def show_menu_version(context: RequestContext, menu_id: str, version: str) -> str:
+    """What a version changed, or the draft against the version in force, and its text."""
+    menu = services().menus.menus.get(NameMenu(menu_id), context)
+    new = None if version == "draft" else _number(version)
+    old = menu.published_version if new is None else new - 1
+    diagrams = services().menus.diagrams
+    return render_template(
+        "console/menus/version.html", menu=menu, version=new, old=old,
+        difference=diagrams.difference(CompareVersions(menu_id, old, new), context) if old else (),
+        text=diagrams.text(NameVersion(menu_id, new), context),
+    )  # fmt: skip
+
+
+def _editor(menu_id: str, text: str, report: Any, error: ServiceError | None) -> str:
+    return render_template("console/menus/edit.html", menu_id=menu_id, text=text, report=report, error=error)
+
+
+def _text() -> str:
+    """The uploaded file, or what was typed."""
+    file = request.files.get("file")
+    if file is None or not file.filename:
+        return request.form.get("text", "").replace("\r\n", "\n")
+    try:
+        return str(file.read(), "utf-8")
+    except UnicodeDecodeError:
+        raise ServiceError(Code.INVALID_REQUEST, "The file is not a text in UTF-8.") from None
+
+
+def _source(text: str) -> SourceText:
+    return SourceText(text, is_yaml=not text.lstrip().startswith("{"))
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise ServiceError(Code.NOT_FOUND, "Menu version not found")
+    return int(text)
+
+
+def _notes(drop_offs: DropOffView) -> dict[str, str]:
+    return {
+        item.node: f"{item.share:.0%} left here ({item.drop_offs:,} of {item.visits:,})"
+        for item in drop_offs.items
+        if item.drop_offs
+    }

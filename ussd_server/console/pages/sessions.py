@@ -1,0 +1,94 @@
+"""Sessions: listed, and one as the conversation that it was."""
+
+from __future__ import annotations
+
+from flask import Response, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console import forms
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.ussd import EndReason, ListSessions, NameSession, SessionStatus, SessionView
+from ussd_server.messages.walks import ReplayItem, ReplayMenu
+from ussd_server.status import ServiceError
+
+_COLUMNS = (
+    Column(
+        "created_at", "When", "moment",
+        link=lambda seen: url_for("console.show_session", session_id=seen.session_id),
+    ),
+    Column("phone_number", "Phone number", "code"),
+    Column("service_code", "Code", "code"),
+    Column("menu_id", "Menu"),
+    Column("status", "Status", "status", value=lambda seen: seen.status.value),
+    Column("node", "Last node", "code"),
+    Column("turn", "Entries", "number"),
+    Column("end_reason", "Why it ended", value=lambda seen: (seen.end_reason or "").replace("_", " ")),
+    Column("transaction_id", "Payment", "id", where="files"),
+    Column("session_id", "Id", "id", where="files"),
+)  # fmt: skip
+
+_WHY = {
+    EndReason.LAST_SCREEN: "The menu came to its last screen.",
+    EndReason.NOT_DELIVERED: "The gateway could not deliver the last screen to the phone.",
+    EndReason.HUNG_UP: "The subscriber hung up.",
+    EndReason.ABANDONED: "The gateway reported that the subscriber left without an answer.",
+    EndReason.REDIALLED: "The subscriber dialled again, and a new session began.",
+    EndReason.IDLE: "The subscriber did not answer in time.",
+    EndReason.TOO_LONG: "The session reached its longest duration.",
+    EndReason.TOO_MANY_TURNS: "The session reached its largest number of entries.",
+    EndReason.DELETED: "Your program ended it.",
+    EndReason.KEY_DELETED: "The API key that it began with was deleted.",
+}
+
+
+@console.page("GET", "/sessions", needs="ussd:read")
+def list_sessions(context: RequestContext) -> Response:
+    """The client's sessions, newest first."""
+    status = TableFilter("status", "Status", {word.value: word.value.replace("_", " ") for word in SessionStatus})
+    number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
+    code = TableFilter("service_code", "Code", placeholder="*165#")
+    first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
+    page = services().ussd.api_sessions.list(
+        ListSessions(
+            cursor=request.args.get("cursor"),
+            status=SessionStatus(status.chosen) if status.chosen else None,
+            phone_number=forms.phone_number(number.chosen),
+            service_code=code.chosen or None,
+            from_at=forms.day(first.chosen),
+            to_at=forms.day(last.chosen, is_last=True),
+        ),
+        context,
+    )
+    table = DataTable(
+        "Sessions, newest first", _COLUMNS, page.items, page.next_cursor, (number, code, status, first, last),
+        empty_title="No session yet", empty_text="Each dial of one of your codes appears here. Try it with the phone.",
+    )  # fmt: skip
+    return show_table("console/sessions/list.html", table)
+
+
+@console.page("GET", "/sessions/<session_id>", needs="ussd:read")
+def show_session(context: RequestContext, session_id: str) -> str:
+    """One session. With `replay` in its address, also how it would go in the menu's draft."""
+    seen = services().ussd.api_sessions.get(NameSession(session_id), context)
+    replayed, error = None, None
+    if "replay" in request.args:
+        try:
+            replayed = _replayed(seen, context)
+        except ServiceError as refusal:
+            error = refusal
+    return render_template(
+        "console/sessions/session.html", seen=seen, why=_why(seen), replayed=replayed, error=error
+    )  # fmt: skip
+
+
+def _replayed(seen: SessionView, context: RequestContext) -> ReplayItem:
+    (item,) = services().menus.replays.replay(ReplayMenu(seen.menu_id, (seen.session_id,)), context)
+    return item
+
+
+def _why(seen: SessionView) -> str:
+    if seen.end_reason is None:
+        return "It is still open."
+    return _WHY[EndReason(seen.end_reason)]
