@@ -20,6 +20,7 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
 ) -> None:
     visitor = visit("developer")
     assert "No menu yet" in visitor.get("/menus").text
+    assert "No session yet" in visitor.get("/sessions").text
     services.ussd.channels.assign_code(AssignCode(CODE, example_client.id), OPERATOR)
     broken = visitor.post("/menus/new", menu_id="shop", text="start: [")
     assert (broken.status_code, "line" in broken.text, "start: [" in broken.text) == (400, True, True)
