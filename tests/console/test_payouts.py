@@ -19,6 +19,7 @@ from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.messages.payouts import ItemState
+from ussd_server.models.providers import ProviderFloat
 
 FILE = """phone_number,amount,reference,name,description
 0770000000,"1,000",E-1,<b>Sarah</b> שלום,Salary
@@ -62,7 +63,11 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     assert [(item["line"], item["state"]) for item in invalid] == [(4, "invalid")]
     assert "2.56772E+11" in invalid[0]["problems"]
 
+    assert "float of" not in approver.get(path).text
+    now = clock.now()
+    ProviderFloat.insert(provider="sandbox", asked_at=now, read_at=now, amount_cents=100_000).execute()
     shown = approver.get(path).text
+    assert 'more than Sandbox\'s float of <span class="money">UGX&nbsp;1,000' in shown
     words = re.sub(r"<[^>]+>|&nbsp;", " ", shown)
     assert re.search(r"This will send\s+UGX\s+3,000\s+to 2 people\s*, and costs\s+UGX", words)
     assert "1 invalid row is left out" in words

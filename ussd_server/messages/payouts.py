@@ -122,6 +122,15 @@ class PayoutView:
 
 
 @dataclass(frozen=True, slots=True)
+class FloatShortfall:
+    """A provider whose float, when it was last read, is less than the ready rows of a payout need there."""
+
+    provider: str
+    needed_cents: int
+    float_cents: int
+
+
+@dataclass(frozen=True, slots=True)
 class CreatedPayout:
     """A payout, and whether an earlier request created it."""
 

@@ -190,6 +190,7 @@ def _page(payout_id: str, context: RequestContext, error: ServiceError | None = 
     return show_table(
         "console/payouts/payout.html", table, payout=payout, error=error, state=state,
         people=_people(payout, context), version=_version_of(payout), me=context.caller.user_id,
+        shortfalls=reader.shortfalls(NamePayout(payout_id), context),
         available_cents=main.available_cents,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from peewee import JOIN
+from peewee import JOIN, fn
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
@@ -16,6 +16,7 @@ from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.payouts import (
     CreatedPayout,
     CreatePayout,
+    FloatShortfall,
     ItemState,
     ListPayoutItems,
     ListPayouts,
@@ -27,6 +28,7 @@ from ussd_server.messages.payouts import (
     PayoutView,
 )
 from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit import write_audit_event
@@ -71,6 +73,23 @@ class PayoutService:
         """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
         return payout_views([_find(request.payout_id, context)])[0]
+
+    def shortfalls(self, request: NamePayout, context: RequestContext) -> tuple[FloatShortfall, ...]:
+        """The providers whose float is too low for a draft; none for other payouts. NOT_FOUND as `get`."""
+        context.require("payouts:read")
+        payout = _find(request.payout_id, context)
+        if payout.status != PayoutStatus.DRAFT:
+            return ()
+        needed = fn.SUM(PayoutItem.amount_cents)
+        rows: Any = (
+            PayoutItem.select(PayoutItem.provider, needed, ProviderFloat.amount_cents)
+            .join(ProviderFloat, on=(ProviderFloat.provider == PayoutItem.provider))
+            .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
+            .group_by(PayoutItem.provider, ProviderFloat.amount_cents)
+            .having(needed > ProviderFloat.amount_cents)
+            .order_by(PayoutItem.provider)
+        )
+        return tuple(FloatShortfall(provider, int(sum_), int(kept)) for provider, sum_, kept in rows.tuples())
 
     def list(self, request: ListPayouts, context: RequestContext) -> PayoutPage:
         """A page of the client's payouts, newest first."""
