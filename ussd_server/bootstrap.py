@@ -50,6 +50,7 @@ from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.report_files import ReportFiles
 from ussd_server.services.operations.retention import Retention
+from ussd_server.services.operations.system import SystemService
 from ussd_server.services.operations.timekeeper import Timekeeper
 from ussd_server.services.operators.actions import two_person_actions
 from ussd_server.services.operators.logins import OperatorLoginService
@@ -90,6 +91,7 @@ from ussd_server.services.webhooks.events import EventService
 from ussd_server.services.webhooks.relay import Relay
 from ussd_server.services.webhooks.subscriptions import WebhookService
 from ussd_server.settings import Settings
+from ussd_server.shown_settings import shown_settings
 
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Fixed by the API document.
@@ -224,6 +226,7 @@ class OperationsServices:
     heartbeat: Heartbeat
     gauges: Gauges
     retention: Retention
+    system: SystemService
     report_files: ReportFiles
 
 
@@ -281,6 +284,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     floats = FloatService(providers, clock, settings.float_alert_shillings * 100)
     drop_offs = DropOffs()
     heartbeat = Heartbeat(providers, drop_offs, clock)
+    gauges = Gauges(heartbeat, floats, clock)
     guard = AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox)
 
     def within_pace(provider: str) -> bool:
@@ -412,8 +416,9 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             health=HealthService(limiter),
             timekeeper=Timekeeper(clock),
             heartbeat=heartbeat,
-            gauges=Gauges(heartbeat, floats, clock),
+            gauges=gauges,
             retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
+            system=SystemService(shown_settings(settings), limiter, gauges, heartbeat, clock),
             report_files=ReportFiles(settings.reports_dir, transactions.daily_reports, accounts.statements, clock),
         ),
         search=SearchService(),

@@ -21,7 +21,9 @@ _TONES = {
         "active", "available", "completed", "delivered", "published", "ready", "succeeded", "up", "enabled", "ok",
         "same",
     },
-    "bad": {"deleted", "failed", "unavailable", "cancelled", "invalid", "exhausted", "error", "dead", "failing"},
+    "bad": {
+        "cancelled", "dead", "deleted", "error", "exhausted", "failed", "failing", "invalid", "silent", "unavailable",
+    },
     "warn": {
         "ambiguous", "degraded", "different", "disabled", "expired", "needs_review", "partial", "reversed", "review",
         "switched_off",

@@ -70,6 +70,9 @@ _OF_OPERATORS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
         "Service",
         (
             NavigationItem("Providers", "list_providers"),
+            NavigationItem("Clients", "list_clients"),
+            NavigationItem("API keys", "find_any_api_key"),
+            NavigationItem("Channels", "list_channels"),
             NavigationItem("System", "show_system"),
             NavigationItem("Operators", "list_operators"),
         ),

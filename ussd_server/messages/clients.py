@@ -26,6 +26,14 @@ class ClientView:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientPage:
+    """One page of clients; `next_cursor` is None on the last."""
+
+    items: tuple[ClientView, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class CreateUser:
     """Create a user of a client. `role` is owner, admin, developer or viewer."""
 
@@ -102,7 +110,10 @@ class ListAuditEvents:
 
 @dataclass(frozen=True, slots=True)
 class AuditEventView:
-    """Who did what to which object, when, and from where. `actor` is `user` or `operator`."""
+    """Who did what to which object, when, and from where. `actor` is `user` or `operator`.
+
+    `reason` is what an operator gave as the reason.
+    """
 
     id: str
     action: str
@@ -113,6 +124,7 @@ class AuditEventView:
     address: str
     request_id: str
     created_at: datetime
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class AuditEvent(Table):
     """Who did what to which object, and when: `action` is a word such as `api_key.deleted` or `login.succeeded`.
 
     `client_id` is empty for a login that failed under an e-mail address that nobody has. `operator` is the e-mail
-    address of an operator who signed in.
+    address of an operator who signed in, `reason` what that operator gave as a reason.
     """
 
     id = IdField(primary_key=True)
@@ -73,6 +73,7 @@ class AuditEvent(Table):
     request_id = TextField()
     created_at = MomentField()
     operator = TextField(null=True)
+    reason = TextField(null=True)
 
     class Meta:
         table_name = "audit_events"

@@ -26,6 +26,7 @@ def write_audit_event(
     user_id: str | None = None,
     object_id: str | None = None,
     operator: str | None = None,
+    reason: str | None = None,
 ) -> None:
     """Add to the audit trail of `client_id`. Call in the unit of work of the change.
 
@@ -44,6 +45,7 @@ def write_audit_event(
         request_id=context.request_id,
         created_at=now,
         operator=operator or context.caller.operator,
+        reason=reason or None,
     )
 
 
@@ -79,4 +81,5 @@ def _view(row: Any) -> AuditEventView:
         address=row.address,
         request_id=row.request_id,
         created_at=row.created_at,
+        reason=row.reason,
     )

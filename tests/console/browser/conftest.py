@@ -20,6 +20,7 @@ from tests.support.shop import Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
+from ussd_server.messages.channels import AssignCode, CreateChannel
 from ussd_server.messages.operators import CreateOperator, Propose
 from ussd_server.messages.team import InvitePerson
 from ussd_server.settings import Settings
@@ -95,6 +96,16 @@ def people(console: Console) -> Paths:
     call = console.client.at_console()
     invited = console.services.clients.team.invite(InvitePerson(f"{'long' * 15}@hostile.example", "viewer"), call)
     return f"/people/{call.caller.user_id}", f"/people/{invited.person.user_id}", f"/welcome/{invited.token}"
+
+
+@pytest.fixture(scope="package")
+def installed(console: Console) -> Paths:
+    """The pages of a client and a channel, in an installation with a worker and a code."""
+    console.services.operations.heartbeat.beat()
+    channels = console.services.ussd.channels
+    channels.assign_code(AssignCode("*384*77#", console.client.id), OPERATOR)
+    channel = channels.create(CreateChannel("json", console.client.id, HOSTILE_NAME, ("*384*77#",)), OPERATOR)
+    return f"/operator/clients/{console.client.id}", f"/operator/channels/{channel.channel_id}"
 
 
 @pytest.fixture(scope="package")

@@ -51,6 +51,11 @@ OPERATOR_PAGES = (
     "/operator/operators",
     "/operator/providers",
     "/operator/search?q=0770000000",
+    "/operator/clients",
+    "/operator/api-keys?q=unknown1",
+    "/operator/channels",
+    "/operator/channels/new",
+    "/operator/system",
 )
 # A folder for a screenshot of each page, for people.
 SCREENSHOTS = os.environ.get("USSD_TEST_SCREENSHOTS")
@@ -79,16 +84,16 @@ def test_every_page_is_accessible_and_fits(
             visitor.look_at(page, path)
 
 
-@pytest.mark.parametrize(("scheme", "width"), [LOOKS[0], LOOKS[3]])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_page_of_operators_is_accessible_and_fits(
-    operator: Visitor, console: Console, scheme: str, width: int
+    operator: Visitor, console: Console, installed: Paths, scheme: str, width: int
 ) -> None:
     key = console.services.clients.api_keys.create(CreateApiKey(None), console.client.call())
     own = (
         f"/operator/transactions/{console.pay()}", f"/operator/api-keys/{key.id}", *console.compare_statement(),
     )  # fmt: skip
     with operator.tab(scheme, width) as page:
-        for path in (*OPERATOR_PAGES, *own):
+        for path in (*OPERATOR_PAGES, *own, *installed):
             operator.look_at(page, path)
             take_screenshot(page, path, scheme, width)
 

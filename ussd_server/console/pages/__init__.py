@@ -5,6 +5,7 @@ from ussd_server.console.pages import (
     any_transaction,
     api_keys,
     audit,
+    clients,
     events,
     menus,
     operators,
@@ -19,6 +20,7 @@ from ussd_server.console.pages import (
     sessions,
     sign_in,
     statements,
+    system,
     transactions,
     webhooks,
 )
@@ -27,6 +29,7 @@ __all__ = [
     "any_transaction",
     "api_keys",
     "audit",
+    "clients",
     "console",
     "events",
     "menus",
@@ -42,6 +45,7 @@ __all__ = [
     "sessions",
     "sign_in",
     "statements",
+    "system",
     "transactions",
     "webhooks",
 ]

@@ -14,6 +14,7 @@ _COLUMNS = (
     Column("created_at", "When", "moment"),
     Column("who", "Who", value=lambda event: _who(event)),
     Column("action", "Action", "code"),
+    Column("reason", "Reason"),
     Column("object_id", "Object", "id"),
     Column("address", "Address", "code"),
     Column("request_id", "Request id", "id"),

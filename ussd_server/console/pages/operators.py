@@ -1,10 +1,10 @@
-"""Operators: their first page, and who they are."""
+"""Operators: their first page, who they are, and the API keys of any client."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from flask import Response, render_template
+from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
@@ -19,7 +19,7 @@ _COLUMNS = (
     Column("created_at", "Created", "moment"),
     Column("operator_id", "Id", "id"),
 )
-_QUEUES = {
+QUEUES = {
     "ussd_transactions_overdue_seconds": ("The worker is behind with payments by", "s"),
     "ussd_transactions_oldest_unfinished_seconds": ("Oldest payment without an outcome", "s"),
     "ussd_events_pending": ("Events that are not relayed yet", ""),
@@ -27,14 +27,15 @@ _QUEUES = {
     "ussd_deliveries_overdue_seconds": ("The worker is behind with webhooks by", "s"),
     "ussd_sessions_active": ("Open USSD sessions", ""),
 }
+"""What waits: the gauge, what people call it, and its unit."""
 
 
 @console.page("GET", "/operator", who="operator")
 def show_operator_overview(context: RequestContext) -> str:
     """How the service does, and what waits for an operator."""
-    gauges = {gauge.name: gauge.value for gauge in services().operations.gauges.read() if gauge.name in _QUEUES}
+    gauges = {gauge.name: gauge.value for gauge in services().operations.gauges.read() if gauge.name in QUEUES}
     return render_template(
-        "console/operator/overview.html", **_waiting(context), queues=_QUEUES, gauges=gauges,
+        "console/operator/overview.html", **_waiting(context), queues=QUEUES, gauges=gauges,
     )  # fmt: skip
 
 
@@ -67,3 +68,22 @@ def explain_api_key(context: RequestContext, api_key_id: str) -> str:
     if explained.client is None:
         raise ServiceError(Code.NOT_FOUND, "API Key not found")
     return render_template("console/operator/api_key.html", explained=explained, api_key_id=api_key_id)
+
+
+@console.page("GET", "/operator/api-keys", who="operator")
+def find_any_api_key(context: RequestContext) -> str:
+    """What would happen to a call with any client's key, named by itself or its id."""
+    wanted = request.args.get("q", "").strip()
+    explained = services().clients.key_explanations.explain(wanted, context) if wanted else None
+    return render_template("console/operator/api_keys.html", api_key_id=wanted, explained=explained)
+
+
+@console.page("POST", "/operator/api-keys/set", who="operator")
+def set_any_api_key(context: RequestContext) -> Any:
+    """Disable any client's key or enable it."""
+    key, action = request.form.get("key", ""), request.form.get("action")
+    if action not in ("disable", "enable"):
+        raise ServiceError(Code.INVALID_REQUEST, "Choose whether to disable or enable the key.")
+    services().clients.api_keys.set_active(key, action == "enable", context)
+    flash(f"The key is {action}d. This holds for calls from now on.", "good")
+    return redirect(url_for("console.find_any_api_key", q=key), 303)

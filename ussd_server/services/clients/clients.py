@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 from peewee import IntegrityError
 
@@ -10,18 +11,22 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
-from ussd_server.messages.clients import ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
-from ussd_server.models.clients import Client, User
+from ussd_server.messages.clients import ClientPage, ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
+from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.security import passwords
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.clients.logins import end_logins_of_client, end_logins_of_user
+from ussd_server.services.pages import of_period, page_of
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_NAME = 100
 _LONGEST_EMAIL = 254
+_ON_A_PAGE = 50
+# An id of the audit trail begins with the millisecond of its event.
+_AUDIT_PRECISION = timedelta(milliseconds=2)
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
@@ -71,13 +76,31 @@ class ClientService:
         context.require_operator()
         return tuple(_client_view(row) for row in Client.select().order_by(Client.created_at, Client.id))
 
+    def page(self, cursor: str | None, context: RequestContext) -> ClientPage:
+        """Fifty clients, newest first, and where the next page begins."""
+        context.require_operator()
+        found, next_cursor = page_of(Client.select(), Client, cursor, _ON_A_PAGE, self._tokens, may_lag=False)
+        return ClientPage(tuple(map(_client_view, found)), next_cursor)
+
+    def reason_of(self, client: ClientView, context: RequestContext) -> str | None:
+        """Why a client was last disabled or enabled, None where no reason was given."""
+        context.require_operator()
+        rows = AuditEvent.select().where(AuditEvent.client_id == client.client_id)
+        changed = of_period(rows, AuditEvent, client.updated_at, client.updated_at + _AUDIT_PRECISION)
+        return next((row.reason for row in changed if row.action in ("client.disabled", "client.enabled")), None)
+
     def find(self, name_or_id: str, context: RequestContext) -> ClientView:
         """The client of this name or id. NOT_FOUND when there is none."""
         context.require_operator()
         return _client_view(_find_client(name_or_id))
 
-    def set_active(self, name_or_id: str, is_active: bool, context: RequestContext) -> ClientView:
-        """Enable a client, or disable it, which ends its logins and stops its keys. NOT_FOUND for an unknown one."""
+    def set_active(
+        self, name_or_id: str, is_active: bool, context: RequestContext, reason: str | None = None
+    ) -> ClientView:
+        """Enable a client, or disable it, which ends its logins and stops its keys. NOT_FOUND for an unknown one.
+
+        The client's owners read `reason` in their audit trail.
+        """
         context.require_operator()
         now = self._clock.now()
         row = _find_client(name_or_id)
@@ -87,7 +110,7 @@ class ClientService:
             if not is_active:
                 end_logins_of_client(row.id, "client_disabled", now)
             action = "client.enabled" if is_active else "client.disabled"
-            write_audit_event(action, context, now, client_id=row.id, object_id=row.id)
+            write_audit_event(action, context, now, client_id=row.id, object_id=row.id, reason=reason)
         return _client_view(row)
 
     def create_user(self, request: CreateUser, context: RequestContext) -> UserView:

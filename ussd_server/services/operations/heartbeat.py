@@ -20,6 +20,7 @@ from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger
 from ussd_server.messages.health import Measure
 from ussd_server.messages.providers import ProviderAnswer
+from ussd_server.messages.system import WorkerView
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery
@@ -108,6 +109,12 @@ class Heartbeat:
             _free_leases(self.worker_id, self._clock.now())
             WorkerHeartbeat.delete().where(WorkerHeartbeat.id == self.worker_id).execute()
 
+    def workers(self) -> tuple[WorkerView, ...]:
+        """Return the workers with a heartbeat of the last day, the one seen last first."""
+        now = self._clock.now()
+        rows = WorkerHeartbeat.select().order_by(WorkerHeartbeat.seen_at.desc())
+        return tuple(WorkerView(row.id, row.started_at, row.seen_at, _state(row, now)) for row in rows)
+
     def measures(self) -> Iterator[Measure]:
         """Yield the counts of all workers with a recent heartbeat."""
         now = self._clock.now()
@@ -133,6 +140,12 @@ class Heartbeat:
                     "ussd_company_calls_total", "Requests to a provider, by outcome.",
                     count, of_worker | {"company": provider, "kind": kind, "outcome": outcome},
                 )  # fmt: skip
+
+
+def _state(row: WorkerHeartbeat, now: datetime) -> str:
+    if row.is_taken_over:
+        return "taken_over"
+    return "silent" if now - row.seen_at > _SILENT else "running"
 
 
 def _free_leases(worker_id: str, now: datetime) -> int:

@@ -7,6 +7,7 @@ import secrets
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways import ADAPTERS
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
@@ -15,6 +16,7 @@ from ussd_server.messages.channels import AssignCode, CachedChannel, ChannelView
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode
 from ussd_server.security.credentials import Vault
+from ussd_server.services.audit import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.status import Code, ServiceError
 
@@ -35,6 +37,10 @@ class ChannelService:
         self._cache: dict[bytes, CachedChannel] = {}
         self._has_loaded = False
 
+    def adapters(self) -> tuple[str, ...]:
+        """Return the formats of gateways that a channel can have."""
+        return tuple(sorted(ADAPTERS))
+
     def create(self, request: CreateChannel, context: RequestContext) -> ChannelView:
         """Create a channel; returns it with its path.
 
@@ -47,8 +53,9 @@ class ChannelService:
         codes = [service_code(code) for code in request.codes]
         if request.client_id is not None:
             _require_client(request.client_id)
-        channel_id, secret = new_id(self._clock.now()), secrets.token_urlsafe(32)
-        row = Channel.create(
+        now = self._clock.now()
+        channel_id, secret = new_id(now), secrets.token_urlsafe(32)
+        row = Channel(
             id=channel_id,
             client_id=request.client_id,
             name=request.name or adapter.name,
@@ -58,8 +65,11 @@ class ChannelService:
             codes=codes or None,
             settings={option: getattr(request, option) for option in _OPTIONS},
             is_active=True,
-            created_at=self._clock.now(),
+            created_at=now,
         )
+        with unit_of_work():
+            row.save(force_insert=True)
+            write_audit_event("channel.created", context, now, client_id=row.client_id, object_id=row.id)
         return self._view(row)
 
     def list(self, context: RequestContext) -> tuple[ChannelView, ...]:
@@ -70,9 +80,20 @@ class ChannelService:
     def set_active(self, channel_id: str, is_active: bool, context: RequestContext) -> ChannelView:
         """Open or close a channel. A closed channel answers like a missing one. Raises NOT_FOUND for an unknown id."""
         context.require_operator()
-        if not is_id(channel_id) or not Channel.update(is_active=is_active).where(Channel.id == channel_id).execute():
-            raise ServiceError(Code.NOT_FOUND, "Channel not found")
-        return self._view(Channel.get_by_id(channel_id))
+        with unit_of_work():
+            row = _require_channel(channel_id)
+            row.is_active = is_active
+            row.save(only=[Channel.is_active])
+            action = "channel.opened" if is_active else "channel.closed"
+            write_audit_event(action, context, self._clock.now(), client_id=row.client_id, object_id=row.id)
+        return self._view(row)
+
+    def reveal(self, channel_id: str, context: RequestContext) -> ChannelView:
+        """Return one channel with its path, and add that to the audit trail. Raises NOT_FOUND for an unknown id."""
+        context.require_operator()
+        row = _require_channel(channel_id)
+        write_audit_event("channel.revealed", context, self._clock.now(), client_id=row.client_id, object_id=row.id)
+        return self._view(row)
 
     def find_cached(self, adapter: str, secret: str, address: str = "") -> CachedChannel:
         """Find a channel as `find` does, from the cache if possible. The caller checks whether it has been closed.
@@ -138,11 +159,14 @@ class ChannelService:
         context.require_operator()
         code = service_code(request.service_code)
         _require_client(request.client_id)
-        given = {"code": code, "client_id": request.client_id, "menu_id": None, "created_at": self._clock.now()}
-        ServiceCode.insert(given).on_conflict_ignore().execute()
-        row = ServiceCode.get(ServiceCode.code == code)
-        if row.client_id != request.client_id:
-            raise ServiceError(Code.INVALID_REQUEST, "service_code: Belongs to another client.")
+        now = self._clock.now()
+        given = {"code": code, "client_id": request.client_id, "menu_id": None, "created_at": now}
+        with unit_of_work():
+            ServiceCode.insert(given).on_conflict_ignore().execute()
+            row = ServiceCode.get(ServiceCode.code == code)
+            if row.client_id != request.client_id:
+                raise ServiceError(Code.INVALID_REQUEST, "service_code: Belongs to another client.")
+            write_audit_event("code.assigned", context, now, client_id=row.client_id, object_id=code)
         return view_of_code(row)
 
     def _load(self) -> None:
@@ -173,6 +197,13 @@ class ChannelService:
             gateway_path=f"/ussd/{row.adapter}/{secret}",
             created_at=row.created_at,
         )
+
+
+def _require_channel(channel_id: str) -> Channel:
+    row: Channel | None = Channel.get_or_none(Channel.id == channel_id) if is_id(channel_id) else None
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Channel not found")
+    return row
 
 
 def _require_client(client_id: str) -> None:

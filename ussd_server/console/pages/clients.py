@@ -1,0 +1,174 @@
+"""Clients, their service codes, and channels: what operators keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.channels import AssignCode, CreateChannel
+from ussd_server.messages.clients import ClientPage
+from ussd_server.status import Code, ServiceError
+
+
+def _state(row: Any) -> str:
+    return "active" if row.is_active else "disabled"
+
+
+_CLIENTS = (
+    Column("name", "Name", link=lambda client: url_for("console.show_client", client_id=client.client_id)),
+    Column("state", "State", "status", value=_state),
+    Column("created_at", "Created", "moment"),
+    Column("updated_at", "Changed", "moment"),
+    Column("client_id", "Id", "id"),
+)
+_CHANNELS = (
+    Column("name", "Name", link=lambda channel: url_for("console.show_channel", channel_id=channel.channel_id)),
+    Column("adapter", "Gateway", "code"),
+    Column("state", "State", "status", value=lambda channel: "open" if channel.is_active else "closed"),
+    Column("codes", "Codes", value=lambda channel: ", ".join(channel.codes) or "all"),
+    Column("client_id", "Client", "id", missing="every client"),
+    Column("created_at", "Created", "moment"),
+    Column("channel_id", "Id", "id"),
+)
+
+
+@console.page("GET", "/operator/clients", who="operator")
+def list_clients(context: RequestContext) -> Response:
+    """Every client."""
+    name, clients = TableFilter("q", "Name or id", placeholder="The whole name"), services().clients.clients
+    try:
+        page = (
+            ClientPage((clients.find(name.chosen, context),), None)
+            if name.chosen
+            else clients.page(request.args.get("cursor"), context)
+        )
+    except ServiceError as error:
+        if error.code is not Code.NOT_FOUND:
+            raise
+        page = ClientPage((), None)
+    table = DataTable(
+        "Clients, newest first", _CLIENTS, page.items, page.next_cursor, filters=(name,),
+        empty_title="No client yet", empty_text="Make one at the server: ussd-server clients create --help.",
+    )  # fmt: skip
+    return show_table("console/system/clients.html", table)
+
+
+@console.page("GET", "/operator/clients/<client_id>", who="operator")
+def show_client(context: RequestContext, client_id: str) -> str:
+    """One client and its service codes."""
+    return _client_page(client_id, context, None)
+
+
+@console.page("POST", "/operator/clients/<client_id>/disable", who="operator")
+def disable_client(context: RequestContext, client_id: str) -> Any:
+    """Refuse a client's keys and end its people's logins."""
+    return _set_client(client_id, False, "The client is disabled: its keys and people are refused.", context)
+
+
+@console.page("POST", "/operator/clients/<client_id>/enable", who="operator")
+def enable_client(context: RequestContext, client_id: str) -> Any:
+    """Accept a client's keys and people again."""
+    return _set_client(client_id, True, "The client is enabled. Its keys work; its people sign in again.", context)
+
+
+@console.page("POST", "/operator/clients/<client_id>/codes", who="operator")
+def assign_code(context: RequestContext, client_id: str) -> Any:
+    """Give a service code to a client."""
+    try:
+        given = services().ussd.channels.assign_code(
+            AssignCode(request.form.get("service_code", "").strip(), client_id), context
+        )
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return Response(_client_page(client_id, context, error), status=error.code.http_status)
+    flash(f"{given.service_code} belongs to this client.", "good")
+    return redirect(url_for("console.show_client", client_id=client_id), 303)
+
+
+@console.page("GET", "/operator/channels", who="operator")
+def list_channels(context: RequestContext) -> Response:
+    """Every channel, without its secret path."""
+    table = DataTable(
+        "Channels, oldest first", _CHANNELS, services().ussd.channels.list(context),
+        empty_title="No channel yet", empty_text="A channel gives a gateway a secret path to send phones' steps to.",
+    )  # fmt: skip
+    return show_table("console/system/channels.html", table)
+
+
+@console.page("GET", "/operator/channels/new", who="operator")
+def new_channel(_: RequestContext) -> str:
+    """The form of a new channel."""
+    return _channel_form({}, None)
+
+
+@console.page("POST", "/operator/channels/new", who="operator")
+def create_channel(context: RequestContext) -> Any:
+    """Create a channel, and show its path."""
+    form = request.form
+    try:
+        client = form.get("client", "").strip()
+        client_id = services().clients.clients.find(client, context).client_id if client else None
+        codes = tuple(form.get("codes", "").split())
+        channel = services().ussd.channels.create(
+            CreateChannel(form.get("adapter", ""), client_id, form.get("name", "").strip()[:100], codes), context
+        )
+    except ServiceError as error:
+        if error.code not in (Code.INVALID_REQUEST, Code.NOT_FOUND):
+            raise
+        return Response(_channel_form(form.to_dict(), error), status=Code.INVALID_REQUEST.http_status)
+    return render_template("console/system/channel.html", channel=channel, path=channel.gateway_path)
+
+
+@console.page("GET", "/operator/channels/<channel_id>", who="operator")
+def show_channel(context: RequestContext, channel_id: str) -> str:
+    """One channel, without its secret path."""
+    channel = next((one for one in services().ussd.channels.list(context) if one.channel_id == channel_id), None)
+    if channel is None:
+        raise ServiceError(Code.NOT_FOUND, "Channel not found")
+    return render_template("console/system/channel.html", channel=channel, path=None)
+
+
+@console.page("POST", "/operator/channels/<channel_id>/reveal", who="operator")
+def reveal_channel(context: RequestContext, channel_id: str) -> str:
+    """Show the path of a channel; the audit trail keeps it."""
+    channel = services().ussd.channels.reveal(channel_id, context)
+    return render_template("console/system/channel.html", channel=channel, path=channel.gateway_path)
+
+
+@console.page("POST", "/operator/channels/<channel_id>/<any(open,close):action>", who="operator")
+def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
+    """Open or close a channel."""
+    services().ussd.channels.set_active(channel_id, action == "open", context)
+    flash("The channel is open." if action == "open" else "The channel is closed: its path answers 404.", "good")
+    return redirect(url_for("console.show_channel", channel_id=channel_id), 303)
+
+
+def _client_page(client_id: str, context: RequestContext, error: ServiceError | None) -> str:
+    clients = services().clients.clients
+    client = clients.find(client_id, context)
+    for_client = replace(context, caller=replace(context.caller, client_id=client.client_id))
+    return render_template(
+        "console/system/client.html", client=client, reason=clients.reason_of(client, context), error=error,
+        codes=services().menus.menus.codes(for_client), given=request.form.get("service_code", ""),
+    )  # fmt: skip
+
+
+def _set_client(client_id: str, is_active: bool, text: str, context: RequestContext) -> Any:
+    reason = request.form.get("reason", "").strip()
+    if not 1 <= len(reason) <= 200:
+        raise ServiceError(Code.INVALID_REQUEST, "Give a reason of 1 to 200 characters. The client reads it.")
+    services().clients.clients.set_active(client_id, is_active, context, reason)
+    flash(text, "good")
+    return redirect(url_for("console.show_client", client_id=client_id), 303)
+
+
+def _channel_form(given: dict[str, str], error: ServiceError | None) -> str:
+    adapters = services().ussd.channels.adapters()
+    return render_template("console/system/new_channel.html", given=given, error=error, adapters=adapters)

@@ -1,0 +1,48 @@
+"""System: the state of the installation, the doctor, and the check of the books."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import render_template, request
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.pages.operators import QUEUES
+from ussd_server.context import RequestContext
+
+
+@console.page("GET", "/operator/system", who="operator")
+def show_system(context: RequestContext) -> str:
+    """Parts, workers, queues and settings."""
+    return _page(context)
+
+
+@console.page("GET", "/operator/system/parts", who="operator")
+def show_system_parts(context: RequestContext) -> str:
+    """The live part of the page."""
+    return render_template("console/system/parts.html", **_parts(context))
+
+
+@console.page("POST", "/operator/system/doctor", who="operator")
+def run_doctor(context: RequestContext) -> str:
+    """Run the doctor and show what it found."""
+    return _page(context, findings=services().operations.system.doctor(context))
+
+
+@console.page("POST", "/operator/system/check", who="operator")
+def check_books(context: RequestContext) -> str:
+    """Check the books for some seconds and show what was found."""
+    return _page(context, checked=services().operations.system.check(request.form.get("mark") or None, context))
+
+
+def _page(context: RequestContext, **shown: Any) -> str:
+    settings = services().operations.system.settings(context)
+    return render_template("console/system/system.html", **_parts(context), settings=settings, **shown)
+
+
+def _parts(context: RequestContext) -> dict[str, Any]:
+    system = services().operations.system.show(context)
+    values = {measure.name: measure.value for measure in system.queues}
+    queues = [(title, round(values[name], 1), unit) for name, (title, unit) in QUEUES.items() if name in values]
+    return {"system": system, "queues": queues}

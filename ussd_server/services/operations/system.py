@@ -1,0 +1,92 @@
+"""The state of the installation, as operators see it in the console."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.schema import missing_migrations
+from ussd_server.database.unit_of_work import is_postgres
+from ussd_server.limits.limiter import Limiter
+from ussd_server.messages.system import BoundedCheck, DoctorFinding, SystemView
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.operations.book_check import MarkError, check_ranges
+from ussd_server.services.operations.gauges import Gauges
+from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.status import Code, ServiceError
+
+_CHECK_SECONDS = 5.0
+_ROWS_IN_A_RANGE = 2000
+_MOST_VIOLATIONS = 100
+_DOCTOR_SECONDS = 60.0
+
+
+class SystemService:
+    """Shows the parts, workers, queues and settings; runs the doctor and a check of the books on demand."""
+
+    def __init__(
+        self, settings: Mapping[str, str], limiter: Limiter, gauges: Gauges, heartbeat: Heartbeat, clock: Clock
+    ) -> None:
+        """`settings` are those that may be shown."""
+        self._settings = settings
+        self._limiter = limiter
+        self._gauges = gauges
+        self._heartbeat = heartbeat
+        self._clock = clock
+
+    def show(self, context: RequestContext) -> SystemView:
+        """The state of the parts now. A queue is a gauge without labels."""
+        context.require_operator()
+        self._limiter.peek("access-token", "system")
+        return SystemView(
+            database="PostgreSQL" if is_postgres() else "SQLite",
+            redis="away" if self._limiter.away else "up",
+            missing_migrations=tuple(missing_migrations()),
+            workers=self._heartbeat.workers(),
+            queues=tuple(measure for measure in self._gauges.read() if not measure.labels),
+        )
+
+    def settings(self, context: RequestContext) -> Mapping[str, str]:
+        """The settings in force, by their environment variables, without secrets."""
+        context.require_operator()
+        return self._settings
+
+    def check(self, mark: str | None, context: RequestContext) -> BoundedCheck:
+        """Check the books for five seconds, from the beginning or after `mark`. INVALID_REQUEST for a wrong mark."""
+        context.require_operator()
+        until = time.monotonic() + _CHECK_SECONDS
+        rows, found = Counter[str](), list[str]()
+        try:
+            for checked in check_ranges(mark, _ROWS_IN_A_RANGE, self._clock.now()):
+                rows[checked.part] += checked.rows
+                found += map(str, checked.violations[: _MOST_VIOLATIONS - len(found)])
+                mark = checked.mark
+                if time.monotonic() > until:
+                    break
+        except MarkError:
+            raise ServiceError(Code.INVALID_REQUEST, "Begin the check anew.") from None
+        write_audit_event("system.checked", context, self._clock.now(), client_id=None)
+        return BoundedCheck(dict(rows), tuple(found), mark)
+
+    def doctor(self, context: RequestContext) -> tuple[DoctorFinding, ...]:
+        """Run `ussd-server doctor` on this machine. Raises SERVICE_UNAVAILABLE when it does not end within a minute.
+
+        It opens databases of its own, so it runs as a process of its own.
+        """
+        context.require_operator()
+        write_audit_event("system.examined", context, self._clock.now(), client_id=None)
+        command = [sys.executable, "-m", "ussd_server.cli", "doctor", "--json"]
+        try:
+            ran = subprocess.run(command, capture_output=True, timeout=_DOCTOR_SECONDS, check=False)  # noqa: S603
+            findings = json.loads(ran.stdout)["findings"]
+        except (subprocess.TimeoutExpired, OSError, ValueError, KeyError):
+            raise ServiceError(
+                Code.SERVICE_UNAVAILABLE, "The doctor did not end. Run `ussd-server doctor` at the server."
+            ) from None
+        return tuple(DoctorFinding(each["part"], each["found"], each["mend"]) for each in findings)
