@@ -30,6 +30,17 @@ def test_a_page_says_with_its_request_id_that_the_database_is_away_or_that_the_f
     assert visitor.get("/api-keys").status_code == 200
 
 
+def test_pages_work_on_and_say_that_redis_is_away(
+    visit: Visit, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = visit()
+    assert "Redis is away." not in visitor.get("/api-keys").text
+    monkeypatch.setattr(type(services.limiter), "away", True)
+    page = visitor.get("/api-keys")
+    assert page.status_code == 200
+    assert "Redis is away." in page.text
+
+
 def test_api_errors_stay_json(visit: Visit) -> None:
     visitor = visit()
     for path in ("/nowhere", "/consolex", "//console", "/api/console"):

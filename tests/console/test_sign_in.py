@@ -153,6 +153,29 @@ def test_forms_without_the_token_of_this_session_change_nothing(visit: Visit, ap
     assert 'name="kept"' not in foreign.text
 
 
+def test_a_sign_in_form_whose_cookie_is_gone_is_shown_afresh(
+    stranger: ConsoleVisitor, example_client: ExampleClient
+) -> None:
+    email, password = example_client.email(), "correct horse battery"
+    for path in ("/sign-in", "/operator/sign-in"):
+        stranger.get(path)
+        stranger.web.delete_cookie("console", path="/console")
+        again = stranger.post(path, email=email, password=password, code="000000", next="/console/audit")
+        assert again.status_code == 400
+        assert "This form was too old" in again.text
+        assert f'value="{email}"' in again.text
+        assert password not in again.text
+        assert "Set-Cookie" in again.headers
+    stranger.get("/sign-in")
+    stranger.web.delete_cookie("console", path="/console")
+    stranger.post("/sign-in", email=email, password=password, next="/console/audit")
+    assert stranger.post("/sign-in", email=email, password=password).status_code == 303
+    elsewhere = stranger.web.post(
+        "/console/operator/sign-in", data={"email": email}, environ_base={"REMOTE_ADDR": "203.0.113.9"}
+    )
+    assert elsewhere.status_code == 404
+
+
 def test_unknown_pages_and_large_bodies_are_refused_as_pages(visit: Visit) -> None:
     visitor = visit()
     for path in ("/nowhere", "/api-keys/nowhere", "/api-keys/019e0000-0000-7000-8000-000000000000"):

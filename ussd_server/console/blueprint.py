@@ -49,10 +49,15 @@ _ADVICE = {
     503: ("The service is not available", "A part of the service is away. Nothing was lost; load the page again soon."),
 }
 _REFUSAL = "ussd_server.console.refusal"
+TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
 NO_PAGE = "There is no page at this address."
 Who = Literal["client", "operator", "person", "public"]
 """For whom a page is."""
 _View = TypeVar("_View", bound=Callable[..., Any])
+
+
+class StaleFormError(ServiceError):
+    """A form came without a token of this session."""
 
 
 class ConsolePages(Blueprint):
@@ -67,6 +72,7 @@ class ConsolePages(Blueprint):
         who: Who = "client",
         max_body_bytes: int = 64 * 1024,
         streams_body: bool = False,
+        stale_form: Callable[..., Response] | None = None,
     ) -> Callable[[_View], _View]:
         """Register a view for `method` and `/console` + `path`.
 
@@ -74,13 +80,20 @@ class ConsolePages(Blueprint):
         `who` may see it: a client's people, operators, any of both who signed in, or the public. Others get 404.
         `needs` is the permission of a client's person (`PAGE_PERMISSIONS`); without it every role may. The service
         checks the permission again. With `streams_body` a large file goes to a temporary file instead of memory.
+        `stale_form` answers a public form without a token of this session, such as one
+        whose cookie is gone; it receives the variables of the path, and changes nothing.
         """
 
         def register(view: _View) -> _View:
             def serve(**variables: str) -> Any:
                 if who == "operator" and not services().operators.logins.is_admitted(request.remote_addr or ""):
                     raise ServiceError(Code.NOT_FOUND, NO_PAGE)
-                person = _admit(is_public=who == "public")
+                try:
+                    person = _admit(is_public=who == "public")
+                except StaleFormError:
+                    if stale_form is None:
+                        raise
+                    return stale_form(**variables)
                 if who != "public":
                     if person is None:
                         return ask_to_sign_in(who)
@@ -173,6 +186,7 @@ def _for_templates() -> dict[str, Any]:
         "link_to": links.link_to,
         "link_to_page": links.link_to_page,
         "link_to_table": tables.link_to_table,
+        "is_redis_away": services().limiter.away,
     }
 
 
@@ -195,7 +209,7 @@ def _admit(*, is_public: bool) -> SignedInPerson | None:
             # Also a form whose cookie is gone; another site's form gets no further than this.
             session.clear()
             return None
-        raise ServiceError(
+        raise StaleFormError(
             Code.INSUFFICIENT_SCOPE, "This form is too old or was not made for you. Open its page again."
         )
     if person is not None:

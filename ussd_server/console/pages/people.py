@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response, flash, redirect, render_template, request, session, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console.blueprint import console
+from ussd_server.console.blueprint import TOO_OLD, console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.team import ChangeRole, InvitePerson, ListPeople, PasswordLink
@@ -108,7 +108,7 @@ def show_welcome(_: RequestContext, token: str) -> str:
     return _welcome(token, None)
 
 
-@console.page("POST", "/welcome/<token>", who="public")
+@console.page("POST", "/welcome/<token>", who="public", stale_form=lambda token: _welcome_again(token, TOO_OLD))
 def choose_password(context: RequestContext, token: str) -> Any:
     """Set the password that a person chose."""
     password = request.form.get("password", "")
@@ -119,7 +119,7 @@ def choose_password(context: RequestContext, token: str) -> Any:
     except ServiceError as error:
         if error.code is not Code.INVALID_REQUEST:
             raise
-        return Response(_welcome(token, error), status=error.code.http_status)
+        return _welcome_again(token, error)
     session.clear()
     flash("Your password is set. Sign in with it.", "good")
     return redirect(url_for("console.show_sign_in"), 303)
@@ -140,6 +140,10 @@ def _form(given: dict[str, Any], error: ServiceError | None) -> str:
 def _welcome(token: str, error: ServiceError | None) -> str:
     email = services().clients.password_links.email_of(token)
     return render_template("console/people/welcome.html", token=token, email=email, error=error)
+
+
+def _welcome_again(token: str, error: ServiceError) -> Response:
+    return Response(_welcome(token, error), status=error.code.http_status)
 
 
 def _link_page(title: str, link: PasswordLink) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from flask import Response, flash, redirect, render_template, request, session, url_for
 
 from ussd_server.api.requests import services
-from ussd_server.console.blueprint import NO_PAGE, console
+from ussd_server.console.blueprint import NO_PAGE, TOO_OLD, console
 from ussd_server.console.session import kept_form, remember
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.messages.clients import LogIn, LogOut
@@ -25,7 +25,7 @@ def show_sign_in(_: RequestContext) -> str:
     return _form(request.args.get("next", ""))
 
 
-@console.page("POST", "/sign-in", who="public")
+@console.page("POST", "/sign-in", who="public", stale_form=lambda: _fresh_form())
 def sign_in(context: RequestContext) -> Any:
     """Check the password, and go on where the person wanted to go."""
     form = request.form
@@ -46,7 +46,7 @@ def show_operator_sign_in(context: RequestContext) -> str:
     return _form(request.args.get("next", ""), for_operators=True)
 
 
-@console.page("POST", "/operator/sign-in", who="public")
+@console.page("POST", "/operator/sign-in", who="public", stale_form=lambda: _fresh_operators_form())
 def sign_operator_in(context: RequestContext) -> Any:
     """Check password and code, and go on where the operator wanted to go."""
     _require_operators_address(context)
@@ -81,10 +81,25 @@ def _form(next_path: str, *, for_operators: bool = False, **shown: Any) -> str:
     return render_template("console/sign_in.html", next=next_path, for_operators=for_operators, **shown)
 
 
+def _fresh_form() -> Response:
+    """The form again, with a token of this session."""
+    return _again(TOO_OLD, for_operators=False)
+
+
+def _fresh_operators_form() -> Response:
+    if not services().operators.logins.is_admitted(request.remote_addr or ""):
+        raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+    return _again(TOO_OLD, for_operators=True)
+
+
 def _refused(error: ServiceError, *, for_operators: bool = False) -> Response:
     """The form again, with what was typed but the secrets."""
     if error.code not in (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED):
         raise error
+    return _again(error, for_operators=for_operators)
+
+
+def _again(error: ServiceError, *, for_operators: bool) -> Response:
     form = request.form
     shown = _form(
         form.get("next", ""), for_operators=for_operators,
