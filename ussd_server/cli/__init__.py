@@ -38,6 +38,7 @@ _COMMANDS = {
     "migrate": "ussd_server.cli.service.run",
     "operators": "ussd_server.cli.service.operators",
     "reconcile": "ussd_server.cli.money.reconcile",
+    "payouts": "ussd_server.cli.money.payouts",
     "providers": "ussd_server.cli.money.providers",
     "report": "ussd_server.cli.money.report",
     "run": "ussd_server.cli.service.run",

@@ -20,8 +20,8 @@ class Search:
 class SearchHit:
     """One object that was found.
 
-    `kind` is `transaction`, `session`, `event` or `key`. `client` is the name of its client, None in a search of one
-    client.
+    `kind` is `transaction`, `payout`, `session`, `event` or `key`. `client` is the name of its client, None in a
+    search of one client.
     """
 
     kind: str

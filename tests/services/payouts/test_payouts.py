@@ -13,6 +13,7 @@ from tests.support.money import a_client, operator, request
 from ussd_server.bootstrap import Services
 from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.payouts import ItemState, ListPayoutItems, ListPayouts, NamePayout
+from ussd_server.messages.search import Search
 from ussd_server.messages.transactions import ListTransactions, TransactionType
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
@@ -195,3 +196,11 @@ def test_names_are_looked_up_after_the_draft_is_kept(desk: PayoutDesk) -> None:
     assert [item.name_match for item in desk.items(draft)] == ["unknown", "unknown", None]
     desk.work(1)
     assert [item.name_match for item in desk.items(draft)] == ["same", "different", None]
+
+
+def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: PayoutDesk, services: Services) -> None:
+    draft = desk.draft(row(), reference="Salaries May")
+    for grants, hits in (("payouts:read", [("payout", draft.payout_id)]), ("transactions:*", [])):
+        caller = replace(desk.maker, caller=replace(desk.maker.caller, grants=frozenset({grants})))
+        for text in ("Salaries May", draft.payout_id):
+            assert [(hit.kind, hit.id) for hit in services.search.search(Search(text), caller).items] == hits

@@ -157,7 +157,7 @@ class PayoutService:
         row.save()
         if row.completed_at is not None:
             write_payout_event(row, "payout.completed", now)
-        if context.caller.user_id is not None:
+        if context.caller.key_id is None:
             write_audit_event("payout.cancelled", context, now, client_id=row.client_id, object_id=row.id)
 
 

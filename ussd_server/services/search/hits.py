@@ -6,8 +6,10 @@ from ussd_server.database.columns import iso_milliseconds
 from ussd_server.messages.search import SearchHit
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.payouts.records import payout_views
 from ussd_server.services.transactions.explanation import explain, written_amount
 from ussd_server.services.transactions.history import views_of
 
@@ -31,6 +33,15 @@ def transaction_hit(row: Transaction, client: str | None) -> SearchHit:
         f"{view.type.value.capitalize()} {view.reference}: {written_amount(view.amount_cents)}{party}, {view.status}"
     )
     return SearchHit("transaction", row.id, client, title, explain(view, is_in_review=is_in_review), row.created_at)
+
+
+def payout_hit(row: Payout, client: str | None) -> SearchHit:
+    """A payout, and how many of its rows are in each state."""
+    (view,) = payout_views([row])
+    rows = "1 row" if row.item_count == 1 else f"{row.item_count} rows"
+    title = f"Payout {row.reference}: {rows}, {written_amount(row.total_amount_cents)}, {row.status}"
+    states = ", ".join(f"{entry.count} {state.value}" for state, entry in view.states.items())
+    return SearchHit("payout", row.id, client, title, f"Rows by state: {states}.", row.created_at)
 
 
 def session_hit(row: UssdSession, client: str | None) -> SearchHit:

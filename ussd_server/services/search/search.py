@@ -16,9 +16,10 @@ from ussd_server.messages.transactions import TransactionType
 from ussd_server.models.clients import Client
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
-from ussd_server.services.search.hits import event_hit, key_hit, session_hit, transaction_hit
+from ussd_server.services.search.hits import event_hit, key_hit, payout_hit, session_hit, transaction_hit
 
 _PHONE_NUMBER = re.compile(r"(?:\+?256|0)([0-9]{9})", re.ASCII)
 
@@ -51,6 +52,7 @@ _KINDS = (
         Transaction.reference,
         Transaction.phone_number,
     ),
+    _Kind(Payout, "payouts:read", payout_hit, lambda text: _by_id(text, Payout.id), Payout.reference),
     _Kind(
         UssdSession,
         "ussd:read",

@@ -1,0 +1,43 @@
+"""`payouts`: an operator looks at a client's payout, finds it by its reference and cancels it."""
+
+from __future__ import annotations
+
+from tests.cli.test_money import client_id, output_of, run
+from tests.services.payouts.desk import row
+from tests.support.money import deposit
+from ussd_server.cli import open_services
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.database.ids import new_id
+from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.models.clients import AuditEvent
+
+__all__ = ["client_id"]
+
+
+def test_an_operator_lists_shows_finds_and_cancels_a_payout(client_id: str) -> None:
+    with open_services() as services:
+        maker, approver = (
+            RequestContext(
+                Caller(CallerKind.KEY, client_id=client_id, grants=None, key_id=new_id(services.clock.now()))
+            )
+            for _ in range(2)
+        )
+        deposit(services, maker, 10_000)
+        made = services.payouts.payouts.create(CreatePayout("Pay 1", items=(row("a"), row("b"), row("c", "1"))), maker)
+        payout_id = made.payout.payout_id
+        services.payouts.payouts.approve(NamePayout(payout_id), approver)
+    named = (payout_id, "--client", "ACME")
+    assert [each["payout_id"] for each in output_of("payouts", "list", "--client", "ACME")] == [payout_id]
+    assert output_of("payouts", "list", "--client", "ACME", "--status", "draft") == []
+    shown = run("payouts", "show", *named).output
+    assert [words in shown for words in ("approved", "queued        2 rows", "invalid       1 rows")] == [True] * 3
+    (hit,) = output_of("find", "Pay 1")["items"]
+    assert (hit["kind"], hit["id"], hit["client"]) == ("payout", payout_id, "ACME")
+    assert hit["title"] == "Payout Pay 1: 3 rows, UGX 2,000, approved"
+    assert hit["sentence"] == "Rows by state: 1 invalid, 2 queued."
+    assert output_of("payouts", "cancel", *named)["status"] == "cancelled"
+    assert output_of("payouts", "cancel", *named)["states"]["cancelled"]["count"] == 2
+    with open_services():
+        audited = [(event.action, event.actor) for event in AuditEvent.select() if event.object_id == payout_id]
+    assert audited == [("payout.cancelled", "operator")]
+    assert run("payouts", "show", client_id, "--client", "ACME").exit_code == 1

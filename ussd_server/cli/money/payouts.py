@@ -1,0 +1,72 @@
+"""`payouts`: list, show and cancel the payouts of a client."""
+
+from __future__ import annotations
+
+import click
+
+from ussd_server.bootstrap import Services
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.money.shillings import written_shillings
+from ussd_server.context import RequestContext, operator_context
+from ussd_server.messages.payouts import ListPayouts, NamePayout, PayoutStatus, PayoutView
+
+_client = click.option("--client", required=True, help="Name or id of the client.")
+
+
+@click.group()
+def payouts() -> None:
+    """List, show and cancel the payouts of a client."""
+
+
+@payouts.command(name="list")
+@_client
+@click.option("--status", type=click.Choice([status.value for status in PayoutStatus]), help="Only of this status.")
+@with_json
+def list_(client: str, status: str | None, as_json: bool) -> None:
+    """List the newest payouts of a client, at most 50."""
+    with open_services() as services:
+        request = ListPayouts(status=PayoutStatus(status) if status else None)
+        page = services.payouts.payouts.list(request, _context(services, client))
+    show(page.items, "\n".join(map(_line, page.items)) or "The client has no such payouts.", as_json=as_json)
+
+
+@payouts.command(name="show")
+@click.argument("payout_id")
+@_client
+@with_json
+def show_(payout_id: str, client: str, as_json: bool) -> None:
+    """Show one payout, with the number and the sum of its rows in each state."""
+    with open_services() as services:
+        view = services.payouts.payouts.get(NamePayout(payout_id), _context(services, client))
+    show(view, _details(view), as_json=as_json)
+
+
+@payouts.command()
+@click.argument("payout_id")
+@_client
+@with_json
+def cancel(payout_id: str, client: str, as_json: bool) -> None:
+    """Cancel every row that was not sent, and release its money. Rows that were sent go on."""
+    with open_services() as services:
+        view = services.payouts.payouts.cancel(NamePayout(payout_id), _context(services, client))
+    show(view, _details(view), as_json=as_json)
+
+
+def _context(services: Services, client: str) -> RequestContext:
+    return operator_context(services.clients.clients.find(client, operator_context()).client_id)
+
+
+def _line(view: PayoutView) -> str:
+    return (
+        f"{view.payout_id}  {view.created_at:%Y-%m-%d %H:%M}  {view.status:<9}  {view.item_count:>4} rows  "
+        f"{written_shillings(view.total_amount_cents):>16}  {view.reference}"
+    )
+
+
+def _details(view: PayoutView) -> str:
+    states = (
+        f"  {state:<9}  {entry.count:>4} rows  {written_shillings(entry.amount_cents):>16}, "
+        f"fees {written_shillings(entry.fee_cents)}"
+        for state, entry in view.states.items()
+    )
+    return "\n".join([_line(view), *states])
