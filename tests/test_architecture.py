@@ -100,7 +100,7 @@ def test_every_route_states_what_it_takes_and_gives(app: Flask) -> None:
 def test_every_path_that_a_document_names_exists() -> None:
     named = {
         (document.name, path.rstrip("/"))
-        for document in [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]
+        for document in [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")]
         for path in PATH.findall(document.read_text(encoding="utf-8"))
     }
     assert len(named) > 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class SettingsError(Exception):
 # Beside some thousand connections of callers.
 _WAITING_PLACES = 400
 _LARGEST_LOG_BYTES = 50_000_000
+_SECRETS = "secrets.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,12 @@ class Settings:
         return self.data_dir / "metrics"
 
 
-def read_settings() -> Settings:
-    """Read the settings from the environment. Raises SettingsError, which names every problem at once."""
+def read_settings(*, find_data: bool = False) -> Settings:
+    """Read the settings from the environment. Raises SettingsError, which names every problem at once.
+
+    Without USSD_DATA_DIR the data folder is `./var`; with `find_data` also `var` in a folder above or in the checkout,
+    the first one with data in it.
+    """
     # An empty setting means the same as an absent one: environment files often carry empty lines.
     for name in [name for name, value in os.environ.items() if name.startswith("USSD_") and not value.strip()]:
         del os.environ[name]
@@ -133,6 +138,8 @@ def read_settings() -> Settings:
     in_production = os.environ.get("USSD_ENV") == "production"
     providers, problems_of_providers = read_provider_settings(env, given, in_production=in_production)
     data_dir = Path(env.str("DATA_DIR", "./var") or "./var").absolute()
+    if find_data and not is_data_dir_given():
+        data_dir = next((place for place in _places_of_data() if (place / _SECRETS).exists()), data_dir)
     settings = Settings(
         data_dir=data_dir,
         bind=env.str("BIND", "127.0.0.1:8000"),
@@ -143,7 +150,7 @@ def read_settings() -> Settings:
         machines=env.int("MACHINES", 1, validate=validate.Range(1, 64)),
         threads=env.int("THREADS", 16, validate=validate.Range(2, 256)),
         worker_threads=env.int("WORKER_THREADS", 8, validate=validate.Range(1, 64)),
-        secrets_file=Path(env.str("SECRETS_FILE", f"{data_dir}/secrets.json") or ""),
+        secrets_file=Path(env.str("SECRETS_FILE", f"{data_dir}/{_SECRETS}") or ""),
         trusted_proxies=env.int("TRUSTED_PROXIES", 0, validate=validate.Range(0, 8)),
         allow_private_addresses=env.bool("ALLOW_PRIVATE_ADDRESSES", False),
         session_idle_seconds=env.int("SESSION_IDLE_SECONDS", 180, validate=validate.Range(10, 3600)),
@@ -176,6 +183,23 @@ def read_settings() -> Settings:
     if problems:
         raise SettingsError("\n".join(problems))
     return settings
+
+
+def is_data_dir_given() -> bool:
+    """Return whether the environment names the data folder."""
+    return bool(os.environ.get("USSD_DATA_DIR", "").strip())
+
+
+def has_data(settings: Settings) -> bool:
+    """Return whether a service was started or migrated with these settings."""
+    kind, _, place = settings.database_url.partition(":///")
+    return settings.secrets_file.exists() and (kind != "sqlite" or Path(place).exists())
+
+
+def _places_of_data() -> Iterator[Path]:
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(__file__).parents[1]):
+        yield folder / "var"
 
 
 def quieten_terminal(settings: Settings) -> Settings:

@@ -15,11 +15,12 @@ from peewee import PeeweeException
 
 from schemas.fields import timestamp
 from ussd_server.bootstrap import Services, build_services
+from ussd_server.cli.examples import add_help, program, with_program
 from ussd_server.cli.service.database_errors import explain
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.logs import configure_logs
-from ussd_server.settings import Settings, SettingsError, read_settings
+from ussd_server.settings import Settings, SettingsError, has_data, is_data_dir_given, read_settings
 from ussd_server.status import ServiceError
 
 _COMMANDS = {
@@ -61,13 +62,18 @@ class _Commands(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name]), cmd_name)
+        add_help(command, cmd_name)
         return command
+
+    def get_help(self, ctx: click.Context) -> str:
+        add_help(self, "")
+        return super().get_help(ctx)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except (SettingsError, ServiceError) as refusal:
-            raise click.ClickException(str(refusal)) from None
+            raise click.ClickException(with_program(str(refusal))) from None
         except PermissionError as refusal:
             raise click.ClickException(f"This user may not read or write {refusal.filename}.") from None
         except UnsupportedDatabaseError as refusal:
@@ -76,7 +82,7 @@ class _Commands(click.Group):
             trouble = explain(error)
             if trouble is None:
                 raise
-            raise click.ClickException(f"The database {trouble.found}. {trouble.mend}") from None
+            raise click.ClickException(with_program(f"The database {trouble.found}. {trouble.mend}")) from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -101,10 +107,27 @@ def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
+def settings_of_service() -> Settings:
+    """Read the settings for a command that needs a service which was started or migrated before.
+
+    Without USSD_DATA_DIR the data folder is `var` in this folder, a folder above it or the checkout, and is named on
+    standard error. Raises ClickException where there is no service.
+    """
+    settings = read_settings(find_data=True)
+    if not has_data(settings):
+        raise click.ClickException(
+            f"There is no service in {settings.data_dir} yet. Start `{program()} run` there, "
+            "or set USSD_DATA_DIR to the data folder of a service."
+        )
+    if not is_data_dir_given():
+        click.echo(f"Using the service in {settings.data_dir}", err=True)
+    return settings
+
+
 @contextmanager
 def open_services(settings: Settings | None = None) -> Iterator[Services]:
-    """Build every service, and close them after the block."""
-    settings = settings or read_settings()
+    """Build every service, and close them after the block. Default: with `settings_of_service`."""
+    settings = settings or settings_of_service()
     settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     configure_logs(settings.log_level, settings.log_file)
     services = build_services(settings)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.names import Name, client_named
 from ussd_server.context import operator_context
+from ussd_server.gateways import ADAPTERS
 from ussd_server.messages.channels import ChannelView, CreateChannel
 
 
@@ -16,9 +18,7 @@ def channels() -> None:
 
 @channels.command()
 @click.option("--client", metavar="CLIENT", help="Whose codes it carries (name or id); left out, everybody's.")
-@click.option(
-    "--adapter", required=True, metavar="NAME", help="africastalking, comviva, dmark, hubtel, json or madapi."
-)
+@click.option("--adapter", required=True, type=Name(ADAPTERS), help="The gateway's format; `at` is Africa's Talking.")
 @click.option("--code", "codes", multiple=True, metavar="CODE", help="A code it may carry; left out, every code.")
 @click.option("--name", default="", help="What you call it.")
 @click.option(
@@ -43,7 +43,7 @@ def create(
 ) -> None:
     """Make a channel and print its gateway path, which is a credential."""
     with open_services() as services:
-        client_id = services.clients.clients.find(client, operator_context()).client_id if client else None
+        client_id = client_named(services, client).client_id if client else None
         request = CreateChannel(adapter, client_id, name, codes, cumulative, not keep_letters, septets, ucs2)
         channel = services.ussd.channels.create(request, operator_context())
     show(channel, channel.gateway_path, as_json=as_json)

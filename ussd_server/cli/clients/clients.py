@@ -11,10 +11,12 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
+from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.messages.clients import ClientView, CreateClient, CreateUser
 from ussd_server.security.passwords import new_password
+from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
 
 Found = TypeVar("Found")
@@ -77,7 +79,7 @@ def seed(file: Path, as_json: bool) -> None:
     A second run changes nothing. Whatever contradicts what is there is refused, and the exit code is 1.
     """
     rows = read_rows(file, ["name"], ["id", "email", "role", "password"])
-    with open_services() as services:
+    with open_services(read_settings()) as services:
         migrate()
         sow(rows, lambda row: _plant(services, row), as_json=as_json)
 
@@ -120,7 +122,8 @@ def _find(look: Callable[[], Found]) -> Found | None:
 
 def _set_active(client: str, is_active: bool, as_json: bool) -> None:
     with open_services() as services:
-        changed = services.clients.clients.set_active(client, is_active, operator_context())
+        client_id = client_named(services, client).client_id
+        changed = services.clients.clients.set_active(client_id, is_active, operator_context())
     show(changed, _line(changed), as_json=as_json)
 
 

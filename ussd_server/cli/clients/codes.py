@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
 from ussd_server.messages.channels import AssignCode, BindCode, CodeView
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask before the code is taken from another menu.")
+
+
+def confirm_taking(code: CodeView, menu_id: str, *, yes: bool) -> None:
+    """Ask before a code that another menu answers is given to `menu_id`. Raises Abort, or ClickException unattended."""
+    if yes or code.menu_id in (None, menu_id):
+        return
+    question = f"The menu {code.menu_id} answers {code.service_code} now. Let {menu_id} answer it instead?"
+    if not sys.stdin.isatty():
+        raise click.ClickException(f"{question} Say so with --yes.")
+    click.confirm(question, abort=True, err=True)
 
 
 @click.group()
@@ -18,13 +33,15 @@ def codes() -> None:
 @click.argument("code")
 @click.option("--client", required=True, metavar="CLIENT", help="Whose it will be (name or id).")
 @click.option("--menu", metavar="MENU", help="Which of the client's menus answers it.")
+@yes_option
 @with_json
-def assign(code: str, client: str, menu: str | None, as_json: bool) -> None:
+def assign(code: str, client: str, menu: str | None, yes: bool, as_json: bool) -> None:
     """Give CODE, such as '*384*123#', to a client."""
     with open_services() as services:
-        owner = services.clients.clients.find(client, operator_context())
+        owner = client_named(services, client)
         given = services.ussd.channels.assign_code(AssignCode(code, owner.client_id), operator_context())
         if menu:
+            confirm_taking(given, menu, yes=yes)
             given = services.menus.menus.bind_code(BindCode(code, menu), operator_context(owner.client_id))
     show(given, _line(given), as_json=as_json)
 
@@ -35,7 +52,7 @@ def assign(code: str, client: str, menu: str | None, as_json: bool) -> None:
 def list_(client: str, as_json: bool) -> None:
     """Show a client's codes and the menus that answer them."""
     with open_services() as services:
-        owner = services.clients.clients.find(client, operator_context())
+        owner = client_named(services, client)
         found = services.menus.menus.codes(operator_context(owner.client_id))
     show(found, "\n".join(map(_line, found)) or "The client has no codes.", as_json=as_json)
 

@@ -12,9 +12,11 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
+from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.messages.api_keys import ACTIONS, RESOURCES, ApiKeyView, CreateApiKey, ImportApiKey, joined_scopes
+from ussd_server.settings import read_settings
 
 _client = click.option("--client", required=True, help="Name or id of the client.")
 
@@ -47,7 +49,13 @@ def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | N
         expires_at=None if expires_at is None else expires_at.replace(tzinfo=UTC),
     )
     with open_services() as services:
-        owner = services.clients.clients.find(client, operator_context())
+        owner = client_named(services, client)
+        now = services.clock.now()
+        if request.expires_at is not None and request.expires_at <= now:
+            raise click.BadParameter(
+                f"must be in the future; {request.expires_at:%Y-%m-%d %H:%M} is past, now is {now:%Y-%m-%d %H:%M} UTC.",
+                param_hint="--expires-at",
+            )
         key = services.clients.api_keys.create(request, operator_context(owner.client_id))
     show(asdict(key), f"{_line(key)}\nx-api-key: {key.apikey}\nx-api-secret: {key.apisecret}", as_json=as_json)
 
@@ -59,7 +67,7 @@ def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | N
 def list_(client: str, show_secrets: bool, as_json: bool) -> None:
     """Show the keys of a client."""
     with open_services() as services:
-        owner = services.clients.clients.find(client, operator_context())
+        owner = client_named(services, client)
         found = services.clients.api_keys.list(operator_context(owner.client_id))
     lines = [f"{_line(key)}  {key.apisecret}" if show_secrets else _line(key) for key in found]
     show(
@@ -113,7 +121,7 @@ def seed(file: Path, as_json: bool) -> None:
     has another secret here is refused, and the exit code is 1.
     """
     rows = read_rows(file, ["client", "apikey", "apisecret"], ["scopes", "expires_at"])
-    with open_services() as services:
+    with open_services(read_settings()) as services:
         migrate()
         sow(rows, lambda row: _plant(services, row), as_json=as_json)
 

@@ -36,7 +36,13 @@ def read_rows(file: Path, required: Collection[str], optional: Collection[str]) 
     try:
         text = file.read_text(encoding="utf-8-sig")
         rows = _json_rows(text) if text.lstrip().startswith(("[", "{")) else _csv_rows(text, required)
-    except (OSError, ValueError, csv.Error, RecursionError):
+    except json.JSONDecodeError as error:
+        raise click.ClickException(
+            f"{file}, line {error.lineno}, column {error.colno}: this is not JSON: {error.msg}."
+        ) from None
+    except csv.Error as error:
+        raise click.ClickException(f"{file} is not CSV: {error}.") from None
+    except (OSError, ValueError, RecursionError):
         raise click.ClickException(f"{file} is neither a JSON array of objects nor CSV with column names.") from None
     kept: list[Row] = [{name: value for name, value in row.items() if value not in (None, "")} for row in rows]
     for number, row in enumerate(kept, 1):

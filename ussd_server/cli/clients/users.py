@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.names import Name, client_named
 from ussd_server.context import operator_context
 from ussd_server.messages.clients import CreateUser, UserView
 from ussd_server.security.passwords import new_password
@@ -28,14 +29,15 @@ def users() -> None:
 @users.command()
 @click.option("--client", required=True, help="Name or id of the client.")
 @click.option("--email", required=True)
-@click.option("--role", required=True, type=click.Choice(list(PERMISSIONS)))
+@click.option("--role", required=True, type=Name(PERMISSIONS))
 @_password_stdin
 @with_json
 def create(client: str, email: str, role: str, password_stdin: bool, as_json: bool) -> None:
     """Make a person."""
     password = _read_password(password_stdin)
     with open_services() as services:
-        user = services.clients.clients.create_user(CreateUser(client, email, role, password), operator_context())
+        request = CreateUser(client_named(services, client).client_id, email, role, password)
+        user = services.clients.clients.create_user(request, operator_context())
     _show_with_password(user, password, password_stdin, as_json)
 
 
@@ -45,7 +47,8 @@ def create(client: str, email: str, role: str, password_stdin: bool, as_json: bo
 def list_(client: str | None, as_json: bool) -> None:
     """Show people."""
     with open_services() as services:
-        found = services.clients.clients.list_users(client, operator_context())
+        client_id = client_named(services, client).client_id if client else None
+        found = services.clients.clients.list_users(client_id, operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no users.", as_json=as_json)
 
 

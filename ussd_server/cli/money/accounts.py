@@ -10,6 +10,7 @@ from schemas.fields import shillings
 from schemas.statements import StatementLineRecord
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
+from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
 from ussd_server.messages.reports import KAMPALA
 from ussd_server.messages.statements import GetStatement
@@ -31,7 +32,7 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
     """Credit a client's main account with what it has paid you."""
     with open_services() as services:
         context = operator_context()
-        client_id = services.clients.clients.find(client, context).client_id
+        client_id = client_named(services, client).client_id
         created = services.transactions.deposits.create(
             CreateDeposit(client_id, amount_cents, reference, description), context
         )
@@ -52,7 +53,7 @@ def statement(client: str, account: str, from_at: str | None, to_at: str | None,
     """Show what moved in an account of CLIENT (name or id), with the balances before and after."""
     period = GetStatement(account, _moment("--from", from_at), _moment("--to", to_at))
     with open_services() as services:
-        context = operator_context(services.clients.clients.find(client, operator_context()).client_id)
+        context = operator_context(client_named(services, client).client_id)
         if as_csv:
             for part in services.accounts.statements.csv(period, context).parts:
                 click.echo(part, nl=False)
@@ -91,7 +92,7 @@ def _moment(option: str, written: str | None) -> datetime | None:
 def list_(client: str, as_json: bool) -> None:
     """Show every account that is kept for a client; they add up to zero."""
     with open_services() as services:
-        client_id = services.clients.clients.find(client, operator_context()).client_id
+        client_id = client_named(services, client).client_id
         kept = services.accounts.balances.list(operator_context(client_id))
     lines = [
         f"{each.account:<20}  {written_shillings(each.current_cents):>20}"

@@ -6,6 +6,7 @@ import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
+from ussd_server.cli.names import Name, client_named
 from ussd_server.context import operator_context
 from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import TransactionType
@@ -21,7 +22,7 @@ def fees() -> None:
 
 @fees.command(name="set")
 @click.option("--client", required=True, help="Name or id of the client.")
-@click.option("--type", "kind", required=True, type=click.Choice(_TYPES))
+@click.option("--type", "kind", required=True, type=Name(_TYPES))
 @click.option("--fixed", "fixed_cents", default=0, type=Shillings(least_cents=0), help="Shillings for any amount.")
 @click.option(
     "--share-basis-points", default=0, type=click.IntRange(0, 10_000), help="150 is 1.5 percent of the amount."
@@ -30,7 +31,7 @@ def fees() -> None:
 def set_(client: str, kind: str, fixed_cents: int, share_basis_points: int, as_json: bool) -> None:
     """Agree a fee for the transactions that are created from now on; zeros end it."""
     with open_services() as services:
-        client_id = services.clients.clients.find(client, operator_context()).client_id
+        client_id = client_named(services, client).client_id
         agreed = set_fee(
             FeeTerms(client_id, TransactionType(kind), fixed_cents, share_basis_points), operator_context()
         )

@@ -179,13 +179,16 @@ def dial(
 
 def _server_conversation(facts: SessionFacts, entries: str, base_url: str | None, channel: str | None) -> Conversation:
     """Return a session with the named server, or with the one in `demo.json` in the data folder."""
+    file = read_settings(find_data=True).data_dir / "demo.json"
     try:
-        demonstration: dict[str, str] = json.loads((read_settings().data_dir / "demo.json").read_text())
+        demonstration: dict[str, str] = json.loads(file.read_text())
     except (FileNotFoundError, ValueError):
         demonstration = {}
     base_url, path = base_url or demonstration.get("base_url"), channel or demonstration.get("gateway_path")
     if not base_url or not path:
-        raise click.ClickException("There is no demo.json to dial by; name --base-url and --channel, or --menu.")
+        raise click.ClickException(
+            f"There is no {file} to dial by; name --base-url and --channel, or --menu, or set USSD_DATA_DIR."
+        )
     # The key belongs to the demonstration; it is never sent for another channel.
     key = {} if channel else {"x-api-key": demonstration["apikey"], "x-api-secret": demonstration["apisecret"]}
     return GatewayConversation(base_url, path, facts, entries, key)

@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.clients.codes import confirm_taking, yes_option
+from ussd_server.cli.names import client_named
 from ussd_server.cli.phone.handset import draw
 from ussd_server.context import operator_context
 from ussd_server.menus.checks.check import check as check_document
@@ -72,10 +74,7 @@ def script(file: Path, as_json: bool) -> None:
 @click.argument("file", type=_FILE)
 @with_json
 def show_graph(file: Path, as_json: bool) -> None:
-    """Draw the menu in FILE as SVG; with --json, print its nodes and edges.
-
-    Example: ussd-server menu graph shop.yaml > shop.svg
-    """
+    """Draw the menu in FILE as SVG; with --json, print its nodes and edges."""
     document, _ = read(load(file))
     show(graph(document), draw_diagram(document), as_json=as_json)
 
@@ -84,14 +83,11 @@ def show_graph(file: Path, as_json: bool) -> None:
 @click.option("--client", metavar="CLIENT", help="Only the menus of this client (name or id).")
 @with_json
 def list_menus(client: str | None, as_json: bool) -> None:
-    """List the menus of all clients, with their published versions and codes.
-
-    Example: ussd-server menu list --client acme
-    """
+    """List the menus of all clients, with their published versions and codes."""
     with open_services() as services:
         operator = operator_context()
         clients = services.clients.clients
-        owners = clients.list(operator) if client is None else (clients.find(client, operator),)
+        owners = clients.list(operator) if client is None else (client_named(services, client),)
         found = [
             {"client": owner.name, **asdict(each)}
             for owner in owners
@@ -107,12 +103,9 @@ def list_menus(client: str | None, as_json: bool) -> None:
 @click.option("--draft", is_flag=True, help="Show the draft instead of the published version.")
 @with_json
 def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
-    """Print the published document of MENU as YAML; its draft, when it was never published.
-
-    Example: ussd-server menu show shop --client acme > shop.yaml
-    """
+    """Print the published document of MENU as YAML; its draft, when it was never published."""
     with open_services() as services:
-        owner = services.clients.clients.find(client, operator_context())
+        owner = client_named(services, client)
         found = services.menus.menus.get(NameMenu(menu_id), operator_context(owner.client_id))
     document = found.draft if draft or found.published is None else found.published
     show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"), as_json=as_json)
@@ -122,17 +115,20 @@ def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
 @click.argument("file", type=_FILE)
 @click.option("--client", required=True, metavar="CLIENT", help="The client of the menu (name or id).")
 @click.option("--code", metavar="CODE", help="Assign this code to the client, and bind it to the menu.")
+@yes_option
 @with_json
-def publish(file: Path, client: str, code: str | None, as_json: bool) -> None:
+def publish(file: Path, client: str, code: str | None, yes: bool, as_json: bool) -> None:
     """Publish the menu in FILE for a client."""
     raw = load(file)
     menu_id = str(raw.get("id") or file.stem)
     with open_services() as services:
-        context = operator_context(services.clients.clients.find(client, operator_context()).client_id)
+        context = operator_context(client_named(services, client).client_id)
+        if code:
+            given = services.ussd.channels.assign_code(AssignCode(code, context.client_id), context)
+            confirm_taking(given, menu_id, yes=yes)
         services.menus.menus.save_draft(SaveDraft(menu_id, raw), context)
         version = services.menus.menus.publish(NameMenu(menu_id), context)
         if code:
-            services.ussd.channels.assign_code(AssignCode(code, context.client_id), context)
             services.menus.menus.bind_code(BindCode(code, menu_id), context)
     show(version, f"Version {version.version} of {version.menu_id} is in force.", as_json=as_json)
 
@@ -143,7 +139,7 @@ def publish(file: Path, client: str, code: str | None, as_json: bool) -> None:
 def secret(client: str, as_json: bool) -> None:
     """Show the secret that signs the calls of `http` and `handover` nodes (Standard Webhooks)."""
     with open_services() as services:
-        owner = services.clients.clients.find(client, operator_context())
+        owner = client_named(services, client)
         key = services.menus.menus.call_secrets(operator_context(owner.client_id))[0]
     written = f"whsec_{base64.b64encode(key).decode()}"
     show({"client_id": owner.client_id, "secret": written}, written, as_json=as_json)

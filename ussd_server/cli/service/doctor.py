@@ -67,7 +67,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
 
 def _findings() -> Iterator[Diagnosis]:
     try:
-        settings = read_settings()
+        settings = read_settings(find_data=True)
     except SettingsError as problems:
         for problem in str(problems).splitlines():
             name, _, what = problem.partition(": ")

@@ -108,7 +108,7 @@ def worker(as_json: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     log_fatal_errors()
-    with open_services() as services:
+    with open_services(read_settings()) as services:
         Worker(services).run(stop)
     if as_json:
         show({"stopped": True}, "", as_json=as_json)
@@ -118,6 +118,6 @@ def worker(as_json: bool) -> None:
 @with_json
 def migrate(as_json: bool) -> None:
     """Migrate the database to this version."""
-    with open_services():
+    with open_services(read_settings()):
         applied = migrate_database()
     show({"applied": applied}, "\n".join(applied) or "The database was up to date.", as_json=as_json)

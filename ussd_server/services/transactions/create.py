@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from peewee import IntegrityError, Query
@@ -46,9 +46,9 @@ REFUSALS = (ServiceError, IntegrityError, OverdraftError)
 _DIGESTED = json.JSONEncoder(sort_keys=True, default=str).encode
 # The names are compared one by one, and how long a request waits changes nothing about it.
 _CONTENT = tuple(
-    field.name
-    for field in fields(CreateTransaction)
-    if field.name not in ("idempotency_key", "session_id", "confirmation", "wait")
+    each.name
+    for each in fields(CreateTransaction)
+    if each.name not in ("idempotency_key", "session_id", "confirmation", "wait")
 )
 
 
@@ -56,7 +56,8 @@ _CONTENT = tuple(
 class RequestIdentity:
     """The names of a request, and the digest of its content. A repeat has one of the names and the same digest.
 
-    Deposits have references of their own: the operator and a client may use the same one.
+    `content` are those of its fields that are columns too: a refusal names the ones that differ. Deposits have
+    references of their own: the operator and a client may use the same one.
     """
 
     client_id: str
@@ -66,6 +67,7 @@ class RequestIdentity:
     session_id: str | None = None
     confirmation: str | None = None
     is_deposit: bool = False
+    content: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class TransactionCreator:
         identity = RequestIdentity(
             context.client_id, digest_of({name: getattr(request, name) for name in _CONTENT}), request.reference,
             request.idempotency_key, request.session_id, request.confirmation,
+            content={name: getattr(request, name) for name in _CONTENT if name != "provider" or request.provider},
         )  # fmt: skip
         provider, account = None, request.account
         try:
@@ -182,9 +185,7 @@ class TransactionCreator:
                 raise AssertionError("a constraint refused a transaction that has no twin") from refusal
             raise refusal
         if len(found) > 1 or found[0].request_digest != identity.digest:
-            raise ServiceError(
-                Code.IDEMPOTENCY_KEY_REUSED, "The reference or idempotency key was used for a different request"
-            )
+            raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, _reused(found, identity))
         (row,) = found
         if key is not None and bound is None and row.idempotency_key != key:
             try:
@@ -227,6 +228,18 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
         ],
     )  # fmt: skip
     return batch, view
+
+
+def _reused(found: Sequence[Transaction], identity: RequestIdentity) -> str:
+    """Why a name was refused: the transactions that have it, and the fields in which the only one differs."""
+    message = "The reference or idempotency key was used for a different request"
+    if len(found) > 1:
+        return f"{message}: of the transactions {' and '.join(row.id for row in found)}"
+    (row,) = found
+    given = {**identity.content, "reference": identity.reference}
+    differing = [name.removesuffix("_cents") for name, value in given.items() if getattr(row, name) != value]
+    named = f", with another {', '.join(sorted(differing))}" if differing else ""
+    return f"{message}: of transaction {row.id}{named}"
 
 
 def _write_batches(batches: Sequence[Batch]) -> None:

@@ -23,7 +23,8 @@ class DepositService:
         """
         context.require("accounts:credit")
         digest = digest_of({"deposit": request.amount_cents, "reference": request.reference})
-        identity = RequestIdentity(request.client_id, digest, request.reference, is_deposit=True)
+        content = {"amount_cents": request.amount_cents}
+        identity = RequestIdentity(request.client_id, digest, request.reference, is_deposit=True, content=content)
         try:
             if not Client.select().where(Client.id == request.client_id).exists():
                 raise ServiceError(Code.NOT_FOUND, "Client not found")

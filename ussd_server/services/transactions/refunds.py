@@ -96,7 +96,12 @@ class RefundService:
         digest = digest_of(
             {"refund_of": original.id, "amount_cents": request.amount_cents, "reference": request.reference}
         )
-        identity = RequestIdentity(context.client_id, digest, request.reference, request.idempotency_key)
+        content: dict[str, object] = {"refund_of": original.id}
+        if request.amount_cents is not None:
+            content["amount_cents"] = request.amount_cents
+        identity = RequestIdentity(
+            context.client_id, digest, request.reference, request.idempotency_key, content=content
+        )
         try:
             amount_cents, provider = self._check(request, original)
             draft = self._creator.draft(

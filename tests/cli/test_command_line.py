@@ -1,0 +1,123 @@
+"""What holds for every command: its help, its folder, and the names that it takes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from ussd_server.cli import main
+from ussd_server.cli.examples import EXAMPLES
+
+MENU = Path(__file__).parents[2] / "ussd_server" / "menus" / "examples"
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def commands(command: click.Command = main, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            if not below.hidden:
+                yield from commands(below, (*path, name))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data folder of a new service, which commands find by the setting."""
+    data = tmp_path / "var"
+    monkeypatch.setenv("USSD_DATA_DIR", str(data))
+    monkeypatch.setenv("USSD_REDIS_URL", f"unix://{tmp_path}/no.sock")
+    assert run("migrate").exit_code == 0
+    assert run("clients", "create", "Acme Traders").exit_code == 0
+    return data
+
+
+@pytest.mark.parametrize("path", list(commands()), ids=" ".join)
+def test_every_help_has_an_example_and_no_short_help_is_cut(path: tuple[str, ...]) -> None:
+    shown = run(*path, "--help")
+    assert shown.exit_code == 0
+    assert "...\n" not in shown.stdout.partition("Commands:")[2]
+    _, _, example = shown.stdout.rpartition("Example:\n  ")
+    words = shlex.split(example.partition(" > ")[0])
+    assert words[0].endswith("ussd-server")
+    assert words[1 : 1 + len(path)] == list(path)
+
+
+@pytest.mark.parametrize("example", EXAMPLES.values())
+def test_the_command_line_of_every_example_can_be_parsed(example: str) -> None:
+    words = shlex.split(example.partition(" > ")[0])
+    command: click.Command = main
+    context = click.Context(main)
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(context, words[0])
+        if found is None or (found.name == "reconcile" and words[1] != "review"):
+            break
+        command, words = found, words[1:]
+    options = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+    assert {word for word in words if word.startswith("--")} <= options | {"--csv"}
+
+
+def test_a_command_without_a_service_says_where_it_looked_and_makes_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path / "nowhere"))
+    refused = run("clients", "list")
+    assert refused.exit_code == 1
+    assert f"There is no service in {tmp_path / 'nowhere'} yet. Start `" in refused.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_finds_the_service_from_a_folder_within_and_names_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    within = folder.parent / "menus" / "drafts"
+    within.mkdir(parents=True)
+    monkeypatch.chdir(within)
+    monkeypatch.delenv("USSD_DATA_DIR")
+    found = run("clients", "list")
+    assert found.stderr == f"Using the service in {folder}\n"
+    assert "Acme Traders" in found.stdout
+
+
+def test_names_are_taken_in_any_case_and_the_nearest_one_is_proposed(folder: Path) -> None:
+    assert "Acme Traders" in run("clients", "disable", "ACME traders").stdout
+    assert (
+        "There is no client Acme Trader. Did you mean Acme Traders?"
+        in run("keys", "list", "--client", "Acme Trader").output
+    )
+    assert "There are: Acme Traders." in run("keys", "list", "--client", "zzz").output
+    person = ("users", "create", "--client", "acme traders", "--email", "o@acme.example", "--role")
+    assert "Did you mean owner?" in run(*person, "ownr").output
+    assert run(*person, "Owner").exit_code == 0
+    assert run("channels", "create", "--adapter", "AfricasTalking").exit_code == 0
+    assert run("providers", "off", "SANDBOX", "--reason", "a test").exit_code == 0
+    assert "Did you mean sandbox?" in run("providers", "on", "sandbx", "--reason", "a test").output
+
+
+def test_a_code_is_taken_from_another_menu_only_when_that_is_wanted(folder: Path) -> None:
+    publish = ("menu", "publish", "--client", "acme traders", "--code", "*384*7#")
+    assert run(*publish, str(MENU / "shop_bill.yaml")).exit_code == 0
+    refused = run(*publish, str(MENU / "savings_group.yaml"))
+    assert refused.exit_code == 1
+    assert "The menu shop-bill answers *384*7# now. Let savings-group answer it instead?" in refused.output
+    assert "shop-bill answers" in run("codes", "list", "--client", "acme traders").output
+    assert run(*publish, str(MENU / "savings_group.yaml"), "--yes").exit_code == 0
+    assert "savings-group answers" in run("codes", "list", "--client", "acme traders").output
+
+
+def test_refusals_say_the_rule_the_value_and_the_place(folder: Path, tmp_path: Path) -> None:
+    past = run("keys", "create", "--client", "acme traders", "--expires-at", "2026-01-01")
+    assert "must be in the future; 2026-01-01 00:00 is past" in past.output
+    listed = tmp_path / "clients.json"
+    listed.write_text('[\n  {"name": "x",}\n]')
+    assert f"{listed}, line 2, column " in run("clients", "seed", str(listed)).output
