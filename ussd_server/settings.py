@@ -41,7 +41,6 @@ class SettingsError(Exception):
 # Beside some thousand connections of callers.
 _WAITING_PLACES = 400
 _LARGEST_LOG_BYTES = 50_000_000
-_SECRETS = "secrets.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +138,7 @@ def read_settings(*, find_data: bool = False) -> Settings:
     providers, problems_of_providers = read_provider_settings(env, given, in_production=in_production)
     data_dir = Path(env.str("DATA_DIR", "./var") or "./var").absolute()
     if find_data and not is_data_dir_given():
-        data_dir = next((place for place in _places_of_data() if (place / _SECRETS).exists()), data_dir)
+        data_dir = next((place for place in _places_of_data() if (place / "secrets.json").exists()), data_dir)
     settings = Settings(
         data_dir=data_dir,
         bind=env.str("BIND", "127.0.0.1:8000"),
@@ -150,7 +149,7 @@ def read_settings(*, find_data: bool = False) -> Settings:
         machines=env.int("MACHINES", 1, validate=validate.Range(1, 64)),
         threads=env.int("THREADS", 16, validate=validate.Range(2, 256)),
         worker_threads=env.int("WORKER_THREADS", 8, validate=validate.Range(1, 64)),
-        secrets_file=Path(env.str("SECRETS_FILE", f"{data_dir}/{_SECRETS}") or ""),
+        secrets_file=Path(env.str("SECRETS_FILE", f"{data_dir}/secrets.json") or ""),
         trusted_proxies=env.int("TRUSTED_PROXIES", 0, validate=validate.Range(0, 8)),
         allow_private_addresses=env.bool("ALLOW_PRIVATE_ADDRESSES", False),
         session_idle_seconds=env.int("SESSION_IDLE_SECONDS", 180, validate=validate.Range(10, 3600)),
@@ -193,7 +192,7 @@ def is_data_dir_given() -> bool:
 def has_data(settings: Settings) -> bool:
     """Return whether a service was started or migrated with these settings."""
     kind, _, place = settings.database_url.partition(":///")
-    return settings.secrets_file.exists() and (kind != "sqlite" or Path(place).exists())
+    return Path(place).exists() if kind == "sqlite" else settings.data_dir.exists()
 
 
 def _places_of_data() -> Iterator[Path]:

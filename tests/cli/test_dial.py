@@ -90,7 +90,7 @@ def test_without_a_server_or_a_demonstration_the_error_is_one_sentence(
 ) -> None:
     monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
     result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE])
-    assert (result.exit_code, "There is no demo.json" in result.output) == (1, True)
+    assert (result.exit_code, f"There is no {tmp_path / 'demo.json'}" in result.output) == (1, True)
     arguments = ["dial", CODE, "--phone", PHONE, "--base-url", "http://127.0.0.1:9", "--channel", "/ussd/at/x"]
     result = CliRunner().invoke(main, arguments)
     assert result.output == "Error: Nothing answers at http://127.0.0.1:9; is the server running?\n"

@@ -164,7 +164,7 @@ def test_a_provider_is_switched_off_and_on_with_a_reason(client_id: str) -> None
     assert output_of("providers", "off", "sandbox", "--reason", "maintenance")["status"] == "switched_off"
     assert "Switched off by the operator: maintenance." in run("providers").output
     assert output_of("providers", "on", "sandbox", "--reason", "done")["status"] == "available"
-    assert run("providers", "off", "mpesa", "--reason", "x").exit_code == 1
+    assert run("providers", "off", "mpesa", "--reason", "x").exit_code == 2
 
 
 def test_a_statement_and_a_daily_report_are_printed_as_text_json_and_csv(client_id: str) -> None:
