@@ -16,31 +16,108 @@ from tests.journeys.keys import fresh_keys
 from tests.journeys.service import Service
 
 _TOOLS = Path(sys.executable).parent
-_LINTER = "@redocly/cli@2.77.0"
+_PACKAGES = (
+    "@redocly/cli@2.77.0", "openapi-typescript@7.13.0", "@hey-api/openapi-ts@0.95.0", "typescript@5.9.3",
+    "@types/node@20.19.43", "esbuild@0.25.12",
+)  # fmt: skip
 # The document names no license.
 _LINTER_RULES = "extends: [recommended]\nrules:\n  info-license: off\n"
 _GENERATOR_RULES = "post_hooks: []\n"
 _CALLER = """
+import json
 import sys
-from the_client import AuthenticatedClient, Client
+from datetime import datetime
+from the_client import AuthenticatedClient, Client, models
 from the_client.api.clients import list_api_keys
 from the_client.api.logins import log_in
-from the_client.api.transactions import create_transaction, get_transaction
-from the_client import models
+from the_client.api.payouts import create_payout
+from the_client.api.transactions import create_transaction, get_balance, get_transaction, list_transactions
+from the_client.api.webhooks import create_webhook, list_events
 
 base_url, email, password, apikey, apisecret = sys.argv[1:]
+
+
+def same(document):
+    # A client may write the same moment in another way.
+    if isinstance(document, dict):
+        return {name: same(value) for name, value in document.items()}
+    if isinstance(document, list):
+        return [same(value) for value in document]
+    try:
+        return datetime.fromisoformat(document)
+    except (TypeError, ValueError):
+        return document
+
+
+def read(reply, kind):
+    assert reply.status_code < 300, reply.content
+    assert same(reply.parsed.to_dict()) == same(json.loads(reply.content)), reply.content
+    items = getattr(reply.parsed.data, "items", reply.parsed.data)
+    for each in items if isinstance(items, list) else [items]:
+        assert type(each).__name__ == kind, (type(each), reply.content)
+    return reply.parsed.data
+
+
 person = Client(base_url=base_url)
-login = log_in.sync(client=person, body=models.LogInBody(email=email, password=password))
-bearer = AuthenticatedClient(base_url=base_url, token=login.data.access_token)
-keys = list_api_keys.sync(client=bearer).data
-print(apikey in {key.apikey for key in keys})
+body = models.LogInBody(email=email, password=password)
+login = read(log_in.sync_detailed(client=person, body=body), "Login")
+bearer = AuthenticatedClient(base_url=base_url, token=login.access_token)
+print(apikey in {key.apikey for key in read(list_api_keys.sync_detailed(client=bearer), "ApiKey")})
 program = Client(base_url=base_url, headers={"x-api-key": apikey, "x-api-secret": apisecret})
-wish = models.CreateTransactionBody(
-    type_=models.CreateTransactionBodyType.COLLECTION, phone_number="+256770000000", amount=5000, reference="generated"
+for number in range(3):
+    order = models.CreateTransactionBody(
+        type_=models.CreateTransactionBodyType.COLLECTION, phone_number="+256770000000", amount=5000,
+        reference=f"generated-{number}", metadata=models.JsonObject.from_dict({"basket": number}),
+    )
+    made = read(create_transaction.sync_detailed(client=program, body=order, wait=20), "Transaction")
+one = read(get_transaction.sync_detailed(made.transaction_id, client=program), "Transaction")
+page = read(list_transactions.sync_detailed(client=program, limit=2), "Transaction")
+rest = read(list_transactions.sync_detailed(client=program, limit=2, cursor=page.next_cursor), "Transaction")
+read(get_balance.sync_detailed(client=program), "Balance")
+address = models.CreateWebhookBody(url="http://127.0.0.1:9009/")
+read(create_webhook.sync_detailed(client=program, body=address), "Webhook")
+read(list_events.sync_detailed(client=program), "Event")
+row = models.CreatePayoutBodyItemsItem(phone_number="+256770000000", amount=1000, reference="E-1")
+read(
+    create_payout.sync_detailed(client=program, body=models.CreatePayoutBody(reference="generated", items=[row])),
+    "Payout",
 )
-made = create_transaction.sync(client=program, body=wish, wait=20).data
-print(get_transaction.sync(made.transaction_id, client=program).data.status)
+print(one.status, len({each.transaction_id for each in (*page.items, *rest.items)}))
 """
+_TYPED_CALLER = """
+import type { paths } from "./types";
+import { createClient } from "./hey/client";
+import { createTransaction, listApiKeys, listTransactions, logIn } from "./hey/sdk.gen";
+
+const [baseUrl, email, password, apikey, apisecret] = process.argv.slice(2) as [string, string, string, string, string];
+const person = createClient({ baseUrl });
+const login = await logIn({ client: person, body: { email, password }, throwOnError: true });
+const bearer = createClient({ baseUrl, auth: login.data.data.access_token });
+const keys = await listApiKeys({ client: bearer, throwOnError: true });
+console.log(keys.data.data.some((key) => key.apikey === apikey));
+const program = createClient({ baseUrl, headers: { "x-api-key": apikey, "x-api-secret": apisecret } });
+const made = await createTransaction({
+  client: program,
+  body: { type: "collection", phone_number: "+256770000000", amount: 5000, reference: "typed" },
+  query: { wait: 20 },
+  throwOnError: true,
+});
+const page = await listTransactions({ client: program, query: { limit: 2 }, throwOnError: true });
+const references: string[] = page.data.data.items.map((item) => item.reference);
+console.log(made.data.data.status, references.includes("typed"));
+
+type Page = paths["/api/transactions"]["get"]["responses"]["200"]["content"]["application/json"];
+const raw: Page = JSON.parse(JSON.stringify(page.data));
+const amounts: number[] = raw.data.items.map((item) => item.amount);
+console.log(amounts[0], raw.data.next_cursor !== undefined);
+"""
+_COMPILER_SETTINGS = {
+    "compilerOptions": {
+        "strict": True, "target": "es2022", "module": "preserve", "moduleResolution": "bundler", "outDir": "out",
+        "skipLibCheck": True, "types": ["node"], "lib": ["es2022", "dom", "dom.iterable"],
+    },
+    "files": ["caller.ts"],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -69,19 +146,28 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
     return ran.stdout
 
 
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the tools of Node.js are installed."""
+    folder = tmp_path_factory.mktemp("tools")
+    run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, *_PACKAGES, folder=folder)
+    return folder
+
+
 @pytest.mark.needs_node
-def test_a_linter_finds_nothing_to_say(document: Path, tmp_path: Path) -> None:
-    run("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", tmp_path, _LINTER, folder=tmp_path)
+def test_a_linter_finds_nothing_to_say(document: Path, tools: Path, tmp_path: Path) -> None:
     (tmp_path / "redocly.yaml").write_text(_LINTER_RULES)
     shown = run(
-        tmp_path / "node_modules" / ".bin" / "redocly", "lint", document, "--format=json", "--config", "redocly.yaml",
+        tools / "node_modules/.bin/redocly", "lint", document, "--format=json", "--config", "redocly.yaml",
         folder=tmp_path, REDOCLY_TELEMETRY="off",
     )  # fmt: skip
     found = json.JSONDecoder().raw_decode(shown[shown.index("{") :])[0]
     assert [(one["ruleId"], one["location"][0]["pointer"]) for one in found["problems"]] == []
 
 
-def test_a_generated_client_lists_keys_and_takes_a_payment(service: Service, document: Path, tmp_path: Path) -> None:
+def test_a_generated_client_reads_answers_and_writes_them_back_without_loss(
+    service: Service, document: Path, tmp_path: Path
+) -> None:
     (tmp_path / "rules.yaml").write_text(_GENERATOR_RULES)
     shown = run(
         _TOOLS / "openapi-python-client", "generate", "--path", document, "--output-path", "the_client",
@@ -96,7 +182,27 @@ def test_a_generated_client_lists_keys_and_takes_a_payment(service: Service, doc
         sys.executable, "-c", _CALLER, known["base_url"], known["email"], known["password"], known["apikey"],
         known["apisecret"], folder=tmp_path,
     )  # fmt: skip
-    assert said.split() == ["True", "succeeded"]
+    assert said.split() == ["True", "succeeded", "4"]
+
+
+@pytest.mark.needs_node
+def test_generated_types_and_a_typed_client_fit_what_is_answered(service: Service, document: Path, tools: Path) -> None:
+    programs = tools / "node_modules/.bin"
+    run(programs / "openapi-typescript", document, "-o", "types.ts", folder=tools)
+    run(programs / "openapi-ts", "-i", document, "-o", "hey", folder=tools)
+    (tools / "caller.ts").write_text(_TYPED_CALLER)
+    (tools / "tsconfig.json").write_text(json.dumps(_COMPILER_SETTINGS))
+    run(programs / "tsc", "--noEmit", folder=tools)
+    run(
+        programs / "esbuild", "caller.ts", "--bundle", "--platform=node", "--format=esm", "--outfile=caller.mjs",
+        folder=tools,
+    )  # fmt: skip
+    known = service.demonstration
+    said = run(
+        "node", "caller.mjs", known["base_url"], known["email"], known["password"], known["apikey"],
+        known["apisecret"], folder=tools,
+    )  # fmt: skip
+    assert said.split() == ["true", "succeeded", "true", "5000", "true"]
 
 
 def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
