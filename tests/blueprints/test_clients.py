@@ -38,7 +38,7 @@ def test_a_login_gives_tokens_that_open_the_list(web: FlaskClient, example_clien
     assert (data["token_type"], data["expires_in"], data["client_id"]) == ("Bearer", 900, example_client.id)
     assert data["permissions"] == [
         "api_keys:create", "api_keys:delete", "api_keys:list", "api_keys:rotate", "audit_events:read",
-        "service_identifier:read",
+        "payouts:approve", "payouts:read", "payouts:write", "service_identifier:read",
     ]  # fmt: skip
     listed = web.get("/api/clients/api-keys", headers={"Authorization": f"Bearer {data['access_token']}"})
     assert (answer(listed), listed.json["data"]) == ((200, "API keys list"), [])
