@@ -16,6 +16,7 @@ from ussd_server.messages.payouts import ItemState, ListPayoutItems, ListPayouts
 from ussd_server.messages.search import Search
 from ussd_server.messages.transactions import ListTransactions, TransactionType
 from ussd_server.models.events import Event
+from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import set_fee
 from ussd_server.status import Code, ServiceError
@@ -204,3 +205,12 @@ def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: P
         caller = replace(desk.maker, caller=replace(desk.maker.caller, grants=frozenset({grants})))
         for text in ("Salaries May", draft.payout_id):
             assert [(hit.kind, hit.id) for hit in services.search.search(Search(text), caller).items] == hits
+
+
+def test_an_approval_beyond_the_float_is_logged(desk: PayoutDesk, caplog: pytest.LogCaptureFixture) -> None:
+    now = desk.clock.now()
+    ProviderFloat.insert(provider="sandbox", amount_cents=150_000, read_at=now, asked_at=now).execute()
+    desk.approve(desk.draft(row("a", amount=1500), reference="P1"))
+    assert "larger than the float" not in caplog.text
+    desk.approve(desk.draft(row("a", amount=1000), row("b", amount=501), reference="P2"))
+    assert "a payout that is larger than the float was approved" in caplog.text

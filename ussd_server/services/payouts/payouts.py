@@ -13,6 +13,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import release_connection
+from ussd_server.logs import logger
 from ussd_server.messages.payouts import (
     CreatedPayout,
     CreatePayout,
@@ -39,6 +40,8 @@ from ussd_server.services.payouts.records import item_state, item_view, payout_v
 from ussd_server.services.transactions.queue import cancel_queued, is_under_way, long_unit_of_work
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+
+log = logger(__name__)
 
 _ITEMS_OF_STREAM = 500
 _COLUMNS = (
@@ -77,19 +80,7 @@ class PayoutService:
     def shortfalls(self, request: NamePayout, context: RequestContext) -> tuple[FloatShortfall, ...]:
         """The providers whose float is too low for a draft; none for other payouts. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        payout = _find(request.payout_id, context)
-        if payout.status != PayoutStatus.DRAFT:
-            return ()
-        needed = fn.SUM(PayoutItem.amount_cents)
-        rows: Any = (
-            PayoutItem.select(PayoutItem.provider, needed, ProviderFloat.amount_cents)
-            .join(ProviderFloat, on=(ProviderFloat.provider == PayoutItem.provider))
-            .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
-            .group_by(PayoutItem.provider, ProviderFloat.amount_cents)
-            .having(needed > ProviderFloat.amount_cents)
-            .order_by(PayoutItem.provider)
-        )
-        return tuple(FloatShortfall(provider, int(sum_), int(kept)) for provider, sum_, kept in rows.tuples())
+        return _shortfalls(_find(request.payout_id, context))
 
     def list(self, request: ListPayouts, context: RequestContext) -> PayoutPage:
         """A page of the client's payouts, newest first."""
@@ -127,7 +118,11 @@ class PayoutService:
     def approve(self, request: NamePayout, context: RequestContext) -> PayoutView:
         """Reserve the sum and the fees of all ready rows at once (`PayoutApproval.approve`)."""
         context.require("payouts:approve")
-        row = self._approval.approve(_find(request.payout_id, context), context)
+        payout = _find(request.payout_id, context)
+        short = _shortfalls(payout)
+        row = self._approval.approve(payout, context)
+        for each in short:
+            log.warning("a payout that is larger than the float was approved", company=each.provider)
         self._wake_worker()
         return payout_views([row])[0]
 
@@ -168,6 +163,21 @@ def _find(payout_id: str, context: RequestContext) -> Payout:
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Payout not found")
     return row
+
+
+def _shortfalls(payout: Payout) -> tuple[FloatShortfall, ...]:
+    if payout.status != PayoutStatus.DRAFT:
+        return ()
+    needed = fn.SUM(PayoutItem.amount_cents)
+    rows: Any = (
+        PayoutItem.select(PayoutItem.provider, needed, ProviderFloat.amount_cents)
+        .join(ProviderFloat, on=(ProviderFloat.provider == PayoutItem.provider))
+        .where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
+        .group_by(PayoutItem.provider, ProviderFloat.amount_cents)
+        .having(needed > ProviderFloat.amount_cents)
+        .order_by(PayoutItem.provider)
+    )
+    return tuple(FloatShortfall(provider, int(sum_), int(kept)) for provider, sum_, kept in rows.tuples())
 
 
 def _items(payout: Payout, state: ItemState | None, after: int, limit: int) -> list[PayoutItemView]:
