@@ -82,9 +82,7 @@ def test_a_phone_dials_through_its_gateway(installed: Installed) -> None:
     assert screen.startswith(b"CON Welcome to ACME")
 
 
-@pytest.mark.parametrize(
-    "path", ["/api", "/api/clients", "/ussd", "/callbacks", "/data", "/console/x", "/data//collection"]
-)
+@pytest.mark.parametrize("path", ["/api", "/api/clients", "/ussd", "/callbacks", "/data", "/data//collection"])
 @pytest.mark.parametrize("host", [HOST, f"www.{HOST}"])
 def test_nothing_redirects(installed: Installed, host: str, path: str) -> None:
     assert_refused(installed.call("GET", path, host=host), 404, "NOT_FOUND")

@@ -15,7 +15,7 @@ from ussd_server.status import Code, ServiceError
 _MOST_NAMED = 20
 
 
-class Name(click.Choice[str]):
+class KnownName(click.Choice[str]):
     """One of a few names, in any case."""
 
     def __init__(self, names: Iterable[str]) -> None:

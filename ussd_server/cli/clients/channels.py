@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import Name, client_named
+from ussd_server.cli.names import KnownName, client_named
 from ussd_server.context import operator_context
 from ussd_server.gateways import ADAPTERS
 from ussd_server.messages.channels import ChannelView, CreateChannel
@@ -18,7 +18,9 @@ def channels() -> None:
 
 @channels.command()
 @click.option("--client", metavar="CLIENT", help="Whose codes it carries (name or id); left out, everybody's.")
-@click.option("--adapter", required=True, type=Name(ADAPTERS), help="The gateway's format; `at` is Africa's Talking.")
+@click.option(
+    "--adapter", required=True, type=KnownName(ADAPTERS), help="The gateway's format; `at` is Africa's Talking."
+)
 @click.option("--code", "codes", multiple=True, metavar="CODE", help="A code it may carry; left out, every code.")
 @click.option("--name", default="", help="What you call it.")
 @click.option(

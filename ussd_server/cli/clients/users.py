@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import Name, client_named
+from ussd_server.cli.names import KnownName, client_named
 from ussd_server.context import operator_context
 from ussd_server.messages.clients import CreateUser, UserView
 from ussd_server.security.passwords import new_password
@@ -29,7 +29,7 @@ def users() -> None:
 @users.command()
 @click.option("--client", required=True, help="Name or id of the client.")
 @click.option("--email", required=True)
-@click.option("--role", required=True, type=Name(PERMISSIONS))
+@click.option("--role", required=True, type=KnownName(PERMISSIONS))
 @_password_stdin
 @with_json
 def create(client: str, email: str, role: str, password_stdin: bool, as_json: bool) -> None:
