@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -95,7 +97,6 @@ class Family:
 
     def __init__(self, children: Sequence[Child]) -> None:
         self._children = children
-        self._is_hurried = False
 
     def run(self, is_ready: Callable[[], bool], on_ready: Callable[[], None]) -> None:
         """Keep all processes running until SIGINT, SIGTERM or SIGHUP.
@@ -104,16 +105,23 @@ class Family:
 
         `on_ready` is called once, when `is_ready` first holds. Raises NeverStartedError, after everything was stopped.
         """
-        with _signals_blocked():
+        with _received_signals() as signals:
             try:
                 for child in self._children:
                     child.start()
-                self._watch(is_ready, on_ready)
+                self._watch(signals, is_ready, on_ready)
             finally:
-                for child in reversed(self._children):
-                    child.stop(self._hurry_within)
+                is_hurried = False
 
-    def _watch(self, is_ready: Callable[[], bool], on_ready: Callable[[], None]) -> None:
+                def is_hurried_within(seconds: float) -> bool:
+                    nonlocal is_hurried
+                    is_hurried = is_hurried or _next(signals, seconds) == signal.SIGINT
+                    return is_hurried
+
+                for child in reversed(self._children):
+                    child.stop(is_hurried_within)
+
+    def _watch(self, signals: socket.socket, is_ready: Callable[[], bool], on_ready: Callable[[], None]) -> None:
         was_ready = False
         while True:
             pauses = [pause for child in self._children if (pause := child.watch()) is not None]
@@ -123,7 +131,7 @@ class Family:
                 if is_ready():
                     was_ready = True
                     on_ready()
-            if _heard_within(min(pauses, default=_LONGEST_PAUSE_SECONDS)) in _STOP:
+            if _next(signals, min(pauses, default=_LONGEST_PAUSE_SECONDS)) in _STOP:
                 return
 
     def _refuse_repeated_failures(self) -> None:
@@ -131,29 +139,35 @@ class Family:
             if child.failures >= _FAILURES_BEFORE_GIVING_UP:
                 raise NeverStartedError(child.name)
 
-    def _hurry_within(self, seconds: float) -> bool:
-        self._is_hurried = self._is_hurried or _heard_within(seconds) == signal.SIGINT
-        return self._is_hurried
 
-
-def _heard_within(seconds: float) -> int | None:
-    heard = signal.sigtimedwait(_HEARD, seconds)
-    return None if heard is None else heard.si_signo
+def _next(signals: socket.socket, seconds: float) -> int | None:
+    """Return the number of the next signal, None when none arrives within `seconds`."""
+    readable, _, _ = select.select([signals], [], [], seconds)
+    return signals.recv(1)[0] if readable else None
 
 
 @contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Signals are queued until they are read, so that none interrupts a step and none is lost."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+def _received_signals() -> Iterator[socket.socket]:
+    """Give a socket with one byte, its number, for each signal, so that none interrupts a step and none is lost.
+
+    Blocking the signals would not do: libraries have started threads that do not block them, and a signal that such a
+    thread takes ends the process.
+    """
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        writer.setblocking(False)
+        handlers = {number: signal.signal(number, lambda *_: None) for number in _HEARD}
+        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        try:
+            yield reader
+        finally:
+            signal.set_wakeup_fd(before)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
 def _live_and_die_with(parent: int) -> None:
-    """Runs in the child before its program: unblock signals, and be terminated when the parent dies."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    """Runs in the child before its program: be terminated when the parent dies."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
