@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import MovableClock
+from tests.faults.workers import services_of
 from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request
+from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.payouts import ItemState, ListPayoutItems, ListPayouts, NamePayout
@@ -19,6 +21,7 @@ from ussd_server.models.events import Event
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 
 
@@ -68,6 +71,20 @@ def test_a_payout_is_judged_approved_sent_and_completed(desk: PayoutDesk, servic
         ("payout.completed", "completed"),
     ]
     assert check_everything() == []
+
+
+def test_a_draft_judges_what_its_providers_move(settings: Settings, clock: MovableClock) -> None:
+    places = mtn_settings("http://127.0.0.1:9") | airtel_settings("http://127.0.0.1:9") | {"USSD_AIRTEL_PIN": ""}
+    with services_of(settings, clock, **places) as services:
+        desk = PayoutDesk(services, clock)
+        amounts = (499, 500, "500.5", 999_999, "999999.99")
+        rows = [row(f"m{place}", "+256772123456", amount) for place, amount in enumerate(amounts)]
+        draft = desk.draft(*rows, row("a", "+256752123456", 500))
+        whole, bounds = "amount: mtn moves whole shillings only.", "amount: mtn moves UGX 500 to 999,999 at a time."
+        off = "phone_number: airtel is not set up for disbursements here."
+        expected = [(bounds,), (), (whole,), (), (whole, bounds), (off,)]
+        assert [item.problems for item in desk.items(draft)] == expected
+        assert (draft.ready_count, draft.total_amount_cents) == (2, 100_049_900)
 
 
 def test_the_maker_approves_nothing_and_an_approval_counts_once(desk: PayoutDesk, clock: MovableClock) -> None:

@@ -17,6 +17,7 @@ from ussd_server.database.bulk_insert import insert_rows
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.payouts import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus
+from ussd_server.messages.providers import Direction
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
@@ -95,10 +96,22 @@ class PayoutDrafts:
             if row.provider is None:
                 row.problems.append("phone_number: The number does not show its provider.")
                 continue
-            provider = self._providers.get(row.provider)
-            if provider is not None and provider.moves_whole_shillings_only and row.amount_cents % 100:
-                row.problems.append(f"amount: {row.provider} moves whole shillings only.")
+            row.problems += self._problems_of(row.provider, row.amount_cents)
         judge_references(rows, reference, lambda references: _used(client_id, references))
+
+    def _problems_of(self, name: str, amount_cents: int) -> list[str]:
+        """Why a provider would never move an amount, in sentences."""
+        provider = self._providers.get(name)
+        bounds = provider.bounds(Direction.DISBURSEMENT) if provider is not None else None
+        if provider is None or bounds is None or not bounds.enabled:
+            return [f"phone_number: {name} is not set up for disbursements here."]
+        problems = []
+        if provider.moves_whole_shillings_only and amount_cents % 100:
+            problems.append(f"amount: {name} moves whole shillings only.")
+        if not bounds.min_amount_cents <= amount_cents <= bounds.max_amount_cents:
+            least, most = bounds.min_amount_cents // 100, bounds.max_amount_cents // 100
+            problems.append(f"amount: {name} moves UGX {least:,} to {most:,} at a time.")
+        return problems
 
     def _insert(self, payout: Payout, items: list[dict[str, Any]], context: RequestContext, now: datetime) -> None:
         with unit_of_work():
