@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import uuid
 from pathlib import Path
 
 import psycopg
+
+from testbed.ports import free_port
 
 _SYSTEM_VERSIONS = Path("/usr/lib/postgresql")
 
@@ -41,9 +42,7 @@ class PostgresServer:
             [binaries() / begin[0], *begin[1:]], check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as
         )
         self._postgres = binaries() / "postgres"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
         self.start()
 

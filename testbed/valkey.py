@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 from pathlib import Path
-from typing import cast
 
 import redis
 from redis.backoff import ConstantBackoff
@@ -48,10 +46,3 @@ class Server:
         self.client.close()
         self._process.kill()
         self._process.wait()
-
-
-def free_port() -> int:
-    """Return a free loopback port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return cast(int, probe.getsockname()[1])

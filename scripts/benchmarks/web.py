@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.requests import ask, request
-from testbed.valkey import free_port
+from testbed.ports import free_port
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _TIMEOUT_SECONDS = 30.0

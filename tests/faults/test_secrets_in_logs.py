@@ -14,8 +14,8 @@ from urllib.parse import quote, unquote
 import psycopg
 import pytest
 
+from testbed.ports import free_port
 from testbed.postgres import PostgresServer
-from testbed.valkey import free_port
 from tests.journeys.deployment import Installed, install
 from tests.journeys.edge import HOST
 from tests.support.eventually import eventually

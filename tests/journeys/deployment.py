@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from testbed.valkey import Server, free_port
+from testbed.ports import free_port
+from testbed.valkey import Server
 from tests.journeys.edge import Edge
 from tests.journeys.service import answers
 from tests.support.eventually import eventually

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from testbed.valkey import free_port
+from testbed.ports import free_port
 from tests.conftest import PROGRAM_FOLDERS
 from tests.outbound.certificates import certified
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.valkey import free_port
+from testbed.ports import free_port
 
 _PATIENCE_SECONDS = 60.0
 _REPOSITORY = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from testbed.valkey import free_port
+from testbed.ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 

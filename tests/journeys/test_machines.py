@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from testbed.ports import free_port
 from tests.journeys.edge import Edge
 from tests.support.eventually import eventually
 
@@ -21,9 +22,8 @@ class Machine:
     """Stands in for the web processes of a machine: answers every request with 200 while it runs."""
 
     def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._serve()
+        self.port = free_port()
+        self.start()
 
     def _serve(self) -> None:
         self._thread = threading.Thread(target=self._accept)
@@ -45,7 +45,7 @@ class Machine:
         self._listener.close()
 
     def start(self) -> None:
-        """Accept connections again, on the same port."""
+        """Accept connections, always on the same port."""
         self._listener = socket.create_server(("127.0.0.1", self.port))
         self._serve()
 

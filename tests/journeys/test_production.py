@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from testbed.ports import free_port
 from testbed.postgres import create_database, drop_database
-from testbed.valkey import free_port
 from tests.journeys.deployment import Installed, install
 from tests.journeys.edge import HOST
 from tests.journeys.installation import install_into

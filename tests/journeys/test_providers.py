@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from testbed.valkey import free_port
+from testbed.ports import free_port
 from tests.journeys.keys import fresh_keys
 from tests.journeys.service import Service
 from tests.support.eventually import eventually

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from testbed.valkey import free_port
+from testbed.ports import free_port
 from tests.journeys.service import answers, environment
 from tests.support.eventually import eventually
 from tests.support.shop import CODE, PHONE, Shop

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.valkey import free_port
+from testbed.ports import free_port
 from tests.conftest import MovableClock
 from tests.documents.webhooks import examples, shown_in
 from tests.services.webhooks.receivers import deliver, deliveries_of, happen, subscribe

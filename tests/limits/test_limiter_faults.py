@@ -16,7 +16,8 @@ import pytest
 import redis
 from limits import parse_many
 
-from testbed.valkey import Server, free_port
+from testbed.ports import free_port
+from testbed.valkey import Server
 from ussd_server.limits.decisions import Reading, Windows, tightest
 from ussd_server.limits.limiter import Limiter, Policy, log_change
 from ussd_server.limits.sliding_window import SlidingWindowStorage

@@ -13,7 +13,8 @@ from limits import parse_many
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
-from testbed.valkey import Server, free_port
+from testbed.ports import free_port
+from testbed.valkey import Server
 from tests.support.eventually import eventually
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.sliding_window import SlidingWindowStorage

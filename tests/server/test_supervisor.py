@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.valkey import free_port
+from testbed.ports import free_port
 from ussd_server.server.supervisor import StartError, _make_private, base_url, listen
 
 

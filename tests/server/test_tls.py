@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from testbed.ports import free_port
 from testbed.postgres import PostgresServer
-from testbed.valkey import Server, free_port
+from testbed.valkey import Server
 from tests.outbound.certificates import Authority
 from tests.support.cooperative import run_cooperatively
 

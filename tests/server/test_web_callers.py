@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from testbed.ports import free_port
 from testbed.postgres import PostgresServer, create_database, drop_database
-from testbed.valkey import free_port
 from tests.journeys.service import answers, descendants, environment
 from tests.support.eventually import eventually
 from ussd_server.database.schema import migrate

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from testbed.valkey import free_port
+from testbed.ports import free_port
 
 _REPOSITORY = Path(__file__).parents[2]
 _MTN_KEYS = {"API_USER": "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11", "API_KEY": "an-api-key"}

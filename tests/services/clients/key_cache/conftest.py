@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from testbed.valkey import Server, free_port
+from testbed.ports import free_port
+from testbed.valkey import Server
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import database

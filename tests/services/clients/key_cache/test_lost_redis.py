@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.valkey import Server, free_port
+from testbed.ports import free_port
+from testbed.valkey import Server
 from tests.services.clients.key_cache.changes import CHANGES, every_change, generations_of, outcome, remember
 from tests.support.eventually import eventually
 from tests.support.example_client import ExampleClient
