@@ -11,7 +11,11 @@ from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Operators, Visit
 from tests.support.example_client import PASSWORD, ExampleClient
 from tests.support.money import a_client, deposit, request, work
+from tests.support.shop import VOUCHER, Shop
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.messages.payouts import CreatePayout
+from ussd_server.messages.ussd import BeginSession, EnterText
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 
@@ -127,3 +131,46 @@ def test_an_operator_finds_any_clients_payment_and_proposes_its_refund_where_it_
     assert found.location == f"/console/operator/api-keys/{key.id}"
     assert "is accepted" in ann.get(f"/operator/api-keys/{key.id}").text
     assert ann.get("/operator/api-keys/019e0000-0000-7000-8000-000000000000").status_code == 404
+
+
+def test_an_operator_finds_and_opens_any_clients_session_event_and_payout(
+    operator: Operators, visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    shop = Shop(services, client_id=example_client.id)
+    session = services.ussd.api_sessions.begin(BeginSession("+256772123456", shop.code, text="4"), shop.call)
+    services.ussd.api_sessions.enter(EnterText(session.session_id, VOUCHER), shop.call)
+    deposit(services, operator_context(example_client.id), 100_000)
+    paid = services.transactions.transactions.create(request(), shop.call).transaction
+    events = services.webhooks.events.list_of_object(paid.transaction_id, shop.call)
+    payout = services.payouts.payouts.create(
+        CreatePayout("NOV", file=b"phone_number,amount,reference\n0770000002,1000,<b>E-1</b>\n"), example_client.call()
+    ).payout.payout_id
+    ann = operator("ann")
+    wanted = (("sessions", session.session_id), ("events", events[0].id), ("payouts", payout))
+    for kind, object_id in wanted:
+        path = f"/operator/{kind}/{object_id}"
+        assert ann.get(f"/operator/search?q={object_id}").location == f"/console{path}"
+        page = ann.get(path).text
+        assert f'<a href="/console/operator/clients/{example_client.id}"><bdi>acme</bdi></a>' in page
+        # Nothing on it leads to a page that operators do not have.
+        for address in re.findall(r'(?:href|action|hx-get)="(/console/[^"?]*)', page):
+            assert address.startswith(("/console/operator", "/console/static", "/console/sign-out")), address
+        assert ann.get(f"/operator/{kind}/019e0000-0000-7000-8000-000000000000").status_code == 404
+        assert ann.get(f"/operator/{kind}/nonsense").status_code == 404
+        assert visit().get(path).status_code == 404
+    session_page = ann.get(f"/operator/sessions/{session.session_id}").text
+    assert "Your voucher was noted." in session_page
+    assert VOUCHER not in session_page
+    assert "transaction.created" in ann.get(f"/operator/events/{events[0].id}").text
+    assert ann.get(f"/operator/events/{events[0].id}/deliveries").status_code == 200
+    path = f"/operator/payouts/{payout}"
+    page = ann.get(path).text
+    assert "&lt;b&gt;E-1&lt;/b&gt;" in page
+    assert "Approve and send" not in page
+    assert ann.get(f"{path}/live?was=draft").status_code == 200
+    assert "0770000002" not in ann.get(f"{path}/results.csv").text
+    assert "+256770000002" in ann.get(f"{path}/results.csv").text
+    assert ann.post(f"{path}/cancel").location == f"/console{path}"
+    assert "It was cancelled before anything was sent." in ann.get(path).text
+    assert AuditEvent.get(AuditEvent.action == "payout.cancelled").operator == "ann@ops.example"
+    assert ann.post(f"{path}/cancel").status_code == 303

@@ -15,6 +15,9 @@ _PAGES = {
 }
 _PAGES_OF_OPERATORS = {
     "transaction": ("show_any_transaction", "transaction_id"),
+    "session": ("show_any_session", "session_id"),
+    "event": ("show_any_event", "event_id"),
+    "payout": ("show_any_payout", "payout_id"),
     "key": ("explain_api_key", "api_key_id"),
     "difference": ("show_difference", "difference_id"),
 }

@@ -13,6 +13,7 @@ from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
 from ussd_server.context import operator_context
 from ussd_server.messages.api_keys import CreateApiKey
 from ussd_server.messages.transactions import CreateDeposit, GetTransaction
+from ussd_server.messages.ussd import BeginSession
 
 pytestmark = pytest.mark.needs_chromium
 
@@ -86,11 +87,15 @@ def test_every_page_is_accessible_and_fits(
 
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_page_of_operators_is_accessible_and_fits(
-    operator: Visitor, console: Console, installed: Paths, scheme: str, width: int
+    operator: Visitor, console: Console, installed: Paths, delivered: Paths, scheme: str, width: int
 ) -> None:
+    begun = BeginSession("+256770000000", "*384*123#")
+    walked = console.services.ussd.api_sessions.begin(begun, operator_context(console.client.id)).session_id
     key = console.services.clients.api_keys.create(CreateApiKey(None), console.client.call())
     own = (
-        f"/operator/transactions/{console.pay()}", f"/operator/api-keys/{key.id}", *console.compare_statement(),
+        f"/operator/transactions/{console.pay()}", f"/operator/api-keys/{key.id}",
+        f"/operator/payouts/{console.draft_payout()}", f"/operator{delivered[1]}", f"/operator/sessions/{walked}",
+        *console.compare_statement(),
     )  # fmt: skip
     with operator.tab(scheme, width) as page:
         for path in (*OPERATOR_PAGES, *own, *installed):

@@ -2,6 +2,7 @@
 
 from ussd_server.console.blueprint import console
 from ussd_server.console.pages import (
+    any_payout,
     any_transaction,
     api_keys,
     audit,
@@ -26,6 +27,7 @@ from ussd_server.console.pages import (
 )
 
 __all__ = [
+    "any_payout",
     "any_transaction",
     "api_keys",
     "audit",

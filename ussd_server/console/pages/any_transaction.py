@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
@@ -10,6 +9,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.owners import acting_for
 from ussd_server.console.pages.transactions import about_transaction, show_live
 from ussd_server.context import RequestContext
 from ussd_server.messages.operators import Propose
@@ -65,6 +65,7 @@ def _propose(proposal: Propose, context: RequestContext) -> Any:
 def _about(transaction_id: str, context: RequestContext) -> dict[str, Any]:
     item = services().transactions.review.show(transaction_id, context)
     client = services().clients.clients.find(item.client_id, context)
-    for_client = replace(context, caller=replace(context.caller, client_id=client.client_id))
-    shown = about_transaction(item.transaction, for_client, live_view="console.show_any_transaction_live")
+    shown = about_transaction(
+        item.transaction, acting_for(client, context), live_view="console.show_any_transaction_live"
+    )
     return shown | {"item": item, "client": client}

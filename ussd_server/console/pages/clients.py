@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
+from ussd_server.console.owners import acting_for
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.channels import AssignCode, CreateChannel
@@ -153,10 +153,9 @@ def set_channel(context: RequestContext, channel_id: str, action: str) -> Any:
 def _client_page(client_id: str, context: RequestContext, error: ServiceError | None) -> str:
     clients = services().clients.clients
     client = clients.find(client_id, context)
-    for_client = replace(context, caller=replace(context.caller, client_id=client.client_id))
     return render_template(
         "console/system/client.html", client=client, reason=clients.reason_of(client, context), error=error,
-        codes=services().menus.menus.codes(for_client), given=request.form.get("service_code", ""),
+        codes=services().menus.menus.codes(acting_for(client, context)), given=request.form.get("service_code", ""),
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from flask import Response, flash, redirect, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.forms import local_moment
+from ussd_server.console.owners import acting_for_owner
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.webhooks import (
@@ -99,6 +100,24 @@ def redeliver_event(context: RequestContext, event_id: str) -> Any:
     return redirect(url_for("console.show_event", event_id=event_id), 303)
 
 
+@console.page("GET", "/operator/events/<event_id>", who="operator")
+def show_any_event(context: RequestContext, event_id: str) -> str:
+    """One event of any client, and each attempt to deliver it."""
+    return render_template("console/events/event.html", **_shown_to_operator(event_id, context))
+
+
+@console.page("GET", "/operator/events/<event_id>/deliveries", who="operator")
+def show_any_event_deliveries(context: RequestContext, event_id: str) -> str:
+    """The live part of that page."""
+    return render_template("console/events/deliveries.html", **_shown_to_operator(event_id, context))
+
+
+def _shown_to_operator(event_id: str, context: RequestContext) -> dict[str, Any]:
+    client, for_client = acting_for_owner("event", event_id, context)
+    live_view = "console.show_any_event_deliveries"
+    return _shown(event_id, for_client) | {"client": client, "live_view": live_view}
+
+
 def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
     name = NameEvent(event_id)
     event: EventView = services().webhooks.events.get(name, context)
@@ -108,6 +127,11 @@ def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
         for delivery in reversed(event.deliveries)
     ]
     data = orjson.dumps(event.data, option=orjson.OPT_INDENT_2).decode()
-    return {"event": event, "about": EVENT_TYPES.get(event.type, ""), "data": data, "body": sent.body} | {
-        "deliveries": deliveries
+    return {
+        "event": event,
+        "about": EVENT_TYPES.get(event.type, ""),
+        "data": data,
+        "body": sent.body,
+        "deliveries": deliveries,
+        "live_view": "console.show_event_deliveries",
     }

@@ -15,6 +15,7 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.accounts import GetBalance
+from ussd_server.messages.clients import ClientView
 from ussd_server.messages.payouts import (
     LARGEST_FILE_BYTES,
     CreatePayout,
@@ -118,32 +119,19 @@ def create_payout(context: RequestContext) -> Any:
 @console.page("GET", "/payouts/<payout_id>", needs="payouts:read")
 def show_payout(context: RequestContext, payout_id: str) -> Response:
     """One payout: its totals, its rows and what can be done with it."""
-    return _page(payout_id, context)
+    return payout_page(payout_id, context)
 
 
 @console.page("GET", "/payouts/<payout_id>/live", needs="payouts:read")
 def show_payout_live(context: RequestContext, payout_id: str) -> Response:
     """The part of a payout's page that refreshes by itself; a new status reloads the page."""
-    payout = services().payouts.payouts.get(NamePayout(payout_id), context)
-    people, state = _people(payout, context), _state()
-    shown = render_template(
-        "console/payouts/live.html",
-        payout=payout,
-        people=people,
-        state=state and state.value,
-        version=_version_of(payout),
-    )
-    response = Response(shown)
-    if request.args.get("was") != _version_of(payout):
-        response.headers["HX-Refresh"] = "true"
-    return response
+    return live_part(payout_id, context)
 
 
 @console.page("GET", "/payouts/<payout_id>/results.csv", needs="payouts:read")
 def download_payout(context: RequestContext, payout_id: str) -> Response:
     """Every row with its result, or those of one state, as a file."""
-    parts = services().payouts.payouts.csv(ListPayoutItems(payout_id, state=_state()), context)
-    return send_csv(f"payout-{payout_id}.csv", parts)
+    return results_file(payout_id, context)
 
 
 @console.page("POST", "/payouts/<payout_id>/approve", needs="payouts:approve")
@@ -152,7 +140,7 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
     try:
         services().payouts.payouts.approve(NamePayout(payout_id), context)
     except ServiceError as error:
-        return _refused(payout_id, error, context)
+        return _refused(payout_id, error, context, None)
     flash("The payout is approved. Its rows are being sent.", "good")
     return redirect(url_for("console.show_payout", payout_id=payout_id), 303)
 
@@ -160,24 +148,52 @@ def approve_payout(context: RequestContext, payout_id: str) -> Any:
 @console.page("POST", "/payouts/<payout_id>/cancel", needs="payouts:write")
 def cancel_payout(context: RequestContext, payout_id: str) -> Any:
     """Cancel what was not sent."""
+    return cancel(payout_id, context)
+
+
+def cancel(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Any:
+    """Cancel what was not sent, and show the page of the payout. Operators name its `client`."""
     try:
         services().payouts.payouts.cancel(NamePayout(payout_id), context)
     except ServiceError as error:
-        return _refused(payout_id, error, context)
+        return _refused(payout_id, error, context, client)
     flash("What was not sent is cancelled, and its money is free again.", "good")
-    return redirect(url_for("console.show_payout", payout_id=payout_id), 303)
+    return redirect(url_for(_views(client)["page"], payout_id=payout_id), 303)
 
 
-def _refused(payout_id: str, error: ServiceError, context: RequestContext) -> Response:
+def live_part(payout_id: str, context: RequestContext, client: ClientView | None = None) -> Response:
+    """The live part of a payout's page. A new status reloads the page."""
+    payout = services().payouts.payouts.get(NamePayout(payout_id), context)
+    people, state = _people(payout, context), _state()
+    shown = render_template(
+        "console/payouts/live.html", payout=payout, people=people, state=state and state.value,
+        version=_version_of(payout), client=client, views=_views(client),
+    )  # fmt: skip
+    response = Response(shown)
+    if request.args.get("was") != _version_of(payout):
+        response.headers["HX-Refresh"] = "true"
+    return response
+
+
+def results_file(payout_id: str, context: RequestContext) -> Response:
+    """The rows of a payout with their results, of the chosen state or of all."""
+    parts = services().payouts.payouts.csv(ListPayoutItems(payout_id, state=_state()), context)
+    return send_csv(f"payout-{payout_id}.csv", parts)
+
+
+def _refused(payout_id: str, error: ServiceError, context: RequestContext, client: ClientView | None) -> Response:
     """The page of the payout with the reason why it stays as it is."""
     if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_BALANCE, Code.INSUFFICIENT_SCOPE):
         raise error
-    response = _page(payout_id, context, error)
+    response = payout_page(payout_id, context, client, error)
     response.status_code = error.code.http_status
     return response
 
 
-def _page(payout_id: str, context: RequestContext, error: ServiceError | None = None) -> Response:
+def payout_page(
+    payout_id: str, context: RequestContext, client: ClientView | None = None, error: ServiceError | None = None
+) -> Response:
+    """The page of a payout. Operators name its `client`, on whose behalf they look."""
     reader = services().payouts.payouts
     payout = reader.get(NamePayout(payout_id), context)
     state = TableFilter("state", "State", {word.value: word.value.capitalize() for word in ItemState})
@@ -190,6 +206,7 @@ def _page(payout_id: str, context: RequestContext, error: ServiceError | None = 
     return show_table(
         "console/payouts/payout.html", table, payout=payout, error=error, state=state,
         people=_people(payout, context), version=_version_of(payout), me=context.caller.user_id,
+        client=client, views=_views(client),
         shortfalls=reader.shortfalls(NamePayout(payout_id), context),
         available_cents=main.available_cents,
     )  # fmt: skip
@@ -204,6 +221,17 @@ def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
         "created_by": names.get(payout.created_by, "a person or key that was deleted"),
         "approved_by": payout.approved_by and names.get(payout.approved_by, "a person or key that was deleted"),
         "approvers": reader.who_may("payouts:approve", context, without=payout.created_by) if is_open else (),
+    }
+
+
+def _views(client: ClientView | None) -> dict[str, str]:
+    """The views that a payout's page leads to: for its client's people, or for operators."""
+    name = "any_payout" if client else "payout"
+    return {
+        "page": f"console.show_{name}",
+        "live": f"console.show_{name}_live",
+        "download": f"console.download_{name}",
+        "cancel": f"console.cancel_{name}",
     }
 
 

@@ -7,6 +7,7 @@ from flask import Response, render_template, request, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
+from ussd_server.console.owners import acting_for_owner
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.ussd import EndReason, ListSessions, NameSession, SessionStatus, SessionView
@@ -81,6 +82,14 @@ def show_session(context: RequestContext, session_id: str) -> str:
     return render_template(
         "console/sessions/session.html", seen=seen, why=_why(seen), replayed=replayed, error=error
     )  # fmt: skip
+
+
+@console.page("GET", "/operator/sessions/<session_id>", who="operator")
+def show_any_session(context: RequestContext, session_id: str) -> str:
+    """One session of any client."""
+    client, for_client = acting_for_owner("session", session_id, context)
+    seen = services().ussd.api_sessions.get(NameSession(session_id), for_client)
+    return render_template("console/sessions/session.html", seen=seen, why=_why(seen), client=client)
 
 
 def _replayed(seen: SessionView, context: RequestContext) -> ReplayItem:

@@ -20,6 +20,7 @@ from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.search.hits import event_hit, key_hit, payout_hit, session_hit, transaction_hit
+from ussd_server.status import Code, ServiceError
 
 _PHONE_NUMBER = re.compile(r"(?:\+?256|0)([0-9]{9})", re.ASCII)
 
@@ -69,6 +70,14 @@ _KINDS = (
     ),
 )
 
+_TABLES: dict[str, Any] = {
+    "transaction": Transaction,
+    "payout": Payout,
+    "session": UssdSession,
+    "event": Event,
+    "key": ApiKey,
+}
+
 
 class SearchService:
     """Finds objects by an id, a reference, a provider's receipt or a phone number."""
@@ -102,6 +111,18 @@ class SearchService:
         seen = {hit.id for hit in hits}
         hits += [transaction_hit(row, names.get(row.client_id)) for row in created if row.id not in seen]
         return SearchReply(tuple(hits[:MOST_HITS]))
+
+    def owner_of(self, kind: str, object_id: str, context: RequestContext) -> str:
+        """The id of the client that an object belongs to, for operators.
+
+        `kind` is one of a hit's. Raises NOT_FOUND for an unknown object and an unknown kind.
+        """
+        context.require_operator()
+        table = _TABLES.get(kind)
+        row = table.get_or_none(table.id == object_id) if table and is_id(object_id) else None
+        if row is None:
+            raise ServiceError(Code.NOT_FOUND, "Not found")
+        return str(row.client_id)
 
     def _rows(self, kind: _Kind, text: str, client_ids: list[str]) -> list[Any]:
         """The rows of one kind, each once, newest first."""
