@@ -11,6 +11,7 @@ from ussd_server.context import operator_context
 from ussd_server.messages.transactions import CreateDeposit
 from ussd_server.messages.webhooks import CreateWebhook
 from ussd_server.models.webhooks import Webhook
+from ussd_server.services.providers.floats import FloatService
 
 
 def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(
@@ -56,7 +57,11 @@ def test_operators_see_all_clients_together_and_switch_a_provider_off_and_on(
     create(request("collection", "+256770000000", 99), a_client("Other"))
     work(services, clock, 2)
     ann = operator("ann")
+    assert "is low" not in ann.get("/operator").text
+    floats = FloatService(services.providers.providers, clock, alert_cents=10**15)
+    assert floats.ask() == 1
     page = ann.get("/operator").text
+    assert "The float at Sandbox is low" in page
     for expected in ("UGX&nbsp;5,099", "100.0 %", "Queues", "Oldest payment without an outcome"):
         assert expected in page, expected
     assert ann.get("/operator/figures").status_code == 200
@@ -71,5 +76,9 @@ def test_operators_see_all_clients_together_and_switch_a_provider_off_and_on(
     assert "&lt;i&gt;Repairs&lt;/i&gt;" in owner.get("").text
     assert owner.get("/operator/providers").status_code == 404
     assert ann.post("/operator/providers/sandbox/switch", to="on", reason="done").status_code == 303
+    page = ann.get("/operator/providers").text
+    for expected in ("float low", "switched off", "switched on", "ann@", "the alert is set to", "done"):
+        assert expected in page, expected
+    assert "float low" not in owner.get("").text
     (state,) = ann.get("/operator/providers?format=json").json["items"]
     assert state["status"] == "available"

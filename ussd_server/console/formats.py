@@ -25,8 +25,8 @@ _TONES = {
         "cancelled", "dead", "deleted", "error", "exhausted", "failed", "failing", "invalid", "silent", "unavailable",
     },
     "warn": {
-        "ambiguous", "degraded", "different", "disabled", "expired", "needs_review", "partial", "reversed", "review",
-        "switched_off",
+        "ambiguous", "degraded", "different", "disabled", "expired", "low", "needs_review", "partial", "reversed",
+        "review", "switched_off",
     },
     "wait": {
         "accepted", "approved", "created", "draft", "open", "pending", "processing", "queued", "running", "sent",

@@ -200,7 +200,8 @@ class ProviderState:
 
     `success_rate` is the share of answered calls at which the provider did not fail, `median_seconds` the median
     duration of a call; both None without calls. `since` is when the status began, None where it is not known.
-    The last three are for operators: the money for disbursements, when the provider told it, and its last failure.
+    The last four are for operators: the money for disbursements, when the provider told it, since when it is low (None
+    while it is not), and the last failure.
     """
 
     provider: str
@@ -214,7 +215,23 @@ class ProviderState:
     message: str
     float_amount_cents: int | None
     float_at: datetime | None
+    float_low_since: datetime | None
     last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderChange:
+    """An entry in the history of a provider: an operator's switch, or a float that became low or was restored.
+
+    `operator` is the e-mail address of the operator, None for the command line and for what the service noticed.
+    """
+
+    at: datetime
+    provider: str
+    action: str
+    actor: str
+    operator: str | None
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,16 @@ class ProviderSwitch(Table):
 
 
 class ProviderFloat(Table):
-    """The money for disbursements at a provider when it last answered (`read_at`); `asked_at` is the last attempt."""
+    """The money for disbursements at a provider when it last answered (`read_at`); `asked_at` is the last attempt.
+
+    `low_since` is null unless it was less than the operator wants.
+    """
 
     provider = TextField(primary_key=True)
     amount_cents = CentsField(null=True)
     read_at = MomentField(null=True)
     asked_at = MomentField()
+    low_since = MomentField(null=True)
 
     class Meta:
         table_name = "provider_floats"

@@ -27,18 +27,20 @@ def write_audit_event(
     object_id: str | None = None,
     operator: str | None = None,
     reason: str | None = None,
+    is_automatic: bool = False,
 ) -> None:
     """Add to the audit trail of `client_id`. Call in the unit of work of the change.
 
     `user_id` or `operator` names the person where the call does not. `client_id` is None for what concerns no client,
-    and for a login under an e-mail address that no user has.
+    and for a login under an e-mail address that no user has. `is_automatic` is what the service did by itself.
     """
     is_operator = context.caller.kind is CallerKind.OPERATOR
+    person = "operator" if is_operator or operator else "user"
     _WRITE.run(
         id=new_id(now),
         client_id=client_id,
         user_id=user_id or (None if is_operator else context.caller.user_id),
-        actor="operator" if is_operator or operator else "user",
+        actor="service" if is_automatic else person,
         action=action,
         object_id=object_id,
         address=context.address,

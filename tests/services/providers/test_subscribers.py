@@ -6,11 +6,12 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
-from tests.support.money import operator
+from tests.support.money import a_client, operator
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.models.providers import ProviderFloat, SubscriberName
 from ussd_server.services.providers.floats import FloatService
+from ussd_server.status import ServiceError
 
 NUMBER = "+256770000042"
 
@@ -62,8 +63,10 @@ def test_the_float_is_asked_for_every_minute_by_one_worker(
     services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = services.providers.providers.get("sandbox")
-    balances: list[int | None] = [500_000, None, 90_000]
+    balances: list[int | None] = [500_000, None, 90_000, 80_000, 100_000]
     monkeypatch.setattr(provider, "balance_cents", lambda *_: balances.pop(0))
+    with pytest.raises(ServiceError):
+        services.providers.states.changes(a_client())
     floats = [FloatService(services.providers.providers, clock, alert_cents=100_000) for _ in range(2)]
 
     def state() -> tuple[int | None, float, float]:
@@ -80,5 +83,19 @@ def test_the_float_is_asked_for_every_minute_by_one_worker(
     clock.advance(61)
     floats[1].ask()
     assert state() == (90_000, 900, 1)
+    clock.advance(61)
+    floats[0].ask()
+    low_since = services.providers.states.list(operator())[0].float_low_since
+    assert low_since is not None
+    assert low_since < ProviderFloat.get().read_at, "still low: nothing new"
+    clock.advance(61)
+    floats[0].ask()
+    assert services.providers.states.list(operator())[0].float_low_since is None
+    changes = services.providers.states.changes(operator())
+    assert [(each.action, each.actor, each.provider, each.reason) for each in changes] == [
+        ("provider.float_restored", "service", "sandbox", "UGX 1,000; the alert is set to UGX 1,000"),
+        ("provider.float_low", "service", "sandbox", "UGX 900; the alert is set to UGX 1,000"),
+    ]
+    assert changes[1].at == low_since
     names = {each.name for each in services.operations.gauges.read()}
     assert {"ussd_company_float_shillings", "ussd_company_float_low"} <= names

@@ -56,6 +56,8 @@ def _lines(state: ProviderState) -> str:
     rate = "no calls" if state.success_rate is None else f"{state.success_rate:.1%} of answered calls went well"
     money = "not known" if state.float_amount_cents is None else written_shillings(state.float_amount_cents)
     when = f" at {state.float_at:%Y-%m-%d %H:%M:%S} UTC" if state.float_at else ""
+    if state.float_low_since:
+        when += f", low since {state.float_low_since:%Y-%m-%d %H:%M:%S} UTC"
     lines = [
         f"{state.provider:<8}  {state.status:<12}  {state.message}",
         f"          {rate}, median {state.median_seconds or 0} s; float {money}{when}",

@@ -21,6 +21,7 @@ _COLUMNS = (
     Column("median_seconds", "Median of a call in seconds", "number"),
     Column("float_amount", "Float", "money", value=lambda state: state.float_amount_cents),
     Column("float_at", "Float read at", "moment"),
+    Column("float_low_since", "Float low since", "moment"),
     Column("last_error", "Last error", value=lambda state: last_error_in_words(state)),
 )
 
@@ -32,7 +33,7 @@ def list_providers(context: RequestContext) -> Response:
     recent = services().transactions.recent_payments.get(context)
     return show_table(
         "console/operator/providers.html", DataTable("Providers", _COLUMNS, states), states=states, recent=recent,
-        last_error=last_error_in_words,
+        last_error=last_error_in_words, changes=services().providers.states.changes(context),
     )  # fmt: skip
 
 

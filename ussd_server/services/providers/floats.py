@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from ussd_server.clock import Clock
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.database.compiled_queries import lock_row
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import logger
 from ussd_server.messages.health import Measure
 from ussd_server.messages.providers import Direction, Provider
 from ussd_server.models.providers import ProviderFloat
+from ussd_server.services.audit import write_audit_event
 from ussd_server.services.providers.providers import Providers
 
 log = logger(__name__)
@@ -19,7 +23,7 @@ _TIMEOUT_SECONDS = 10.0
 
 
 class FloatService:
-    """Asks providers for the float, and keeps the last answer of each."""
+    """Asks providers for the float, keeps the last answer of each, and records when one becomes low."""
 
     def __init__(self, providers: Providers, clock: Clock, alert_cents: int = 0) -> None:
         """Less than `alert_cents` is low; 0: never."""
@@ -65,8 +69,22 @@ class FloatService:
         amount_cents = provider.balance_cents(Direction.DISBURSEMENT, _TIMEOUT_SECONDS)
         if amount_cents is None:
             return
-        before = ProviderFloat.get_by_id(provider.name).amount_cents
-        state = {"amount_cents": amount_cents, "read_at": self._clock.now()}
-        ProviderFloat.update(**state).where(ProviderFloat.provider == provider.name).execute()
-        if amount_cents < self._alert_cents and (before is None or before >= self._alert_cents):
+        is_low, now = amount_cents < self._alert_cents, self._clock.now()
+        with unit_of_work():
+            row = lock_row(ProviderFloat, provider.name)
+            was_low = row.low_since is not None
+            row.amount_cents, row.read_at = amount_cents, now
+            if is_low != was_low:
+                row.low_since = now if is_low else None
+                self._write_event(row, now)
+            row.save()
+        if is_low and not was_low:
             log.warning("the float at a provider is low", company=provider.name)
+
+    def _write_event(self, row: ProviderFloat, now: datetime) -> None:
+        """Add to the history of the provider that its float became low, or is no longer low."""
+        write_audit_event(
+            "provider.float_low" if row.low_since else "provider.float_restored",
+            RequestContext(Caller(CallerKind.NOBODY)), now, client_id=None, object_id=row.provider, is_automatic=True,
+            reason=f"UGX {row.amount_cents // 100:,}; the alert is set to UGX {self._alert_cents // 100:,}",
+        )  # fmt: skip

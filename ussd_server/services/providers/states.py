@@ -6,7 +6,8 @@ from datetime import datetime
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.messages.providers import Direction, ProviderState, ProviderStatus, SwitchProvider
+from ussd_server.messages.providers import Direction, ProviderChange, ProviderState, ProviderStatus, SwitchProvider
+from ussd_server.models.clients import AuditEvent
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.workers import WorkerHeartbeat
 from ussd_server.providers.registry import title
@@ -18,6 +19,7 @@ from ussd_server.services.providers.switches import ProviderSwitches
 _FEWEST_CALLS = 5
 _GOOD_SHARE = 0.9
 _AWAY_SHARE = 0.2
+_CHANGES_SHOWN = 20
 
 
 class ProviderStateService:
@@ -52,10 +54,25 @@ class ProviderStateService:
                     message=message,
                     float_amount_cents=kept.amount_cents if kept else None,
                     float_at=kept.read_at if kept else None,
+                    float_low_since=kept.low_since if kept else None,
                     last_error=sums.last_error,
                 )
             )
         return tuple(states)
+
+    def changes(self, context: RequestContext) -> tuple[ProviderChange, ...]:
+        """The last 20 changes of the providers that are set up here, newest first."""
+        context.require_operator()
+        rows = (
+            AuditEvent.select()
+            .where(AuditEvent.client_id.is_null(), AuditEvent.object_id.in_([each.name for each in self._providers]))
+            .order_by(AuditEvent.id.desc())
+            .limit(_CHANGES_SHOWN)
+        )
+        return tuple(
+            ProviderChange(row.created_at, str(row.object_id), row.action, row.actor, row.operator, row.reason)
+            for row in rows
+        )
 
     def switch(self, request: SwitchProvider, context: RequestContext) -> ProviderState:
         """Switch a provider off or on, and return its state.

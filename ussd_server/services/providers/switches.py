@@ -50,7 +50,9 @@ class ProviderSwitches:
             written = ProviderSwitch.insert(provider=request.provider, **state)
             written.on_conflict(conflict_target=[ProviderSwitch.provider], update=state).execute()
             action = "provider.switched_off" if request.is_off else "provider.switched_on"
-            write_audit_event(action, context, now, client_id=None, object_id=request.provider)
+            write_audit_event(
+                action, context, now, client_id=None, object_id=request.provider, reason=str(state["reason"])
+            )
         self._off.set(self._read())
 
     def _read(self) -> Mapping[str, ProviderSwitch]:
