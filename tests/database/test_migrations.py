@@ -11,6 +11,7 @@ from peewee import DataError, IntegrityError
 from tests.support.money import a_client
 from ussd_server import models
 from ussd_server.bootstrap import Services
+from ussd_server.database import migrations
 from ussd_server.database.columns import Table
 from ussd_server.database.schema import migrate, missing_migrations
 from ussd_server.database.unit_of_work import database, is_postgres
@@ -45,6 +46,11 @@ def test_every_table_has_the_columns_that_its_class_describes(services: Services
 def test_migrating_again_changes_nothing(services: Services) -> None:
     assert missing_migrations() == []
     assert migrate() == []
+
+
+def test_every_migration_has_a_number_of_its_own() -> None:
+    numbers = [module.name[:4] for module in pkgutil.iter_modules(migrations.__path__)]
+    assert len(set(numbers)) == len(numbers)
 
 
 def test_no_column_takes_a_value_of_another_type(services: Services) -> None:

@@ -1,9 +1,6 @@
-"""Operators who sign in, their second factors and logins, decisions that take two of them, and who acted."""
+"""Operators who sign in, their second factors and logins, decisions that take two of them, and who acted why."""
 
 from ussd_server.database.schema import execute_all
-from ussd_server.database.unit_of_work import is_postgres
-
-_IF_MISSING = "IF NOT EXISTS " if is_postgres() else ""
 
 
 def up(migrator, db):
@@ -53,5 +50,6 @@ def up(migrator, db):
         CREATE UNIQUE INDEX proposals_one_open ON proposals (action, object_id) WHERE decided_at IS NULL
         """,
     )
-    # Nullable and without a default: PostgreSQL changes no row, and code that does not know the column writes on.
-    execute_all(db, f"ALTER TABLE audit_events ADD COLUMN {_IF_MISSING}operator text")
+    # Nullable and without a default: PostgreSQL changes no row, and code that does not know the columns writes on.
+    for column in ("operator", "reason"):
+        execute_all(db, f"ALTER TABLE audit_events ADD COLUMN {column} text")
