@@ -202,9 +202,8 @@ def _successes(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
     if may_repeat:
         found["200"] = "It was recorded before; this is its present state"
     more = _LIMIT_HEADERS if route.authenticate is authenticate_api_key else []
-    media_types = [*route.also, *(["text/csv"] if route.csv else [])]
     content = {"application/json": {"schema": _reply(spec, rule, route.gives)}} | {
-        media_type: {"schema": {"type": "string"}} for media_type in media_types
+        media_type: {"schema": {"type": "string"}} for media_type in route.also
     }
     return {
         status: {

@@ -49,15 +49,6 @@ class EndpointReply:
 
 
 @dataclass(frozen=True, slots=True)
-class CsvReply:
-    """A whole list as a CSV file, sent while it is made."""
-
-    name: str
-    parts: Iterator[bytes]
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class EndpointSpec:
     """The declaration of a route."""
 
@@ -74,8 +65,7 @@ class EndpointSpec:
     message: str
     summary: str
     idempotent: bool
-    also: Mapping[str, Callable[[Any], bytes]]
-    csv: Callable[..., CsvReply] | None
+    also: Mapping[str, Callable[..., ApiResponse]]
     max_body_bytes: int
 
 
@@ -101,8 +91,7 @@ class ApiBlueprint(Blueprint):
         status: int = 200,
         message: str = "OK",
         idempotent: bool = False,
-        also: Mapping[str, Callable[[Any], bytes]] | None = None,
-        csv: Callable[..., CsvReply] | None = None,
+        also: Mapping[str, Callable[..., ApiResponse]] | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`.
@@ -110,10 +99,10 @@ class ApiBlueprint(Blueprint):
         The view receives one message and the request context; without `makes` only the context. `makes` builds the
         message from the variables of the path, the checked query and the checked body. `gives` dumps what the view
         returns; without it that is sent unchanged.
-        `csv` is called instead of the view for a request that prefers `text/csv` to JSON.
         An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists the error codes of the service method,
         beside those of authentication, permission and schemas.
-        `also` has other media types that a client may prefer by its `Accept` header, and what writes them.
+        `also` has other media types that a client may prefer by its `Accept` header, and what is called then instead
+        of the view.
         """
 
         def register(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,13 +121,14 @@ class ApiBlueprint(Blueprint):
                 (view.__doc__ or "").strip().partition("\n")[0],
                 idempotent,
                 also or {},
-                csv,
                 max_body_bytes,
             )
 
+            reply = _reply_as_preferred if also else _reply_in_json
+
             @takes_api_request
             def serve(api_request: ApiRequest, **variables: str) -> ApiResponse:
-                return answer(route, api_request, variables)
+                return reply(route, api_request, _check(route, api_request, variables))
 
             serve.route = route  # type: ignore[attr-defined]
             endpoint = view.__name__
@@ -182,8 +172,14 @@ def allow_anyone(_: ApiRequest) -> Caller:
     return _NOBODY
 
 
-def answer(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str, str]) -> ApiResponse:
-    """Check a request and call its view. Raises ServiceError when a check refuses it."""
+def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | None = None) -> ApiResponse:
+    """Return a response with a CSV file, which is sent while it is made."""
+    shown = {"Content-Disposition": f'attachment; filename="{name}"', **(headers or {})}
+    return ApiResponse(200, parts, shown.items(), "text/csv; charset=utf-8")
+
+
+def _check(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
+    """Return what the view takes: the message, if there is one, and the context. ServiceError when a check refuses."""
     body = read_body(api_request.request, route.max_body_bytes) if api_request.has_body else b""
     caller = route.authenticate(api_request)
     api_request.client_id = caller.client_id
@@ -191,30 +187,26 @@ def answer(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str,
     if route.needs:
         call.require(route.needs, route.refusal)
     request = _message(route, api_request, body, variables)
-    given = (call,) if request is None else (request, call)
-    if route.csv is not None and accepts(api_request, "text/csv"):
-        file = route.csv(*given)
-        shown = {"Content-Disposition": f'attachment; filename="{file.name}"'}
-        return ApiResponse(200, file.parts, [*shown.items(), *file.headers.items()], "text/csv; charset=utf-8")
+    return (call,) if request is None else (request, call)
+
+
+def _reply_as_preferred(route: EndpointSpec, api_request: ApiRequest, given: tuple[Any, ...]) -> ApiResponse:
+    preferred = api_request.request.accept_mimetypes.best_match(("application/json", *route.also))
+    send = route.also.get(preferred or "")
+    return send(*given) if send else _reply_in_json(route, api_request, given)
+
+
+def _reply_in_json(route: EndpointSpec, api_request: ApiRequest, given: tuple[Any, ...]) -> ApiResponse:
     reply = route.view(*given)
     status, message, headers = route.status, route.message, None
     if isinstance(reply, EndpointReply):
         status, message, headers = reply.status or status, reply.message or message, reply.headers
         reply = reply.data
-    for media_type, write in route.also.items():
-        if accepts(api_request, media_type):
-            return ApiResponse(status, write(reply), headers.items() if headers else (), media_type)
     data = reply if route.gives is None or reply is None else route.gives.dump(reply)
     envelope = (
         management_envelope(status, message, data) if api_request.is_management else success_envelope(message, data)
     )
     return ApiResponse(status, orjson.dumps(envelope), headers.items() if headers else ())
-
-
-def accepts(api_request: ApiRequest, media_type: str) -> bool:
-    """Whether the client prefers `media_type` to JSON."""
-    accepted = api_request.request.accept_mimetypes
-    return accepted.best_match(("application/json", media_type)) == media_type
 
 
 def refusal(error: ServiceError, api_request: ApiRequest) -> ApiResponse:

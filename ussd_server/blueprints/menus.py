@@ -21,7 +21,7 @@ from schemas.menus import (
     VersionRecord,
 )
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
-from ussd_server.api.requests import services
+from ussd_server.api.requests import ApiResponse, services
 from ussd_server.context import RequestContext
 from ussd_server.messages.channels import BindCode, CodeView
 from ussd_server.messages.menus import (
@@ -101,10 +101,15 @@ def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     return services().menus.menus.roll_back(request, context)
 
 
+def _send_diagram(request: GetGraph, context: RequestContext) -> ApiResponse:
+    graph = services().menus.menus.graph(request, context)
+    return ApiResponse(200, graph.svg.encode(), content_type="image/svg+xml")
+
+
 @menus.call(
     "GET", "/api/ussd/menus/<menu_id>/graph", needs="menus:read",
     query=GetGraphQuery, makes=GetGraph, gives=GraphRecord(), message="Menu graph",
-    also={"image/svg+xml": lambda graph: graph.svg.encode()},
+    also={"image/svg+xml": _send_diagram},
 )  # fmt: skip
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
     """Return the nodes and edges of a menu, and its diagram; only the diagram with `Accept: image/svg+xml`."""

@@ -18,12 +18,12 @@ from schemas.payouts import (
 )
 from ussd_server.api.endpoints import (
     ApiBlueprint,
-    CsvReply,
     EndpointReply,
     authenticate_access_token,
     authenticate_api_key,
+    csv_file,
 )
-from ussd_server.api.requests import services
+from ussd_server.api.requests import ApiResponse, services
 from ussd_server.context import RequestContext
 from ussd_server.messages.payouts import (
     LARGEST_FILE_BYTES,
@@ -85,7 +85,8 @@ def _add_endpoints(blueprint: ApiBlueprint, path: str, noun: str) -> None:
 
     @add(
         "GET", "/<payout_id>/items", "list_{}_items", needs="payouts:read", query=ListPayoutItemsQuery,
-        makes=ListPayoutItems, gives=PayoutItemPageRecord(), refuses=(Code.NOT_FOUND,), message="Rows", csv=_send_items,
+        makes=ListPayoutItems, gives=PayoutItemPageRecord(), refuses=(Code.NOT_FOUND,), message="Rows",
+        also={"text/csv": _send_items},
     )  # fmt: skip
     def list_items(request: ListPayoutItems, context: RequestContext) -> PayoutItemPage:
         """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them."""
@@ -108,8 +109,8 @@ def _add_endpoints(blueprint: ApiBlueprint, path: str, noun: str) -> None:
         return services().payouts.payouts.cancel(request, context)
 
 
-def _send_items(request: ListPayoutItems, context: RequestContext) -> CsvReply:
-    return CsvReply(f"payout-{request.payout_id}.csv", services().payouts.payouts.csv(request, context))
+def _send_items(request: ListPayoutItems, context: RequestContext) -> ApiResponse:
+    return csv_file(f"payout-{request.payout_id}.csv", services().payouts.payouts.csv(request, context))
 
 
 _add_endpoints(payouts, "/api/payouts", "payout")

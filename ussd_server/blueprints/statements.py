@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schemas.statements import DailyReportRecord, GetDailyReportQuery, GetStatementQuery, StatementRecord
-from ussd_server.api.endpoints import ApiBlueprint, CsvReply, authenticate_api_key
-from ussd_server.api.requests import services
+from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, csv_file
+from ussd_server.api.requests import ApiResponse, services
 from ussd_server.context import RequestContext
 from ussd_server.messages.reports import DailyReport, GetDailyReport
 from ussd_server.messages.statements import GetStatement, StatementPage
@@ -12,15 +12,15 @@ from ussd_server.messages.statements import GetStatement, StatementPage
 statements = ApiBlueprint("statements", authenticate_api_key)
 
 
-def _send_statement(request: GetStatement, context: RequestContext) -> CsvReply:
+def _send_statement(request: GetStatement, context: RequestContext) -> ApiResponse:
     statement = services().accounts.statements.csv(request, context)
     balances = {"Opening-Balance": statement.opening_balance, "Closing-Balance": statement.closing_balance}
-    return CsvReply(f"statement-{request.account.removeprefix('+')}.csv", statement.parts, balances)
+    return csv_file(f"statement-{request.account.removeprefix('+')}.csv", statement.parts, balances)
 
 
 @statements.call(
     "GET", "/api/statements", needs="statements:read", query=GetStatementQuery, makes=GetStatement,
-    gives=StatementRecord(), csv=_send_statement, message="Statement",
+    gives=StatementRecord(), also={"text/csv": _send_statement}, message="Statement",
 )  # fmt: skip
 def get_statement(request: GetStatement, context: RequestContext) -> StatementPage:
     """What moved in an account within a period, oldest first, with the balances before and after it."""
