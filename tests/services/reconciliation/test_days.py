@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pytest
+from openpyxl import load_workbook
 
 from simulators.airtel import AirtelMoney, AirtelSettings
 from simulators.mtn import MtnMomo, MtnSettings
 from simulators.server import run
 from simulators.standin import StandIn
-from simulators.statements import StatementForm
+from simulators.statements import ENCODINGS, SEPARATORS, StatementForm, write_statement
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.money import a_client, deposit, operator, request
@@ -136,10 +137,10 @@ def test_a_random_day_differs_in_exactly_what_was_injected(day: Day) -> None:
         for form in FORMS:
             assert day.differences(day.stand_in.statement(form)) == [], (seed, form)
 
-        content, expected = _with_injected_differences(day, chance)
-        found = day.differences(content)
-        assert {(each.verdict.value, each.reference) for each in found} == expected, seed
-        assert len(found) == len(expected)
+        for form in FORMS:
+            content, expected = _with_injected_differences(day, chance, form)
+            found = day.differences(content)
+            assert sorted((each.verdict.value, each.reference) for each in found) == sorted(expected), (seed, form)
     assert check_everything() == []
 
 
@@ -158,29 +159,47 @@ def test_a_payment_that_is_silent_when_the_day_is_closed_differs_until_the_provi
     assert day.differences(day.stand_in.statement(StatementForm())) == []
 
 
-def _with_injected_differences(day: Day, chance: random.Random) -> tuple[bytes, set[tuple[str, str | None]]]:
-    """The statement with a line removed, an amount and a status changed, and a line added; and what must be found."""
-    rows = list(csv.reader(io.StringIO(day.stand_in.statement(StatementForm()).decode(), newline="")))
-    headings = rows[2]
+def _with_injected_differences(
+    day: Day, chance: random.Random, form: StatementForm
+) -> tuple[bytes, list[tuple[str, str | None]]]:
+    """The statement with lines removed, changed and added, and the differences that must be found."""
+    holder, headings, lines = _read(day.stand_in.statement(form), form)
     kind = headings.index("Type" if day.provider == "mtn" else "Service Type")
     status = headings.index("Status" if day.provider == "mtn" else "Transaction Status")
     amounts = [headings.index(name) for name in (("Amount",) if day.provider == "mtn" else ("Credit", "Debit"))]
     # The first and the last line stay: they are the ends of the period.
-    usable = [row for row in rows[4:-2] if "Success" in row[status] and "Reversal" not in row[kind]]
+    usable = [line for line in lines[1:-1] if "Success" in line[status] and "Reversal" not in line[kind]]
     refunded = {row.provider_reference for row in Transaction.select().where(Transaction.status == "reversed")}
-    removed, dearer, failed = chance.sample([row for row in usable if row[1] not in refunded], 3)
-    rows.remove(removed)
+    chosen = chance.sample([line for line in usable if line[1] not in refunded], 5)
+    removed, dearer, failed, reversed_, doubled = chosen
+    foreign, again, back = [*doubled], [*doubled], [*reversed_]
+    foreign[0], foreign[1] = f"foreign {chance.random()}", f"theirs {chance.random()}"
+    # They paid twice under our name.
+    again[0] = f"again {chance.random()}"
+    # They gave a payment back without being asked to.
+    back[kind] = "Reversal"
     amount = next(place for place in amounts if dearer[place])
     dearer[amount] = "999,999.00"
     failed[status] = {"Successful": "Failed"}.get(failed[status], "Transaction Failed")
-    foreign = [*usable[0]]
-    foreign[0], foreign[1] = f"foreign {chance.random()}", f"theirs {chance.random()}"
-    rows.insert(5, foreign)
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode(), {
+    lines.remove(removed)
+    lines[-1:-1] = [foreign, again, back]
+    return write_statement(holder, headings, lines, form), [
         ("not_theirs", removed[1]),
         ("amount_differs", dearer[1]),
         ("status_differs", failed[1]),
         ("not_ours", foreign[1]),
-    }
+        ("not_ours", again[1]),
+        ("reversal", back[1]),
+    ]
+
+
+def _read(content: bytes, form: StatementForm) -> tuple[str, list[str], list[list[str]]]:
+    """The holder, the headings and the lines of a statement."""
+    if form.file == "xlsx":
+        (sheet,) = load_workbook(io.BytesIO(content), read_only=True).worksheets
+        rows = [[str(cell or "") for cell in row] for row in sheet.iter_rows(values_only=True)]
+    else:
+        text = io.StringIO(content.decode(ENCODINGS[form.encoding]), newline="")
+        rows = list(csv.reader(text, delimiter=SEPARATORS[form.separator]))
+    (_, holder, *_), _, headings, *lines, _ = rows
+    return holder, headings, lines
