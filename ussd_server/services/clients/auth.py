@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, SignedInPerson
@@ -48,35 +49,27 @@ PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
 `transactions:write` refunds. `api_keys:read` shows keys without their secrets, `api_keys:list` the secrets too.
 """
 
-_SIGNED_IN = CompiledQuery(
-    lambda: (
-        Login.select(User.id, User.role, User.client_id)
-        .join(User, on=(User.id == Login.user_id))
-        .join(Client, on=(Client.id == User.client_id))
-        .where(
-            Login.id == param(Login.id, "login_id"),
-            Login.ended_at.is_null(),
-            Login.expires_at > param(Login.expires_at, "now"),
-            User.is_active,
-            Client.is_active,
-        )
-    )
-)
 
-_SIGNED_IN_PERSON = CompiledQuery(
-    lambda: (
-        Login.select(User.id, User.role, User.client_id, User.email, Client.name)
-        .join(User, on=(User.id == Login.user_id))
-        .join(Client, on=(Client.id == User.client_id))
-        .where(
-            Login.id == param(Login.id, "login_id"),
-            Login.ended_at.is_null(),
-            Login.expires_at > param(Login.expires_at, "now"),
-            User.is_active,
-            Client.is_active,
+def _signed_in(*columns: Any) -> CompiledQuery:
+    """The user of a login, with more columns; no row once the login ended, or the user or the client is disabled."""
+    return CompiledQuery(
+        lambda: (
+            Login.select(User.id, User.role, User.client_id, *columns)
+            .join(User, on=(User.id == Login.user_id))
+            .join(Client, on=(Client.id == User.client_id))
+            .where(
+                Login.id == param(Login.id, "login_id"),
+                Login.ended_at.is_null(),
+                Login.expires_at > param(Login.expires_at, "now"),
+                User.is_active,
+                Client.is_active,
+            )
         )
     )
-)
+
+
+_SIGNED_IN = _signed_in()
+_SIGNED_IN_PERSON = _signed_in(User.email, Client.name)
 
 
 @dataclass(frozen=True, slots=True)
