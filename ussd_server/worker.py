@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ussd_server.bootstrap import Services
 from ussd_server.database.connections import UnsupportedDatabaseError
@@ -36,14 +36,14 @@ _PAYOUT_THREADS = 2
 class WorkKind:
     """One kind of work. Its own threads keep it from waiting for another kind.
 
-    `claim` takes the number of free threads and returns the ids that are due, `advance` does the work of one id, and
+    `claim` takes the number of free threads and returns what is due, `advance` does the work of one of these, and
     `rest` waits for more, given what is still running.
     """
 
     name: str
     threads: int
-    claim: Callable[[int], list[str]]
-    advance: Callable[[str], None]
+    claim: Callable[[int], Sequence[Any]]
+    advance: Callable[[Any], None]
     rest: Callable[[set[Future[None]]], object]
 
 
@@ -129,7 +129,7 @@ class Worker:
         )
 
     def _deliveries(self, stop: Event) -> WorkKind:
-        def claim(limit: int) -> list[str]:
+        def claim(limit: int) -> Sequence[Any]:
             self._attempt("fan out events", self._services.webhooks.relay.run)
             return self._services.webhooks.deliveries.claim(limit)
 
@@ -155,7 +155,7 @@ class Worker:
                 meanwhile()
         release_connection()
 
-    def _advance(self, kind: WorkKind, claim: str) -> None:
+    def _advance(self, kind: WorkKind, claim: Any) -> None:
         now_about()
         try:
             self._attempt(f"advance {kind.name}", partial(kind.advance, claim))

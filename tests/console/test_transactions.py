@@ -72,7 +72,7 @@ def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
     made = pay(services, example_client, number="+256770000004", metadata={"note": "</pre><b>bold</b>"})
     path = f"/transactions/{made.transaction_id}"
     visitor = visit("viewer")
-    services.transactions.settlement.advance(made.transaction_id)
+    services.transactions.settlement.advance(*services.transactions.settlement.claim(1))
     page = visitor.get(path)
     assert "waits for the payer to approve it" in page.text
     assert "no webhook takes it" in page.text

@@ -59,8 +59,8 @@ class MovingTime:
             for payout_id in payouts:
                 self._sender.advance(payout_id)
         while due := self._settlement.claim(_AT_ONCE):
-            for transaction_id in due:
-                self._settlement.advance(transaction_id)
+            for claimed in due:
+                self._settlement.advance(claimed)
 
     def wait_until(self, moment: datetime) -> None:
         """Let the time come to `moment`, if it is still ahead; then end expired sessions and relay events."""

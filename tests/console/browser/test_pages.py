@@ -166,7 +166,7 @@ def test_a_payment_is_found_by_its_receipt_explained_and_refunded(visitor: Visit
         page.get_by_text("The refund is on its way to the payer.").wait_for()
         page.get_by_text("is reserved in the main account").wait_for()
         refund_id = page.url.rpartition("/")[2]
-        console.services.transactions.settlement.advance(refund_id)
+        console.advance(refund_id)
         page.get_by_text("reached the payer").wait_for()
         page.get_by_role("link", name=paid.transaction_id).click()
         page.get_by_text("UGX 1,500 of it went back to the payer").wait_for()

@@ -47,8 +47,13 @@ class Console:
             TransactionType.COLLECTION, "+256770000000", 500_000, secrets.token_hex(32), description=text
         )
         made = self.services.transactions.transactions.create(order, context).transaction.transaction_id
-        self.services.transactions.settlement.advance(made)
+        self.advance(made)
         return made
+
+    def advance(self, transaction_id: str) -> None:
+        """Advance a payment as the worker would."""
+        settlement = self.services.transactions.settlement
+        next(settlement.advance(claimed) for claimed in settlement.claim(100) if claimed.id == transaction_id)
 
     def draft_payout(self) -> str:
         """Upload a payout that waits for an approval; returns its id."""

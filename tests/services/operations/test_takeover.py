@@ -42,23 +42,27 @@ def a_delivery(services: Services, lease_token: str | None, clock: MovableClock)
     return ids[0]
 
 
+def claim(services: Services) -> list[str]:
+    return [claimed.id for claimed in services.transactions.settlement.claim(10)]
+
+
 def test_what_a_silent_worker_held_is_claimed_by_another_within_eight_seconds(
     services: Services, other: Services, clock: MovableClock
 ) -> None:
     payment = a_payment(services)
     services.operations.heartbeat.beat()
-    assert services.transactions.settlement.claim(10) == [payment]
+    assert claim(services) == [payment]
     delivery = a_delivery(services, services.operations.heartbeat.new_lease_token(), clock)
     Delivery.update(due_at=clock.now() + timedelta(seconds=30)).execute()
     for _ in range(3):
         clock.advance(2)
         other.operations.heartbeat.beat()
         other.operations.heartbeat.take_over()
-        assert payment not in other.transactions.settlement.claim(10)
+        assert payment not in claim(other)
     clock.advance(2)
     other.operations.heartbeat.beat()
     assert other.operations.heartbeat.take_over() == 1
-    assert payment in other.transactions.settlement.claim(10)
+    assert payment in claim(other)
     row = Delivery.get_by_id(delivery)
     assert (row.lease_token, row.due_at <= clock.now()) == (None, True)
     assert other.operations.heartbeat.take_over() == 0
@@ -70,23 +74,23 @@ def test_a_worker_that_starts_takes_over_at_once(
 ) -> None:
     payment = a_payment(services)
     services.operations.heartbeat.beat()
-    services.transactions.settlement.claim(10)
+    claim(services)
     clock.advance(8)
     other.operations.heartbeat.beat()
     other.operations.heartbeat.take_over()
-    assert other.transactions.settlement.claim(10) == [payment]
+    assert claim(other) == [payment]
 
 
 def test_what_a_living_worker_holds_stays_its_own(services: Services, other: Services, clock: MovableClock) -> None:
     payment = a_payment(services)
     services.operations.heartbeat.beat()
-    assert services.transactions.settlement.claim(10) == [payment]
+    assert claim(services) == [payment]
     for _ in range(10):
         clock.advance(4)
         services.operations.heartbeat.beat()
         other.operations.heartbeat.beat()
         assert other.operations.heartbeat.take_over() == 0
-    assert other.transactions.settlement.claim(10) == []
+    assert claim(other) == []
 
 
 def test_a_worker_that_was_silent_and_lives_can_be_taken_over_from_again(
@@ -95,12 +99,13 @@ def test_a_worker_that_was_silent_and_lives_can_be_taken_over_from_again(
     for _ in range(2):
         payment = a_payment(services)
         services.operations.heartbeat.beat()
-        assert services.transactions.settlement.claim(10) == [payment]
+        assert claim(services) == [payment]
         clock.advance(8)
         other.operations.heartbeat.beat()
         assert other.operations.heartbeat.take_over() == 1
-        assert other.transactions.settlement.claim(10) == [payment]
-        other.transactions.settlement.advance(payment)
+        (claimed,) = other.transactions.settlement.claim(10)
+        assert claimed.id == payment
+        other.transactions.settlement.advance(claimed)
 
 
 def test_after_the_database_was_down_no_worker_takes_over_before_its_own_heartbeat(
@@ -118,9 +123,9 @@ def test_a_worker_that_stops_frees_what_it_could_not_finish(
 ) -> None:
     payment = a_payment(services)
     services.operations.heartbeat.beat()
-    services.transactions.settlement.claim(10)
+    claim(services)
     services.operations.heartbeat.end()
-    assert other.transactions.settlement.claim(10) == [payment]
+    assert claim(other) == [payment]
 
 
 def test_a_worker_that_was_overtaken_leaves_the_other_workers_lease_alone(
@@ -128,11 +133,11 @@ def test_a_worker_that_was_overtaken_leaves_the_other_workers_lease_alone(
 ) -> None:
     payment = a_payment(services)
     services.operations.heartbeat.beat()
-    services.transactions.settlement.claim(10)
+    claim(services)
     clock.advance(8)
     other.operations.heartbeat.beat()
     other.operations.heartbeat.take_over()
-    other.transactions.settlement.claim(10)
+    claim(other)
     services.operations.heartbeat.end()
     token = Transaction.get_by_id(payment).lease_token
     assert token is not None

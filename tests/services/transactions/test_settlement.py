@@ -20,18 +20,23 @@ from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION
 from ussd_server.services.transactions.settlement import Settlement
 
 
-def test_a_worker_that_slept_longer_than_its_lease_enquires_instead_of_asking_again(
-    desk: Desk, provider: FakeProvider
+@pytest.mark.parametrize(("has_provider", "is_within_pace"), [(True, True), (True, False), (False, True)])
+def test_a_worker_that_slept_longer_than_its_lease_leaves_the_payment_to_the_worker_that_has_it_now(
+    desk: Desk, provider: FakeProvider, has_provider: bool, is_within_pace: bool
 ) -> None:
     desk.order()
-    sleeper, other = desk.another_worker(), desk.settlement
-    (claimed,) = sleeper.claim(1)
-    assert other.claim(1) == []
+    sleeper = Settlement(
+        Providers([provider] if has_provider else []), desk.clock, within_pace=lambda _: is_within_pace
+    )
+    (lost,) = sleeper.claim(1)
+    assert desk.settlement.claim(1) == []
     desk.clock.advance(61)
-    assert other.claim(1) == [claimed]
-    other.advance(claimed)
-    sleeper.advance(claimed)
-    assert (len(provider.asks), provider.enquiries) == (1, 1)
+    (claimed,) = desk.settlement.claim(1)
+    sleeper.advance(lost)
+    assert desk.another_worker().claim(1) == [], "the lease of the other worker goes on"
+    desk.settlement.advance(claimed)
+    sleeper.advance(lost)
+    assert (len(provider.asks), provider.enquiries) == (1, 0)
 
 
 def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, provider: FakeProvider) -> None:
@@ -41,8 +46,8 @@ def test_two_workers_at_the_very_moment_of_asking_ask_once(desk: Desk, provider:
     def overtake(point: str) -> None:
         if point == "claimed" and not provider.asks:
             desk.clock.advance(61)
-            assert other.claim(1) == [claimed]
-            other.advance(claimed)
+            (taken_over,) = other.claim(1)
+            other.advance(taken_over)
 
     sleeper = desk.another_worker(at_kill_point=overtake)
     (claimed,) = sleeper.claim(1)

@@ -88,71 +88,77 @@ class Settlement:
         self._new_lease_token = new_lease_token
         self._paused_until: dict[str, datetime] = {}
 
-    def claim(self, limit: int) -> list[str]:
-        """Lease up to `limit` transactions that are due, oldest first, to this caller; return their ids."""
+    def claim(self, limit: int) -> list[Transaction]:
+        """Lease up to `limit` transactions that are due, oldest first, to this caller."""
         now = self._clock.now()
         due = (Transaction.due_at <= now) & (Transaction.leased_until.is_null() | (Transaction.leased_until < now))
         if paused := [name for name, until in self._paused_until.items() if now < until]:
             due &= Transaction.provider.not_in(paused)
         if not Transaction.select(Transaction.id).where(due).limit(1).exists():
             return []
-        chosen: Any = Transaction.select(Transaction.id).where(due).order_by(Transaction.due_at).limit(limit)
+        chosen: Any = Transaction.select().where(due).order_by(Transaction.due_at).limit(limit)
         if is_postgres():
             chosen = chosen.for_update("FOR NO KEY UPDATE SKIP LOCKED")
+        lease_token = self._new_lease_token()
         with unit_of_work():
-            ids = [row.id for row in chosen]
-            Transaction.update(
-                leased_until=now + timedelta(seconds=LEASE_SECONDS), lease_token=self._new_lease_token()
-            ).where(Transaction.id.in_(ids)).execute()
-        return ids
+            rows: list[Transaction] = list(chosen)
+            Transaction.update(leased_until=now + timedelta(seconds=LEASE_SECONDS), lease_token=lease_token).where(
+                Transaction.id.in_([row.id for row in rows])
+            ).execute()
+        for row in rows:
+            row.lease_token = lease_token
+        return rows
 
-    def advance(self, transaction_id: str) -> None:
-        """Advance a claimed transaction one step: ask its provider, or enquire, and conclude from the answer."""
-        row = find_row(Transaction, transaction_id)
-        now_about(request_id=row.request_id, transaction_id=row.id)
-        if row.due_at is None:
-            return
-        provider = self._providers.get(row.provider or "")
+    def advance(self, claimed: Transaction) -> None:
+        """Advance a claimed transaction one step: ask its provider, or enquire, and conclude from the answer.
+
+        Does nothing when the lease of `claimed` has ended: another worker has the transaction, or will claim it.
+        """
+        now_about(request_id=claimed.request_id, transaction_id=claimed.id)
+        provider = self._providers.get(claimed.provider or "")
         if provider is None:
-            self._advance_without_provider(transaction_id)
+            self._advance_without_provider(claimed)
             return
         if not self._within_pace(provider.name):
             self._paused_until[provider.name] = self._clock.now() + timedelta(seconds=_RATE_PAUSE_SECONDS)
-            self._release(row)
+            self._release(claimed)
             return
         self._at_kill_point("claimed")
-        payment = self._mark_asked(row)
+        with unit_of_work():
+            row = lock_row(Transaction, claimed.id)
+            if row.lease_token != claimed.lease_token:
+                return
+            asks = self._mark_asked(row)
+        payment = _payment(row)
         called_at = self._clock.now()
-        if payment is not None:
+        if asks:
             source = Source.SUBMIT
             self._at_kill_point("ask.recorded")
             answer, took_ms = self._call(provider, "ask", provider.ask, payment)
             self._at_kill_point("ask.answered")
         else:
             source = Source(row.due_source)
-            answer, took_ms = self._call(provider, "enquire", provider.enquire, _payment(row))
+            answer, took_ms = self._call(provider, "enquire", provider.enquire, payment)
             self._at_kill_point("enquiry.answered")
-        self.conclude(transaction_id, provider.pace, answer, source, called_at, row.lease_token, took_ms)
+        self.conclude(row.id, provider.pace, answer, source, called_at, row.lease_token, took_ms)
         self._at_kill_point("concluded")
 
-    def _mark_asked(self, row: Transaction) -> PaymentOrder | None:
-        """Record, and commit, that the payment will now be sent; return the order to send.
+    def _mark_asked(self, row: Transaction) -> bool:
+        """Record that the payment is sent once the unit of work is committed. The row is locked.
 
-        Returns None when an earlier request may have been sent, when the payment is final, and during a review: the
+        Returns False when an earlier request may have been sent, when the payment is final, and during a review: the
         caller then enquires.
         """
-        with unit_of_work():
-            now = self._clock.now()
-            row = lock_row(Transaction, row.id)
-            if row.asked_at is not None or row.status not in UNFINISHED or row.review_opened_at is not None:
-                return None
-            row.asked_at = row.updated_at = now
-            row.ask_attempts += 1
-            if row.status == TransactionStatus.CREATED:
-                row.status = TransactionStatus.SUBMITTED
-                append_change(row, Source.SUBMIT, now, ChangeDetail(attempt=row.ask_attempts, sent="payment"))
-            row.save(only=[Transaction.asked_at, Transaction.ask_attempts, Transaction.status, Transaction.updated_at])
-        return _payment(row)
+        now = self._clock.now()
+        if row.asked_at is not None or row.status not in UNFINISHED or row.review_opened_at is not None:
+            return False
+        row.asked_at = row.updated_at = now
+        row.ask_attempts += 1
+        if row.status == TransactionStatus.CREATED:
+            row.status = TransactionStatus.SUBMITTED
+            append_change(row, Source.SUBMIT, now, ChangeDetail(attempt=row.ask_attempts, sent="payment"))
+        row.save(only=[Transaction.asked_at, Transaction.ask_attempts, Transaction.status, Transaction.updated_at])
+        return True
 
     def _call(
         self,
@@ -239,10 +245,12 @@ class Settlement:
         count: int = forward.where(waits).execute()
         return count > 0
 
-    def _advance_without_provider(self, transaction_id: str) -> None:
+    def _advance_without_provider(self, claimed: Transaction) -> None:
         """Fail a payment that was not sent, some time after its provider was switched off; wait with any other."""
         with unit_of_work():
-            row = lock_row(Transaction, transaction_id)
+            row = lock_row(Transaction, claimed.id)
+            if row.lease_token != claimed.lease_token:
+                return
             now = self._clock.now()
             row.leased_until = row.lease_token = None
             is_in_payout = row.payout_id is not None
