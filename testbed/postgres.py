@@ -71,7 +71,8 @@ def create_database(server_url: str, template: str = "template1", options: str =
     """Create a database with a new name; return its URL."""
     name = f"t{uuid.uuid4().hex}"
     with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} {options}")
+        # Copied files cost half as much as a log of each page.
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY {options}")
     return f"{server_url.rpartition('/')[0]}/{name}"
 
 

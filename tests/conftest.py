@@ -17,6 +17,7 @@ from flask.testing import FlaskClient
 
 from testbed.postgres import PostgresServer, create_database, drop_database
 from testbed.valkey import Server
+from tests.support.made_once import compile_each_route_once, hash_passwords_quickly
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.clock import Clock
@@ -30,6 +31,9 @@ pytest_plugins = ["tests.support.redis_fixtures"]
 # How long an example takes says how busy the machine is, and nothing of the code.
 hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("ours")
+
+compile_each_route_once()
+hash_passwords_quickly()
 
 PROGRAM_FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"])
 

@@ -8,7 +8,6 @@ from typing import BinaryIO
 
 from ussd_server.spreadsheets.delimited import read_delimited
 from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError
-from ussd_server.spreadsheets.workbook import read_workbook
 
 _START_BYTES = 4096
 _ZIP = b"PK\x03\x04"
@@ -45,7 +44,12 @@ def read_rows(source: BinaryIO, bounds: Bounds | None = None) -> Iterator[Row]:
     for signature, name in _OTHER_FORMATS.items():
         if start.startswith(signature):
             raise SpreadsheetError(f"The file is {name}, not a spreadsheet; save it as XLSX or CSV.")
-    return read_workbook(source, bounds) if start.startswith(_ZIP) else read_delimited(source, start, bounds)
+    if not start.startswith(_ZIP):
+        return read_delimited(source, start, bounds)
+    # openpyxl takes a tenth of a start of any process, and few processes read an XLSX file.
+    from ussd_server.spreadsheets.workbook import read_workbook
+
+    return read_workbook(source, bounds)
 
 
 def _contains(source: BinaryIO, mark: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from tests.conftest import MovableClock
 from tests.support.crowd import at_once, refusals
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
+from tests.support.made_once import SHIPPED_HASHER
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import database
@@ -131,7 +133,9 @@ def test_passwords_are_checked_outside_every_transaction_and_for_everybody(
     assert checked == [(False, False), (False, True)]
 
 
-def test_an_unknown_users_password_costs_what_a_known_ones_does() -> None:
+def test_an_unknown_users_password_costs_what_a_known_ones_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "_HASHER", SHIPPED_HASHER)
+    monkeypatch.setattr(passwords, "_unknown_user_hash", functools.cache(passwords._unknown_user_hash.__wrapped__))
     kept = passwords.hash_password(PASSWORD)
     assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
     assert passwords._unknown_user_hash().startswith("$argon2id$v=19$m=19456,t=2,p=1$")
