@@ -111,7 +111,7 @@ _MEANINGS = {
     "id": "The identifier, a UUID.",
     "in_force": "Whether new sessions get this version.",
     "is_active": "1 while the key is accepted, 0 while it is not.",
-    "is_registered": "True where the provider has a subscriber under the number; null where it cannot tell.",
+    "is_registered": "Whether the provider has a subscriber under the number; null where it cannot tell.",
     "invalid_count": "How many rows of the draft cannot be sent.",
     "issued_at": "When it was issued.",
     "item_count": "How many rows it has.",

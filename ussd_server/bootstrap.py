@@ -281,6 +281,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     switches = ProviderSwitches([adapter.name for adapter in adapters], clock)
     providers = Providers(adapters, outages.is_away, switches.is_off)
     use_provider_states(providers.takes_payments)
+    names = SubscriberNames(providers, clock)
     floats = FloatService(providers, clock, settings.float_alert_shillings * 100)
     drop_offs = DropOffs()
     heartbeat = Heartbeat(providers, drop_offs, clock)
@@ -326,14 +327,13 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
             clock,
             wake_up.send,
         ),
-        sender=PayoutSender(providers, clock, within_pace, wake_up.send, heartbeat.new_lease_token),
+        sender=PayoutSender(providers, names, clock, within_pace, wake_up.send, heartbeat.new_lease_token),
     )
 
     # At most a quarter of all for one client.
     places_of_client = max(1, (settings.waiting_places if settings.is_cooperative else settings.threads) // 4)
     bulkhead = Bulkhead(settings.waiting_places, places_of_client)
     client_server = ClientServer(Transport(guard, max_connections=settings.waiting_places))
-    names = SubscriberNames(providers, clock)
     lookups = Bulkhead(8, 2)
     actions = Actions(transactions.transactions, accounts.balances, names, client_server, bulkhead, keyring, clock)
     # A step that waits looks at its session ten times a second.

@@ -24,6 +24,7 @@ from ussd_server.messages.providers import (
     PaymentOrder,
     Provider,
     ProviderAnswer,
+    Registration,
 )
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.airtel.adapter import AirtelProvider
@@ -298,11 +299,13 @@ def test_version_two_names_the_float_it_asks_for() -> None:
         assert provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) == 700
 
 
-def test_a_name_is_known_or_not() -> None:
+def test_a_subscriber_is_known_or_not() -> None:
     reply = said("200 OK", {"data": {"first_name": "Grace", "last_name": "Auma"}})
-    with airtel({"GET /standard/v1/users/700123123 ": [reply, said("404 Not Found")]}) as (provider, _):
-        assert provider.lookup_name("+256700123123", LONG_SECONDS) == "Grace Auma"
-        assert provider.lookup_name("+256700123123", LONG_SECONDS) is None
+    unknown = said("400 Bad Request", {"status": {"response_code": "DP00900001012"}})
+    replies = [reply, said("404 Not Found"), unknown]
+    with airtel({"GET /standard/v1/users/700123123 ": replies}) as (provider, _):
+        found = [provider.look_up("+256700123123", LONG_SECONDS) for _ in range(3)]
+    assert found == [Registration("Grace Auma", True), Registration(), Registration(None, False)]
 
 
 @pytest.mark.parametrize(

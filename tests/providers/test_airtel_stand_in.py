@@ -13,7 +13,7 @@ import pytest
 
 from simulators.airtel import AirtelMoney, AirtelSettings
 from simulators.server import run
-from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer
+from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer, Registration
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.airtel.adapter import AirtelProvider
 from ussd_server.providers.airtel.settings import AirtelAccess
@@ -246,8 +246,8 @@ def test_success_after_failure_is_seen(unsigned: Meeting) -> None:
 def test_float_and_name_are_read(meeting: Meeting) -> None:
     meeting.ask(payment())
     assert meeting.provider.balance_cents(Direction.COLLECTION, LONG_SECONDS) == 50_000
-    assert meeting.provider.lookup_name("+256700123123", LONG_SECONDS) == "Sand Box"
-    assert meeting.provider.lookup_name("+256750000033", LONG_SECONDS) is None
+    assert meeting.provider.look_up("+256700123123", LONG_SECONDS) == Registration("Sand Box", True)
+    assert meeting.provider.look_up("+256750000033", LONG_SECONDS) == Registration(None, False)
 
 
 def test_the_callback_names_the_reference(unsigned: Meeting) -> None:

@@ -19,6 +19,7 @@ from ussd_server.messages.providers import (
     PaymentOrder,
     Provider,
     ProviderAnswer,
+    Registration,
 )
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.breaker import Breaker
@@ -323,18 +324,20 @@ def test_the_float_is_known_or_not(reply: bytes, cents: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "name"),
+    ("reply", "name", "is_registered"),
     [
-        (said("200 OK", {"given_name": "Grace", "family_name": "Auma"}), "Grace Auma"),
-        (said("200 OK", {"given_name": "Grace", "family_name": 5}), "Grace"),
-        (said("200 OK", {}), None),
-        (said("404 Not Found"), None),
+        (said("200 OK", {"given_name": "Grace", "family_name": "Auma"}), "Grace Auma", True),
+        (said("200 OK", {"given_name": "Grace", "family_name": 5}), "Grace", True),
+        (said("200 OK", {}), None, None),
+        (said("404 Not Found"), None, None),
+        (said("404 Not Found", {"code": "RESOURCE_NOT_FOUND"}), None, False),
+        (said("500 Internal Server Error", {"code": "RESOURCE_NOT_FOUND"}), None, None),
     ],
 )
-def test_a_name_is_known_or_not(reply: bytes, name: str | None) -> None:
+def test_a_subscriber_is_known_or_not(reply: bytes, name: str | None, is_registered: bool | None) -> None:
     path = "GET /collection/v1_0/accountholder/msisdn/256772123456/basicuserinfo"
     with mtn({path: [reply]}) as (provider, _):
-        assert provider.lookup_name(PAYMENT.phone_number, LONG_SECONDS) == name
+        assert provider.look_up(PAYMENT.phone_number, LONG_SECONDS) == Registration(name, is_registered)
 
 
 @pytest.mark.parametrize(

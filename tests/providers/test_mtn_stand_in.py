@@ -11,7 +11,7 @@ import pytest
 
 from simulators.mtn import MtnMomo, MtnSettings
 from simulators.server import run
-from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer
+from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer, Registration
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.mtn.adapter import MtnProvider
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
@@ -200,8 +200,8 @@ def test_float_and_name_are_read(meeting: Meeting) -> None:
     meeting.ask(payment(direction=Direction.DISBURSEMENT))
     assert meeting.provider.balance_cents(Direction.COLLECTION, LONG_SECONDS) == 0
     assert meeting.provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) == 100_000_000_00 - 500_000
-    assert meeting.provider.lookup_name("+256772123456", LONG_SECONDS) == "Sand Box"
-    assert meeting.provider.lookup_name("+46733123450", LONG_SECONDS) is None
+    assert meeting.provider.look_up("+256772123456", LONG_SECONDS) == Registration("Sand Box", True)
+    assert meeting.provider.look_up("+46733123450", LONG_SECONDS) == Registration(None, False)
 
 
 def test_the_callback_names_the_reference(meeting: Meeting) -> None:

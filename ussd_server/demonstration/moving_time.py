@@ -30,7 +30,7 @@ class MovingTime:
         providers = services.providers.providers
         # Redis does not run yet, and one process alone would use up its share of the rate of a provider.
         self._settlement = Settlement(providers, services.clock, _within_any_pace)
-        self._sender = PayoutSender(providers, services.clock, _within_any_pace, lambda: None)
+        self._sender = PayoutSender(providers, services.providers.names, services.clock, _within_any_pace, lambda: None)
 
     def end_interrupted(self) -> None:
         """Set the service's time right where an earlier process died while it moved it."""

@@ -235,6 +235,14 @@ class ProviderChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Registration:
+    """What a provider tells of a phone number: the name, and whether there is a subscriber; None: it cannot tell."""
+
+    name: str | None = None
+    is_registered: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GetSubscriber:
     """Request for the subscriber of a phone number (+256 and nine digits)."""
 
@@ -289,8 +297,8 @@ class Provider(Protocol):
         """Our float with the provider in cents, None when it cannot be read now."""
         ...
 
-    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
-        """The name registered for a phone number, None when it cannot be read."""
+    def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
+        """Who is registered under a phone number. A reply that may be a proxy's says nothing."""
         ...
 
     def reference_in(self, callback: bytes) -> str | None:

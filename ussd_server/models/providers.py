@@ -36,7 +36,7 @@ class ProviderFloat(Table):
 
 
 class SubscriberName(Table):
-    """The name that a provider has for a phone number; null when it has none."""
+    """The name that a provider has for a phone number; null when the number is not registered there."""
 
     provider = TextField()
     phone_number = TextField()

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ussd_server.messages.providers import Direction, Outcome, PaymentOrder, PollingSchedule, ProviderAnswer
+from ussd_server.messages.providers import (
+    Direction,
+    Outcome,
+    PaymentOrder,
+    PollingSchedule,
+    ProviderAnswer,
+    Registration,
+)
 from ussd_server.outbound.transport import SendState
 from ussd_server.providers.connection import JSON, encode
 from ussd_server.providers.http_provider import HttpProvider
@@ -25,8 +32,8 @@ class BodaCash(HttpProvider[ProviderAccess]):
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
         return None
 
-    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
-        return None
+    def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
+        return Registration()
 
     def reference_in(self, callback: bytes) -> str | None:
         return uuid_in(parse(callback).get("reference"))

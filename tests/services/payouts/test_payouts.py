@@ -15,6 +15,7 @@ from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.payouts import ItemState, ListPayoutItems, ListPayouts, NamePayout
+from ussd_server.messages.providers import Registration
 from ussd_server.messages.search import Search
 from ussd_server.messages.transactions import ListTransactions, TransactionType
 from ussd_server.models.events import Event
@@ -208,12 +209,25 @@ def test_payouts_and_rows_come_in_pages(desk: PayoutDesk) -> None:
     )
 
 
-def test_names_are_looked_up_after_the_draft_is_kept(desk: PayoutDesk) -> None:
-    registered = desk.services.providers.providers.get("sandbox").lookup_name("+256770000000", 1)
-    draft = desk.draft(row("a", name=registered), row("b", name="Nobody Else"), row("c"))
-    assert [item.name_match for item in desk.items(draft)] == ["unknown", "unknown", None]
+def test_names_are_looked_up_once_a_day_after_the_draft_is_kept(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, asked = desk.services.providers.providers.get("sandbox"), list[str]()
+
+    def look_up(number: str, _: float) -> Registration:
+        asked.append(number)
+        return Registration("Grace Auma", True) if number.endswith("00") else Registration(None, False)
+
+    monkeypatch.setattr(provider, "look_up", look_up)
+    rows = [row("a", name="GRACE AUMA"), row("b", name="Somebody Else"), row("c")]
+    draft = desk.draft(*rows, row("d", "+256770000009", name="Grace Auma"))
+    assert [item.name_match for item in desk.items(draft)] == ["unknown", "unknown", None, "unknown"]
     desk.work(1)
-    assert [item.name_match for item in desk.items(draft)] == ["same", "different", None]
+    assert [item.name_match for item in desk.items(draft)] == ["same", "different", None, "unknown"]
+    again = desk.draft(row("a", name="AUMA GRACE"), row("b", "+256770000009", name="X"), reference="P2")
+    desk.work(1)
+    assert [item.name_match for item in desk.items(again)] == ["same", "unknown"]
+    assert asked == ["+256770000000", "+256770000009"]
 
 
 def test_a_payout_is_found_by_its_names_by_callers_that_may_read_payouts(desk: PayoutDesk, services: Services) -> None:

@@ -9,6 +9,7 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, operator
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
+from ussd_server.messages.providers import Registration
 from ussd_server.models.providers import ProviderFloat, SubscriberName
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.status import ServiceError
@@ -21,30 +22,31 @@ def test_a_name_is_asked_of_the_provider_once_a_day(
 ) -> None:
     program = Program(services, web, "transactions:read")
     provider = services.providers.providers.get("sandbox")
-    answers: list[str | None] = ["GRACE AUMA", None, "GRACE OKELLO"]
+    unknown = Registration(None, is_registered=False)
+    answers = [Registration("GRACE AUMA", is_registered=True), Registration(), unknown]
     asked: list[float] = []
 
-    def lookup_name(_: str, timeout_seconds: float) -> str | None:
+    def look_up(_: str, timeout_seconds: float) -> Registration:
         asked.append(timeout_seconds)
         return answers.pop(0)
 
-    monkeypatch.setattr(provider, "lookup_name", lookup_name)
+    monkeypatch.setattr(provider, "look_up", look_up)
 
-    def name() -> str | None:
+    def seen() -> tuple[str | None, bool | None]:
         data = program.get("/api/subscribers", phone_number=NUMBER).json["data"]
         assert list(data) == ["phone_number", "provider", "name", "is_registered"]
         assert (data["phone_number"], data["provider"]) == (NUMBER, "sandbox")
-        assert data["is_registered"] is (True if data["name"] else None)
-        shown: str | None = data["name"]
-        return shown
+        return data["name"], data["is_registered"]
 
-    assert [name(), name()] == ["GRACE AUMA", "GRACE AUMA"]
+    assert [seen(), seen()] == [("GRACE AUMA", True)] * 2
     assert services.providers.names.read(NUMBER, 1) == "GRACE AUMA", "menus read the same"
     assert len(asked) == 1
     assert 0 < asked[0] <= 5
     clock.advance(24 * 3600 + 1)
     assert services.providers.names.clean() == 1
-    assert [name(), name()] == [None, "GRACE OKELLO"], "a silent provider is asked again"
+    assert [seen(), seen(), seen()] == [(None, None), (None, False), (None, False)], "a silent provider is asked again"
+    assert services.providers.names.read(NUMBER, 1) is None
+    assert not answers
     assert SubscriberName.select().count() == 1
 
 

@@ -18,6 +18,7 @@ from ussd_server.messages.providers import (
     PaymentOrder,
     PollingSchedule,
     ProviderAnswer,
+    Registration,
 )
 from ussd_server.messages.transactions import GetTransaction, TransactionView
 from ussd_server.models.events import Event
@@ -75,8 +76,8 @@ class FakeProvider:
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
         return None
 
-    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
-        return None
+    def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
+        return Registration()
 
     def reference_in(self, callback: bytes) -> str | None:
         return None

@@ -6,7 +6,14 @@ import time
 from typing import Any
 from urllib.parse import quote
 
-from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer
+from ussd_server.messages.providers import (
+    Direction,
+    FailureCode,
+    Outcome,
+    PaymentOrder,
+    ProviderAnswer,
+    Registration,
+)
 from ussd_server.outbound.transport import SendState, Transport
 from ussd_server.providers.airtel.encryption import AirtelKey, read_key
 from ussd_server.providers.airtel.settings import AirtelAccess
@@ -65,13 +72,15 @@ class AirtelProvider(HttpProvider[AirtelAccess]):
             return None
         return cents(reply.get("data", "balance"))
 
-    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
-        """The first and last name that Airtel holds for a number, None when it cannot be read."""
+    def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
+        """The first and last name that Airtel holds for a number."""
         path = f"/standard/v1/users/{quote(_msisdn(phone_number))}"
         reply = self._authorised.get(path, time.monotonic() + timeout_seconds)
-        if reply.status != 200:
-            return None
-        return full_name(reply.get("data", "first_name"), reply.get("data", "last_name"))
+        name = full_name(reply.get("data", "first_name"), reply.get("data", "last_name"))
+        if reply.status == 200 and name:
+            return Registration(name, is_registered=True)
+        is_unknown = _REASONS.meaning(_code(reply), Direction.DISBURSEMENT) is FailureCode.PAYEE_NOT_FOUND
+        return Registration(is_registered=False if is_unknown and reply.status < 500 else None)
 
     def reference_in(self, callback: bytes) -> str | None:
         """The reference in a callback: the id that we gave the transaction."""

@@ -7,7 +7,14 @@ import time
 from typing import Any
 from urllib.parse import quote
 
-from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer
+from ussd_server.messages.providers import (
+    Direction,
+    FailureCode,
+    Outcome,
+    PaymentOrder,
+    ProviderAnswer,
+    Registration,
+)
 from ussd_server.outbound.transport import SendState, Transport
 from ussd_server.providers.breaker import Breaker
 from ussd_server.providers.connection import AuthorisedConnection, ProviderConnection, encode
@@ -28,6 +35,7 @@ from ussd_server.providers.replies import (
 
 _REASONS = Reasons(__package__)
 _NOTE_MAX_CHARACTERS = 120
+_UNREGISTERED = (Standing.NOT_FOUND, FailureCode.PAYER_NOT_FOUND, FailureCode.PAYEE_NOT_FOUND)
 
 
 def _product(name: str, access: MtnAccess, keys: MtnProduct, connection: ProviderConnection) -> AuthorisedConnection:
@@ -63,12 +71,17 @@ class MtnProvider(HttpProvider[MtnAccess]):
             return None
         return cents(reply.get("availableBalance"))
 
-    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
-        """The given and family name that MTN holds for a number, None when it cannot be read."""
+    def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
+        """The given and family name that MTN holds for a number."""
         product = next(iter(self._products.values()), None)
         path = f"accountholder/msisdn/{quote(_party(phone_number))}/basicuserinfo"
         reply = product.get(path, time.monotonic() + timeout_seconds) if product else NOT_SENT
-        return full_name(reply.get("given_name"), reply.get("family_name")) if reply.status == 200 else None
+        if reply.status == 200:
+            name = full_name(reply.get("given_name"), reply.get("family_name"))
+            return Registration(name, True if name else None)
+        # A proxy that does not know the path answers 404 as well, so only MTN's own code counts.
+        meaning = _REASONS.meaning(reply.get("code"), Direction.DISBURSEMENT)
+        return Registration(is_registered=False if reply.status == 404 and meaning in _UNREGISTERED else None)
 
     def reference_in(self, callback: bytes) -> str | None:
         """The reference in a callback: it carries the status body, in which we put it as `externalId`."""

@@ -16,6 +16,7 @@ from ussd_server.messages.providers import (
     PaymentOrder,
     PollingSchedule,
     ProviderAnswer,
+    Registration,
 )
 from ussd_server.providers.replies import parse, uuid_in
 
@@ -114,9 +115,9 @@ class SandboxProvider:
         """A float that is never used up, in cents."""
         return _FLOAT_CENTS
 
-    def lookup_name(self, phone_number: str, timeout_seconds: float) -> str | None:
+    def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
         """A name made from the last two digits of the number."""
-        return f"SANDBOX SUBSCRIBER {phone_number[-2:]}"
+        return Registration(f"SANDBOX SUBSCRIBER {phone_number[-2:]}", is_registered=True)
 
     def reference_in(self, callback: bytes) -> str | None:
         """The sandbox sends no callbacks; a test sends `{"reference": "..."}`."""

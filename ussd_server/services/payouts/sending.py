@@ -15,15 +15,16 @@ from peewee import fn
 
 from ussd_server.clock import Clock
 from ussd_server.database.compiled_queries import find_row, lock_row
-from ussd_server.database.unit_of_work import skip_locked, unit_of_work
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about, trace_of
 from ussd_server.messages.payouts import NameMatch, PayoutStatus
-from ussd_server.messages.providers import Provider
+from ussd_server.messages.providers import Registration
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.records import write_payout_event
 from ussd_server.services.providers.providers import Providers
+from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.transactions.queue import is_under_way, release_queued, released_and_unsent
 
 log = logger(__name__)
@@ -48,6 +49,7 @@ class PayoutSender:
     def __init__(
         self,
         providers: Providers,
+        names: SubscriberNames,
         clock: Clock,
         within_pace: Callable[[str], bool],
         wake_worker: Callable[[], None],
@@ -58,6 +60,7 @@ class PayoutSender:
         `wake_worker` is called when rows became due; it must not raise.
         """
         self._providers = providers
+        self._names = names
         self._clock = clock
         self._within_pace = within_pace
         self._wake_worker = wake_worker
@@ -145,20 +148,19 @@ class PayoutSender:
 
     def _match(self, item: Any) -> NameMatch | None:
         """How a name compares; None while its provider cannot be asked."""
-        provider: Provider | None = self._providers.get(item.provider)
-        if (
-            provider is None
-            or not self._providers.takes_payments(item.provider)
-            or not self._within_pace(item.provider)
-        ):
-            return None
-        try:
-            registered = provider.lookup_name(item.phone_number, _NAME_TIMEOUT_SECONDS)
-        except Exception as error:
-            # If it were raised, the other names would never be looked up.
-            log.error("a provider's adapter raised an exception", company=item.provider, error=trace_of(error))
-            registered = None
-        return compare_names(item.name, registered)
+        found = self._names.kept(item.phone_number)
+        if found is None:
+            if not self._providers.takes_payments(item.provider) or not self._within_pace(item.provider):
+                return None
+            try:
+                found = self._names.ask(item.phone_number, _NAME_TIMEOUT_SECONDS)
+            except DATABASE_TROUBLE:
+                raise
+            except Exception as error:
+                # If it were raised, the other names would never be looked up.
+                log.error("a provider's adapter raised an exception", company=item.provider, error=trace_of(error))
+                found = Registration()
+        return compare_names(item.name, found.name)
 
 
 def _waiting(payout_id: str) -> list[str]:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.providers import GetSubscriber, Subscriber
+from ussd_server.messages.providers import GetSubscriber, Registration, Subscriber
 from ussd_server.models.providers import SubscriberName
 from ussd_server.services.providers.providers import Providers
 from ussd_server.status import Code, ServiceError
@@ -25,31 +25,31 @@ class SubscriberNames:
         self._providers = providers
         self._clock = clock
 
-    def kept(self, phone_number: str) -> str | None:
-        """The name that was asked for within the last day, None otherwise."""
+    def kept(self, phone_number: str) -> Registration | None:
+        """What the provider told within the last day, None when it was not asked or could not tell."""
         provider = self._providers.of_number(phone_number)
         is_known = (SubscriberName.provider == provider) & (SubscriberName.phone_number == phone_number)
         is_fresh = SubscriberName.asked_at > self._clock.now() - _KEPT
         row = SubscriberName.select(SubscriberName.name).where(is_known, is_fresh).first()
-        return row.name if row is not None else None
+        return None if row is None else Registration(row.name, row.name is not None)
 
-    def ask(self, phone_number: str, timeout_seconds: float) -> str | None:
-        """The name as the provider tells it now, None when it cannot be read within `timeout_seconds`."""
+    def ask(self, phone_number: str, timeout_seconds: float) -> Registration:
+        """What the provider tells now, within `timeout_seconds`; kept when it can tell."""
         name = self._providers.of_number(phone_number)
         provider = self._providers.get(name or "")
         if provider is None or self._providers.is_away(provider.name):
-            return None
-        found = provider.lookup_name(phone_number, timeout_seconds)
-        if found is not None:
-            answer = {"name": found, "asked_at": self._clock.now()}
+            return Registration()
+        found = provider.look_up(phone_number, timeout_seconds)
+        if found.is_registered is not None:
+            answer = {"name": found.name, "asked_at": self._clock.now()}
             kept = SubscriberName.insert(provider=provider.name, phone_number=phone_number, **answer)
             key = [SubscriberName.provider, SubscriberName.phone_number]
             kept.on_conflict(conflict_target=key, update=answer).execute()
         return found
 
     def read(self, phone_number: str, timeout_seconds: float) -> str | None:
-        """The name, from the last day or from the provider."""
-        return self.kept(phone_number) or self.ask(phone_number, timeout_seconds)
+        """The name, from the last day or from the provider; None for a number without one."""
+        return (self.kept(phone_number) or self.ask(phone_number, timeout_seconds)).name
 
     def clean(self) -> int:
         """Remove names that are older than a day; return their number."""
@@ -80,8 +80,8 @@ class SubscriberService:
         """
         context.require("transactions:read")
         number = request.phone_number
-        name = self._names.kept(number)
-        if name is None:
+        found = self._names.kept(number)
+        if found is None:
             decision = self._limiter.hit("subscriber-names", context.client_id)
             if not decision.accepted:
                 raise ServiceError(
@@ -90,5 +90,5 @@ class SubscriberService:
                     retry_after_seconds=decision.retry_after_seconds,
                 )
             with self._place(context.client_id) as has_place:
-                name = self._names.ask(number, _TIMEOUT_SECONDS) if has_place else None
-        return Subscriber(number, self._providers.of_number(number), name, True if name is not None else None)
+                found = self._names.ask(number, _TIMEOUT_SECONDS) if has_place else Registration()
+        return Subscriber(number, self._providers.of_number(number), found.name, found.is_registered)
