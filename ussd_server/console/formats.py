@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 import orjson
 from markupsafe import Markup
 
-# Uganda has no daylight saving time.
-KAMPALA = timezone(timedelta(hours=3), "EAT")
+from ussd_server.amounts import written_amount
+from ussd_server.messages.reports import KAMPALA
 
 _TONES = {
     "good": {
@@ -34,16 +33,13 @@ _TONES = {
     },
 }  # fmt: skip
 _PROVIDERS = {"mtn": "MTN", "airtel": "Airtel", "sandbox": "Sandbox"}
-_HARMLESS = re.compile(r"[+-]?\d[\d.,]*")
 
 
 def money(cents: int | None) -> Markup:
     """An amount as people read it: `UGX 5,000` or `UGX 5,000.50`."""
     if cents is None:
         return Markup("")
-    shillings, rest = divmod(abs(cents), 100)
-    decimals = f".{rest:02}" if rest else ""
-    return Markup('<span class="money">{}UGX&nbsp;{:,}{}</span>').format("−" if cents < 0 else "", shillings, decimals)
+    return Markup('<span class="money">{}&nbsp;{}</span>').format(*written_amount(cents).split())
 
 
 def moment(value: datetime | str | None, missing: str = "never") -> Markup:
@@ -88,20 +84,6 @@ def iso(value: datetime | str | None) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def shillings(cents: int | None) -> int | float | None:
-    """An amount as the API writes it: `5000` or `5000.5`."""
-    if cents is None:
-        return None
-    return cents // 100 if cents % 100 == 0 else cents / 100
-
-
-def csv_cell(value: Any) -> Any:
-    """A value for a CSV file. Text that a spreadsheet would take for a formula is quoted with an apostrophe."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") and not _HARMLESS.fullmatch(value):
-        return f"'{value}"
-    return "" if value is None else value
 
 
 @cache

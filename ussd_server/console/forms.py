@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
-from ussd_server.console.formats import KAMPALA
+from ussd_server.messages.reports import KAMPALA
 from ussd_server.status import Code, ServiceError
 
 _AMOUNT = re.compile(r"([0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.([0-9]{1,2}))?", re.ASCII)

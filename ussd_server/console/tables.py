@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +10,9 @@ from urllib.parse import urlencode
 import orjson
 from flask import Response, render_template, request
 
+from ussd_server.amounts import shillings
 from ussd_server.console import formats
+from ussd_server.spreadsheets.cells import csv_parts
 
 _LONGEST_SEND_SECONDS = 30
 
@@ -43,7 +43,7 @@ class Column:
         """The value as CSV and JSON carry it."""
         value = self.of(row)
         if self.kind == "money":
-            return formats.shillings(value)
+            return None if value is None else shillings(value)
         return formats.iso(value) or None if self.kind == "moment" else value
 
 
@@ -107,7 +107,9 @@ def show_table(template: str, table: DataTable, **shown: Any) -> Response:
             orjson.dumps({"items": items, "next_cursor": table.next_cursor}), mimetype="application/json"
         )
     elif wanted == "csv":
-        response = Response(_csv(table), mimetype="text/csv")
+        rows = ([column.written(row) for column in table.file_columns] for row in table.rows)
+        lines = csv_parts([column.name for column in table.file_columns], rows)
+        response = Response(b"".join(lines), mimetype="text/csv")
         name = (request.endpoint or "table").rpartition(".")[2]
         response.headers["Content-Disposition"] = f'attachment; filename="{name}.csv"'
     else:
@@ -131,11 +133,3 @@ def link_to_table(**changes: str | None) -> str:
     """The address of the present table with other parameters; None takes one away."""
     parameters = {name: value for name, value in (request.args.to_dict() | changes).items() if value}
     return f"{request.path}?{urlencode(parameters)}" if parameters else request.path
-
-
-def _csv(table: DataTable) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(column.name for column in table.file_columns)
-    writer.writerows([formats.csv_cell(column.written(row)) for column in table.file_columns] for row in table.rows)
-    return text.getvalue()

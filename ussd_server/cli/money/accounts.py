@@ -6,8 +6,8 @@ from datetime import datetime
 
 import click
 
-from schemas.fields import shillings
 from schemas.statements import StatementLineRecord
+from ussd_server.amounts import shillings
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.cli.names import client_named

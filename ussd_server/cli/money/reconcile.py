@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 import click
 
+from ussd_server.amounts import shillings
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownName
@@ -164,17 +165,11 @@ def _row_writer(file: TextIO) -> Callable[[ComparedLine], object]:
 def _plain_line(compared: ComparedLine | DifferenceView) -> dict[str, Any]:
     """The seven fields of the wire contract; amounts in shillings."""
     values = {name: getattr(compared, name) for name in _FIELDS}
-    return values | {side: _shillings(values[side]) for side in ("ours", "theirs")}
+    return values | {side: shillings(values[side]) for side in ("ours", "theirs") if isinstance(values[side], int)}
 
 
 def _plain_difference(difference: DifferenceView) -> dict[str, Any]:
     return asdict(difference) | _plain_line(difference)
-
-
-def _shillings(value: int | str | None) -> int | float | str | None:
-    if not isinstance(value, int):
-        return value
-    return value // 100 if value % 100 == 0 else value / 100
 
 
 def _print_json(result: Reconciliation) -> None:
@@ -185,7 +180,7 @@ def _print_json(result: Reconciliation) -> None:
     for each in result.differences():
         click.echo(f"{separator}\n    {json.dumps(_plain_line(each), ensure_ascii=False)}", nl=False)
         separator = ","
-    sums = {name: _shillings(cents) for name, cents in _sums(result).items()}
+    sums = {name: shillings(cents) for name, cents in _sums(result).items()}
     click.echo(f'\n  ],\n  "sums": {json.dumps(sums)}\n}}')
 
 

@@ -9,7 +9,6 @@ from flask import Response, flash, redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.formats import KAMPALA
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.api_keys import (
@@ -22,6 +21,7 @@ from ussd_server.messages.api_keys import (
     RotateApiKey,
     ShowApiKey,
 )
+from ussd_server.messages.reports import KAMPALA
 from ussd_server.status import Code, ServiceError
 
 _COLUMNS = (

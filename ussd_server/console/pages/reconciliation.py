@@ -10,9 +10,10 @@ from typing import IO, Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
 
+from ussd_server.amounts import shillings, written_amount
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.formats import csv_cell, provider_name, shillings
+from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
@@ -28,6 +29,7 @@ from ussd_server.messages.reconciliation import (
     Verdict,
 )
 from ussd_server.messages.statement_formats import LineStatus
+from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import Code, ServiceError
 
 _LARGEST_BYTES = 101 * 1024 * 1024
@@ -188,9 +190,7 @@ def propose_conclusion(context: RequestContext, difference_id: str) -> Any:
 
 def side(value: int | str | None) -> str | None:
     """What one side of a difference has: a status, or an amount with its sign."""
-    if isinstance(value, int):
-        return f"{'−' if value < 0 else ''}UGX {abs(value) // 100:,}{f'.{abs(value) % 100:02}' if value % 100 else ''}"
-    return value
+    return written_amount(value) if isinstance(value, int) else value
 
 
 def _refused(difference_id: str, error: ServiceError, context: RequestContext) -> Response:
@@ -231,7 +231,7 @@ def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:
     def write(line: ComparedLine) -> None:
         values = {name: getattr(line, name) for name in _FILE_FIELDS}
         sums = {name: shillings(values[name]) for name in ("ours", "theirs") if isinstance(values[name], int)}
-        rows.writerow(map(csv_cell, (values | sums).values()))
+        rows.writerow(map(neutralised, (values | sums).values()))
 
     return write
 

@@ -10,11 +10,11 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.charts import Point
-from ussd_server.console.formats import KAMPALA, provider_name
+from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.reports import GetDailyReport
+from ussd_server.messages.reports import KAMPALA, GetDailyReport
 from ussd_server.messages.statements import GetBalances, GetStatement
 from ussd_server.messages.transactions import MAIN_ACCOUNT
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ussd_server.amounts import grouped
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.nodes import InputNode, LanguageNode, ListNode, MenuNode, TextNode
 from ussd_server.menus.document.variables import SessionFacts
@@ -64,8 +65,6 @@ def announce(
     navigator = Navigator(document, channel)
     state = replace(navigator.begin(facts, language, given), interlude="payment")
     spoken = state.language
-    shillings, cents = divmod(amount_cents, 100)
-    amount = f"{shillings:,}.{cents:02}" if cents else f"{shillings:,}"
     renderer = Renderer(document, spoken, channel.transliterates)
     budget = navigator.budget(state)
     if outcome == "processing":
@@ -76,7 +75,7 @@ def announce(
     for length in range(len(title), -1, -1):
         name = title[:length].strip()
         party = phrase("paid_by" if kind == "disbursement" else "paid_to", spoken, name=name) if name else ""
-        sentence = phrase(f"payment_{outcome}", spoken, amount=amount, party=party)
+        sentence = phrase(f"payment_{outcome}", spoken, amount=grouped(amount_cents), party=party)
         text = f"{sentence}\n{way_on}"
         if budget.fits(renderer.write(text)):
             break

@@ -10,6 +10,7 @@ from typing import Any
 
 from peewee import SQL, Case, fn
 
+from ussd_server.amounts import shillings
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.messages.payouts import ItemState, NameMatch, PayoutItemView, PayoutStatus, PayoutView, StateSum
 from ussd_server.messages.providers import FailureCode
@@ -108,8 +109,7 @@ def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
     record = asdict(view)
     del record["states"]
     for key in ("total_amount", "total_fee"):
-        cents = record.pop(f"{key}_cents")
-        record[key] = cents // 100 if cents % 100 == 0 else cents / 100
+        record[key] = shillings(record.pop(f"{key}_cents"))
     for key in ("created_at", "approved_at", "completed_at"):
         if record[key] is not None:
             record[key] = iso_milliseconds(record[key])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
-KAMPALA = timezone(timedelta(hours=3))
+from ussd_server.messages.reports import KAMPALA
 
 _AMOUNT = re.compile(
     r"(?P<open>\()?(?P<sign>[+-])?\s*(?P<before>[A-Za-z]{3})?\.?\s*(?P<inner>[+-])?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ussd_server.amounts import written_amount
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.messages.search import SearchHit
 from ussd_server.models.events import Event
@@ -10,7 +11,7 @@ from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.payouts.records import payout_views
-from ussd_server.services.transactions.explanation import explain, written_amount
+from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.transactions.history import views_of
 
 _ENDINGS = {

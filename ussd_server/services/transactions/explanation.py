@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 
+from ussd_server.amounts import written_amount
 from ussd_server.messages.providers import Retry
+from ussd_server.messages.reports import KAMPALA
 from ussd_server.messages.transactions import TransactionStatus, TransactionType, TransactionView
 from ussd_server.providers.registry import short_name
 
-_KAMPALA = timezone(timedelta(hours=3))
 _NEXT_STEPS = {
     Retry.NO: "the same payment would fail again",
     Retry.NEW_ATTEMPT: "a new payment can be made",
@@ -136,10 +137,4 @@ def _since(view: TransactionView) -> str:
 
 
 def _at(moment: datetime | None) -> str:
-    return f"at {moment.astimezone(_KAMPALA):%H:%M:%S on %-d %B %Y} (Kampala)" if moment is not None else "later"
-
-
-def written_amount(cents: int) -> str:
-    """Whole cents as people read them: `UGX 5,000` or `UGX 99.50`."""
-    whole, rest = divmod(cents, 100)
-    return f"UGX {whole:,}.{rest:02}" if rest else f"UGX {whole:,}"
+    return f"at {moment.astimezone(KAMPALA):%H:%M:%S on %-d %B %Y} (Kampala)" if moment is not None else "later"

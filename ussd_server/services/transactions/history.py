@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from peewee import Query, fn
 
+from ussd_server.amounts import shillings
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
@@ -159,18 +160,14 @@ def failure_of(row: Transaction) -> Failure | None:
 def snapshot(view: TransactionView) -> dict[str, Any]:
     """The payload of an event: the record that the API shows (wire contract 3.1)."""
     record = dict(zip(_KEYS, _VALUES(view), strict=True))
-    record["amount"], record["fee"] = _shillings(view.amount_cents), _shillings(view.fee_cents)
-    record["refunded_amount"] = _shillings(view.refunded_amount_cents)
+    record["amount"], record["fee"] = shillings(view.amount_cents), shillings(view.fee_cents)
+    record["refunded_amount"] = shillings(view.refunded_amount_cents)
     if (failure := view.failure) is not None:
         record["failure"] = asdict(failure)
     for key in ("created_at", "updated_at", "completed_at", "next_check_at"):
         if (moment := record[key]) is not None:
             record[key] = iso_milliseconds(moment)
     return record
-
-
-def _shillings(cents: int) -> int | float:
-    return cents // 100 if cents % 100 == 0 else cents / 100
 
 
 def _changes_of(row: Transaction) -> tuple[TransactionChange, ...]:
