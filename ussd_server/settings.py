@@ -62,6 +62,7 @@ class Settings:
     session_life_seconds: int
     log_level: str
     providers: Mapping[str, ProviderAccess] = field(default_factory=dict)
+    given_to_providers: Mapping[str, str] = field(default_factory=dict, repr=False)
     provider_timeout_seconds: int = 20
     float_alert_shillings: int = 0
     public_url: str | None = None
@@ -157,6 +158,11 @@ def read_settings(*, find_data: bool = False) -> Settings:
         log_level=env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
         log_file=Path(log_file) if (log_file := env.str("LOG_FILE", None)) else None,
         providers=providers,
+        given_to_providers={
+            name: value
+            for name, value in os.environ.items()
+            if any(name.startswith(f"USSD_{provider.upper()}_") for provider in providers)
+        },
         # Less than half of the lease under which a worker asks.
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
         float_alert_shillings=env.int("FLOAT_ALERT_SHILLINGS", 0, validate=validate.Range(0, 10**12)),

@@ -1,4 +1,4 @@
-"""The settings in force as an operator may read them in the console."""
+"""The settings in force as an operator may read them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,34 @@ _SHOWN = (
     "environment", "machines", "workers", "threads", "worker_threads", "bind", "public_url", "trusted_proxies",
     "operator_addresses", "console_idle_seconds", "session_idle_seconds", "session_life_seconds",
     "channel_limit_per_minute", "provider_timeout_seconds", "float_alert_shillings", "keep_sessions_days",
-    "keep_deliveries_days", "replica_lag_seconds", "allow_private_addresses", "log_level",
+    "keep_deliveries_days", "replica_lag_seconds", "allow_private_addresses", "log_level", "data_dir", "secrets_file",
+    "reports_dir", "statement_headings", "ca_file",
 )  # fmt: skip
+_NAMES = {"environment": "USSD_ENV"}
 _ADDRESSES = ("database_url", "replica_url", "redis_url")
+# Of the settings of providers, all others are secrets or may be.
+_SHOWN_OF_PROVIDERS = ("_BASE_URL", "_ENVIRONMENT", "_COUNTRY", "_CURRENCY", "_VERSION", "_ENQUIRY_SECONDS")
 
 
 def shown_settings(settings: Settings) -> dict[str, str]:
     """Settings by their environment variables. Addresses of servers come without user, password and parameters."""
     shown = {name: _text(getattr(settings, name)) for name in _SHOWN}
     shown |= {name: _place(getattr(settings, name)) for name in _ADDRESSES}
-    named = {f"USSD_{name.upper()}": value for name, value in shown.items()}
-    return named | {"Providers": _text(sorted(settings.providers))}
+    named = {_NAMES.get(name, f"USSD_{name.upper()}"): value for name, value in shown.items()}
+    given = {
+        name: value if name.endswith(_SHOWN_OF_PROVIDERS) else "set, not shown"
+        for name, value in sorted(settings.given_to_providers.items())
+    }
+    return named | given | {"Providers": _text(sorted(settings.providers))}
+
+
+def hidden_settings(settings: Settings) -> dict[str, str]:
+    """The whole values of the settings of which `shown_settings` leaves out a part, by their environment variables."""
+    whole = {f"USSD_{name.upper()}": getattr(settings, name) or "" for name in _ADDRESSES}
+    secret = {
+        name: value for name, value in settings.given_to_providers.items() if not name.endswith(_SHOWN_OF_PROVIDERS)
+    }
+    return whole | secret
 
 
 def _place(url: str | None) -> str:

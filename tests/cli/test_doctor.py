@@ -19,7 +19,8 @@ from ussd_server.messages.api_keys import CreateApiKey
 from ussd_server.models.clients import Client
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.security.key_ring import Keyring
-from ussd_server.settings import Settings
+from ussd_server.server.running import announced
+from ussd_server.settings import Settings, read_settings
 
 
 def diagnose(folder: Path, **settings: str) -> tuple[int, dict[str, dict[str, Any]]]:
@@ -41,7 +42,17 @@ def folder(tmp_path: Path) -> Path:
 def test_a_healthy_installation_has_nothing_to_mend(folder: Path, database_url: str, redis_url: str) -> None:
     status, findings = diagnose(folder, USSD_DATABASE_URL=database_url, USSD_REDIS_URL=redis_url)
     assert status == 0
-    assert set(findings) == {"settings", "data folder", "secrets", "keys", "database", "clock", "Redis", "sandbox"}
+    assert set(findings) == {
+        "settings",
+        "running",
+        "data folder",
+        "secrets",
+        "keys",
+        "database",
+        "clock",
+        "Redis",
+        "sandbox",
+    }
     assert all(finding["mend"] is None for finding in findings.values())
 
 
@@ -94,6 +105,27 @@ def test_settings_that_cannot_be_used_are_all_named(folder: Path) -> None:
     status, findings = diagnose(folder, USSD_WORKERS="many", USSD_ENV="moon")
     assert status == 1
     assert set(findings) == {"USSD_WORKERS", "USSD_ENV"}
+
+
+def test_a_process_with_another_secret_is_named_and_one_that_ended_is_forgotten(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given(password: str) -> dict[str, str]:
+        airtel = {"USSD_AIRTEL_BASE_URL": "http://127.0.0.1:1", "USSD_AIRTEL_CLIENT_ID": "us"}
+        return {**airtel, "USSD_AIRTEL_CLIENT_SECRET": password}
+
+    for name, value in {"USSD_DATA_DIR": str(folder), **given("first-word")}.items():
+        monkeypatch.setenv(name, value)
+    with announced(read_settings(), "worker"):
+        assert diagnose(folder, **given("first-word"))[1]["running worker"]["mend"] is None
+        found = diagnose(folder, **given("other-word"))[1]["running worker"]
+        assert found["found"].endswith("with other settings: USSD_AIRTEL_CLIENT_SECRET has another secret part there")
+        (file,) = (folder / "running").iterdir()
+        assert "-word" not in file.read_text() + json.dumps(found)
+        left_over = file.read_text()
+    # A process that was killed leaves its file, but not its lock.
+    file.write_text(left_over)
+    assert "no process" in diagnose(folder)[1]["running"]["found"]
 
 
 def test_a_file_without_keys_and_one_of_another_database_have_different_findings(

@@ -12,11 +12,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 
-from tests.journeys.service import Service, command_line, descendants, start
+from tests.journeys.service import Service, command_line, descendants, environment, start
 from tests.support.eventually import eventually
 
 FACTS = {
@@ -79,6 +79,23 @@ def test_the_printed_phone_walks_the_menu_to_a_payment(service: Service) -> None
         return any(item["amount"] == 8000 and item["session_id"] for item in items)
 
     eventually(is_collected)
+
+
+def test_the_doctor_shows_the_settings_of_the_running_service_and_what_differs_here(service: Service) -> None:
+    def ask(**settings: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        known = environment(service.folder, **{"USSD_BIND": f"127.0.0.1:{service.port}", **settings})
+        command = [sys.executable, "-m", "ussd_server.cli", "doctor", "--json"]
+        said = json.loads(subprocess.run(command, env=known, stdout=subprocess.PIPE, check=False).stdout)
+        return said, {finding["part"]: finding for finding in said["findings"]}
+
+    said, findings = ask()
+    assert [each["process"] for each in said["running"]] == ["web", "worker"]
+    assert all(each["settings"]["USSD_BIND"] == f"127.0.0.1:{service.port}" for each in said["running"])
+    assert findings["running web"]["mend"] is findings["running worker"]["mend"] is None
+    said, findings = ask(USSD_WORKERS="3")
+    assert "USSD_WORKERS is 2 there and 3 here" in findings["running web"]["found"]
+    assert "Restart it" in findings["running web"]["mend"]
+    assert said["healthy"] is False
 
 
 def test_a_payment_that_nobody_waits_for_is_concluded_by_the_worker(service: Service) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from testbed.ports import free_port
-from ussd_server.server.supervisor import StartError, _make_private, base_url, listen
+from ussd_server.redis.client import REDIS_TROUBLE, connect
+from ussd_server.server.supervisor import StartError, _make_private, base_url, embedded_redis, listen
+from ussd_server.settings import read_settings
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,18 @@ def test_a_folder_that_others_may_enter_is_not_used_for_the_socket(tmp_path: Pat
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(StartError):
         _make_private(tmp_path / "link")
+
+
+def test_the_embedded_redis_answers_before_anything_else_starts_and_ends_with_its_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
+    settings = read_settings()
+    with embedded_redis(settings) as started:
+        assert len(started) == 1
+        assert connect(settings.redis_url).ping()
+    with pytest.raises(REDIS_TROUBLE):
+        connect(settings.redis_url).ping()
+    monkeypatch.setenv("USSD_REDIS_URL", "redis://cache.example")
+    with embedded_redis(read_settings()) as started:
+        assert started == []

@@ -28,7 +28,7 @@ class MovingTime:
         self._timekeeper = services.operations.timekeeper
         self._unfinished = services.settings.data_dir / "examples.unfinished"
         providers = services.providers.providers
-        # Redis does not run yet, and one process alone would use up its share of the rate of a provider.
+        # A day is made in seconds, and the limiter counts by the real time.
         self._settlement = Settlement(providers, services.clock, _within_any_pace)
         self._sender = PayoutSender(providers, services.providers.names, services.clock, _within_any_pace, lambda: None)
 

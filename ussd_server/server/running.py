@@ -1,0 +1,146 @@
+"""The processes of the service that run now, and the settings with which each was started.
+
+Each process keeps a private, locked file in the data folder while it runs. The lock ends with the process, however it
+ends, so a file that is left over counts for nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from ussd_server.logs import logger
+from ussd_server.settings import Settings
+from ussd_server.shown_settings import hidden_settings, shown_settings
+
+_FOLDER = "running"
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProcess:
+    """A process of the service; `settings` are without secrets, `digests` are those of what is left out of them."""
+
+    process: str
+    pid: int
+    started_at: str
+    settings: dict[str, str]
+    salt: str
+    digests: dict[str, str]
+
+    def differences(self, settings: Settings) -> list[str]:
+        """Return a sentence for each setting of this process that differs from `settings`."""
+        here = shown_settings(settings)
+        different = [
+            f"{name} is {self.settings.get(name, 'not set')} there and {here.get(name, 'not set')} here"
+            for name in {**self.settings, **here}
+            if self.settings.get(name, "not set") != here.get(name, "not set")
+        ]
+        digests = _digests(settings, self.salt)
+        secret = [
+            f"{name} has another secret part there"
+            for name, digest in self.digests.items()
+            if name in digests and digest != digests[name] and self.settings.get(name) == here.get(name)
+        ]
+        return different + secret
+
+
+@contextmanager
+def announced(settings: Settings, process: str) -> Iterator[None]:
+    """Announce this process by the name `process` during the block. A folder that cannot be written to is logged."""
+    announcement = Announcement(settings, process)
+    try:
+        yield
+    finally:
+        announcement.end()
+
+
+class Announcement:
+    """The file of one process: made and locked at once, removed by `end`."""
+
+    def __init__(self, settings: Settings, process: str) -> None:
+        folder, pid, salt = settings.data_dir / _FOLDER, os.getpid(), secrets.token_hex(16)
+        document = RunningProcess(
+            process, pid, datetime.now(UTC).isoformat(timespec="seconds"), shown_settings(settings), salt,
+            _digests(settings, salt),
+        )  # fmt: skip
+        self._path, self._file = folder / f"{process}-{pid}.json", None
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _remove_left_over(folder)
+            self._file = _locked(self._path, json.dumps(asdict(document), indent=2))
+        except OSError as trouble:
+            log.warning("`doctor` will not see this process", process=process, error=type(trouble).__name__)
+
+    def end(self) -> None:
+        """Remove the file."""
+        if self._file is not None:
+            self._path.unlink(missing_ok=True)
+            self._file.close()
+
+
+def running_processes(settings: Settings) -> list[RunningProcess]:
+    """Return the processes that run with the data folder of `settings`, web processes first.
+
+    Raises OSError when their files cannot be read.
+    """
+    found = [_read(path) for path in sorted((settings.data_dir / _FOLDER).glob("*.json"))]
+    return sorted((each for each in found if each), key=lambda each: (each.process, each.started_at))
+
+
+def _digests(settings: Settings, salt: str) -> dict[str, str]:
+    return {
+        name: hmac.new(salt.encode(), value.encode(), hashlib.sha256).hexdigest()
+        for name, value in hidden_settings(settings).items()
+    }
+
+
+def _locked(path: Path, text: str) -> IO[str]:
+    """Return a new file with `text`, locked. It gets its name when it is complete and locked."""
+    unnamed = path.with_suffix(".new")
+    file = os.fdopen(os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(text)
+        file.flush()
+        unnamed.replace(path)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _read(path: Path) -> RunningProcess | None:
+    """Return the process of a file; None when it ended."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return None if _is_free(file) else RunningProcess(**json.load(file))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def _remove_left_over(folder: Path) -> None:
+    for path in folder.glob("*.json"):
+        with suppress(FileNotFoundError), path.open(encoding="utf-8") as file:
+            if _is_free(file):
+                path.unlink()
+
+
+def _is_free(file: IO[str]) -> bool:
+    """Return whether the process that locked a file has ended."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
