@@ -104,6 +104,32 @@ def test_names_are_taken_in_any_case_and_the_nearest_one_is_proposed(folder: Pat
     assert "Did you mean sandbox?" in run("providers", "on", "sandbx", "--reason", "a test").output
 
 
+def test_commands_and_options_are_taken_in_any_case_and_the_nearest_one_is_proposed(
+    folder: Path, tmp_path: Path
+) -> None:
+    assert "Acme Traders" in run("Clients", "LIST", "--JSON").stdout
+    (tmp_path / "school.yaml").touch()
+    client = ("--client", "acme traders")
+    for words, said in {
+        ("transaction",): "Did you mean 'transactions'?",
+        ("clients", "lst"): "Did you mean 'list'?",
+        ("keys", "list", "--clint", "x"): "Did you mean '--client'?",
+        ("keys", "create", *client, "--scopes", "menus:wirte"): "'menus:wirte' is no scope. Did you mean menus:write?",
+        ("menu", "check", str(tmp_path / "schol.yaml")): f"Did you mean {tmp_path / 'school.yaml'}?",
+        ("users", "disable", "a@b.example"): "There is no user a@b.example. There is no user yet.",
+        ("operators", "disable", "a@b.example"): "There is no operator a@b.example.",
+        ("payouts", "list", "--client", "acme tradrs"): "Did you mean Acme Traders?",
+    }.items():
+        refused = run(*words)
+        assert said in " ".join(refused.output.split()), refused.output
+        assert refused.exit_code in (1, 2)
+    assert run("payouts", "list", *client).exit_code == 0
+    assert run("menu", "publish", str(MENU / "shop_bill.yaml"), *client).exit_code == 0
+    assert "There is no menu shop-bil. Did you mean shop-bill?" in run("menu", "show", "shop-bil", *client).output
+    bound = run("codes", "assign", "*384*8#", *client, "--menu", "shop_bill")
+    assert "There is no menu shop_bill. Did you mean shop-bill?" in bound.output
+
+
 def test_a_code_is_taken_from_another_menu_only_when_that_is_wanted(folder: Path) -> None:
     publish = ("menu", "publish", "--client", "acme traders", "--code", "*384*7#")
     assert run(*publish, str(MENU / "shop_bill.yaml")).exit_code == 0
@@ -118,6 +144,12 @@ def test_a_code_is_taken_from_another_menu_only_when_that_is_wanted(folder: Path
 def test_refusals_say_the_rule_the_value_and_the_place(folder: Path, tmp_path: Path) -> None:
     past = run("keys", "create", "--client", "acme traders", "--expires-at", "2026-01-01")
     assert "must be in the future; 2026-01-01 00:00 is past" in past.output
+    for words in (("keys", "create", "--expires-at"), ("accounts", "statement", "acme traders", "--from")):
+        said = " ".join(run(*words, "tomorrow").output.split())
+        assert "'tomorrow' must be a day such as 2026-11-30 or a time such as 2026-11-30T14:00:00Z." in said
+    assert "'tomorrow' must be a day such as 2026-11-30." in run("report", "daily", "--date", "tomorrow").output
+    credit = run("accounts", "credit", "--client", "acme traders", "--reference", "r", "--amount", "5,000").output
+    assert "'5,000' must be more than 0 shillings, such as 5000 or 5000.50" in credit
     listed = tmp_path / "clients.json"
     listed.write_text('[\n  {"name": "x",}\n]')
     assert f"{listed}, line 2, column " in run("clients", "seed", str(listed)).output

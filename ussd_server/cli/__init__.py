@@ -65,6 +65,18 @@ class _Commands(click.Group):
         add_help(command, cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as unknown:
+            raise click.NoSuchCommand(unknown.command_name, possibilities=_COMMANDS, ctx=ctx) from None
+
+    def main(self, *args: Any, prog_name: str | None = None, **options: Any) -> Any:
+        """Run the command, named in its messages as it can be typed here."""
+        return super().main(*args, prog_name=prog_name or program(), **options)  # type: ignore[call-overload]
+
     def get_help(self, ctx: click.Context) -> str:
         add_help(self, "")
         return super().get_help(ctx)
@@ -85,7 +97,7 @@ class _Commands(click.Group):
             raise click.ClickException(with_program(f"The database {trouble.found}. {trouble.mend}")) from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": str.lower})
 def main() -> None:
     """USSD menus and mobile money behind one HTTPS API."""
 

@@ -2,4 +2,4 @@
 
 from ussd_server.cli import main
 
-main(prog_name="ussd-server")
+main()

@@ -1,9 +1,14 @@
-"""Names on the command line: in any case, and with the nearest one where nothing has the name."""
+"""Names and days on the command line, with the nearest name or an example where nothing fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from difflib import get_close_matches
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,6 +31,40 @@ class KnownName(click.Choice[str]):
         return f"{super().get_invalid_choice_message(value, ctx)}{nearest(str(value), self.choices)}"
 
 
+class KnownFile(click.Path):
+    """A file that exists."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path. Raises BadParameter with the nearest name in the same folder."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as refusal:
+            folder = Path(value).parent
+            if Path(value).exists() or not folder.is_dir():
+                raise
+            names = [str(folder / path.name) for path in folder.iterdir()]
+            raise click.BadParameter(f"{refusal.message}{nearest(str(value), names)}", ctx, param) from None
+
+
+class Moment(click.DateTime):
+    """A day, or with `or_time` also a time in UTC."""
+
+    def __init__(self, *, or_time: bool = False) -> None:
+        super().__init__(["%Y-%m-%d", *(["%Y-%m-%dT%H:%M:%SZ"] if or_time else [])])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Return the moment. Raises BadParameter with an example."""
+        try:
+            moment: datetime = super().convert(value, param, ctx)
+        except click.BadParameter:
+            time = " or a time such as 2026-11-30T14:00:00Z" if len(self.formats) > 1 else ""
+            raise click.BadParameter(f"{value!r} must be a day such as 2026-11-30{time}.", ctx, param) from None
+        return moment
+
+
 def client_named(services: Services, name_or_id: str) -> ClientView:
     """Return the client of this name, in any case, or of this id. Raises ClickException and says what there is."""
     try:
@@ -39,12 +78,22 @@ def client_named(services: Services, name_or_id: str) -> ClientView:
         return alike[0]
     if alike:
         raise click.ClickException(f"Several clients are called so: {_listed(client.name for client in alike)}.")
-    found = nearest(name_or_id, [client.name for client in known])
     if not known:
-        found = " There are no clients yet; `ussd-server clients create NAME` makes one."
-    elif not found:
-        found = f" There are: {_listed(client.name for client in known)}."
-    raise click.ClickException(f"There is no client {name_or_id}.{found}")
+        raise click.ClickException(
+            f"There is no client {name_or_id}. There are no clients yet; `ussd-server clients create NAME` makes one."
+        )
+    raise click.ClickException(_unknown("client", name_or_id, (client.name for client in known)))
+
+
+@contextmanager
+def among(what: str, given: str, known: Callable[[], Iterable[str]]) -> Iterator[None]:
+    """Name the nearest of the `known` names, or all of them, where the block does not find the `what` named `given`."""
+    try:
+        yield
+    except ServiceError as refusal:
+        if refusal.code.http_status != HTTPStatus.NOT_FOUND:
+            raise
+        raise click.ClickException(_unknown(what, given, known())) from None
 
 
 def nearest(given: str, names: Iterable[str]) -> str:
@@ -52,6 +101,12 @@ def nearest(given: str, names: Iterable[str]) -> str:
     by_folded = {name.casefold(): name for name in names}
     found = get_close_matches(given.casefold(), by_folded, n=1, cutoff=0.5)
     return f" Did you mean {by_folded[found[0]]}?" if found else ""
+
+
+def _unknown(what: str, given: str, known: Iterable[str]) -> str:
+    names = list(known)
+    there = f" There are: {_listed(names)}." if names else f" There is no {what} yet."
+    return f"There is no {what} {given}.{nearest(given, names) or there}"
 
 
 def _listed(names: Iterable[str]) -> str:

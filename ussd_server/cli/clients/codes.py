@@ -7,9 +7,10 @@ import sys
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import client_named
+from ussd_server.cli.names import among, client_named
 from ussd_server.context import operator_context
 from ussd_server.messages.channels import AssignCode, BindCode, CodeView
+from ussd_server.messages.clients import ClientView
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask before the code is taken from another menu.")
 
@@ -42,8 +43,10 @@ def assign(code: str, client: str, menu: str | None, yes: bool, as_json: bool) -
         given = services.ussd.channels.assign_code(AssignCode(code, owner.client_id), operator_context())
         if menu:
             confirm_taking(given, menu, yes=yes)
-            given = services.menus.menus.bind_code(BindCode(code, menu), operator_context(owner.client_id))
-    show(given, _line(given), as_json=as_json)
+            context = operator_context(owner.client_id)
+            with among("menu", menu, lambda: (each.menu_id for each in services.menus.menus.list(context))):
+                given = services.menus.menus.bind_code(BindCode(code, menu), context)
+    show(given, _line(given, owner), as_json=as_json)
 
 
 @codes.command(name="list")
@@ -54,10 +57,10 @@ def list_(client: str, as_json: bool) -> None:
     with open_services() as services:
         owner = client_named(services, client)
         found = services.menus.menus.codes(operator_context(owner.client_id))
-    show(found, "\n".join(map(_line, found)) or "The client has no codes.", as_json=as_json)
+    show(found, "\n".join(_line(each, owner) for each in found) or "The client has no codes.", as_json=as_json)
 
 
-def _line(code: CodeView) -> str:
-    return f"{code.service_code} belongs to {code.client_id}; " + (
+def _line(code: CodeView, owner: ClientView) -> str:
+    return f"{code.service_code} belongs to {owner.name}; " + (
         f"the menu {code.menu_id} answers it." if code.menu_id else "no menu answers it yet."
     )

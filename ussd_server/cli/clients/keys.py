@@ -12,10 +12,18 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
-from ussd_server.cli.names import client_named
+from ussd_server.cli.names import Moment, client_named, nearest
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
-from ussd_server.messages.api_keys import ACTIONS, RESOURCES, ApiKeyView, CreateApiKey, ImportApiKey, joined_scopes
+from ussd_server.messages.api_keys import (
+    ACTIONS,
+    RESOURCES,
+    SCOPES,
+    ApiKeyView,
+    CreateApiKey,
+    ImportApiKey,
+    joined_scopes,
+)
 from ussd_server.settings import read_settings
 
 _client = click.option("--client", required=True, help="Name or id of the client.")
@@ -25,8 +33,10 @@ def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: st
     try:
         return None if given is None else tuple(joined_scopes(given.split()).split())
     except ValueError:
+        unknown = next((scope for scope in (given or "").split() if scope not in SCOPES), "")
         raise click.BadParameter(
-            f"each must be one of {', '.join(RESOURCES)}, a colon, and one of {', '.join(ACTIONS)}; or payouts:approve."
+            f"{unknown!r} is no scope.{nearest(unknown, SCOPES)} Each must be one of {', '.join(RESOURCES)}, a colon, "
+            f"and one of {', '.join(ACTIONS)}; or payouts:approve."
         ) from None
 
 
@@ -40,7 +50,7 @@ def keys() -> None:
 @click.option(
     "--scopes", metavar="LIST", callback=_read_scopes, help="Such as 'ussd:* balance:read'; without it, everything."
 )
-@click.option("--expires-at", type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"]), help="UTC; without it, never.")
+@click.option("--expires-at", type=Moment(or_time=True), help="UTC; without it, never.")
 @with_json
 def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | None, as_json: bool) -> None:
     """Make a key and show its secret."""

@@ -13,11 +13,12 @@ from typing import Any
 import click
 
 from ussd_server.cli import show
+from ussd_server.cli.names import KnownFile
 from ussd_server.status import ServiceError
 
 Row = Mapping[str, Any]
 
-seed_file = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+seed_file = click.argument("file", type=KnownFile())
 
 
 @dataclass(frozen=True, slots=True)

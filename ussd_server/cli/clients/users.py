@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 
 import click
 
+from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import KnownName, client_named
+from ussd_server.cli.names import KnownName, among, client_named
 from ussd_server.context import operator_context
 from ussd_server.messages.clients import CreateUser, UserView
 from ussd_server.security.passwords import new_password
@@ -75,7 +77,7 @@ def enable(email: str, as_json: bool) -> None:
 def password(email: str, password_stdin: bool, as_json: bool) -> None:
     """Give this person another password and end all their logins."""
     chosen = _read_password(password_stdin)
-    with open_services() as services:
+    with open_services() as services, _among_users(services, email):
         user = services.clients.clients.change_password(email, chosen, operator_context())
     _show_with_password(user, chosen, password_stdin, as_json)
 
@@ -91,9 +93,14 @@ def _show_with_password(user: UserView, password: str, is_known: bool, as_json: 
 
 
 def _set_active(email: str, is_active: bool, as_json: bool) -> None:
-    with open_services() as services:
+    with open_services() as services, _among_users(services, email):
         user = services.clients.clients.set_user_active(email, is_active, operator_context())
     show(user, _line(user), as_json=as_json)
+
+
+def _among_users(services: Services, email: str) -> AbstractContextManager[None]:
+    people = services.clients.clients
+    return among("user", email, lambda: (user.email for user in people.list_users(None, operator_context())))
 
 
 def _line(user: UserView) -> str:

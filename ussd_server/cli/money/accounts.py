@@ -82,7 +82,8 @@ def _moment(option: str, written: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(written)
     except ValueError:
-        raise click.BadParameter("must be a day or a time in ISO 8601", param_hint=option) from None
+        rule = "must be a day such as 2026-11-30 or a time such as 2026-11-30T14:00:00Z."
+        raise click.BadParameter(f"{written!r} {rule}", param_hint=option) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=KAMPALA)
 
 

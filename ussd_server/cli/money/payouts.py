@@ -7,6 +7,7 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
+from ussd_server.cli.names import client_named
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.messages.payouts import ListPayouts, NamePayout, PayoutStatus, PayoutView
 
@@ -53,7 +54,7 @@ def cancel(payout_id: str, client: str, as_json: bool) -> None:
 
 
 def _context(services: Services, client: str) -> RequestContext:
-    return operator_context(services.clients.clients.find(client, operator_context()).client_id)
+    return operator_context(client_named(services, client).client_id)
 
 
 def _line(view: PayoutView) -> str:

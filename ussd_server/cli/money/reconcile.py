@@ -15,7 +15,7 @@ import click
 from ussd_server.amounts import shillings
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
-from ussd_server.cli.names import KnownName
+from ussd_server.cli.names import KnownFile, KnownName
 from ussd_server.context import operator_context
 from ussd_server.messages.reconciliation import (
     ComparedLine,
@@ -67,7 +67,7 @@ def reconcile() -> None:
 
 @reconcile.command(hidden=True)
 @click.argument("provider", type=KnownName(provider_names()))
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=KnownFile())
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
 @with_json
 @click.pass_context

@@ -9,7 +9,7 @@ import click
 from schemas.statements import DailyReportRecord
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
-from ussd_server.cli.names import client_named
+from ussd_server.cli.names import Moment, client_named
 from ussd_server.context import operator_context
 from ussd_server.messages.reports import DailyReport, GetDailyReport
 
@@ -20,7 +20,7 @@ def report() -> None:
 
 
 @report.command()
-@click.option("--date", "day", type=click.DateTime(["%Y-%m-%d"]), help="The day in Kampala. Default: today.")
+@click.option("--date", "day", type=Moment(), help="The day in Kampala. Default: today.")
 @click.option("--client", help="Name or id of a client. Default: all clients together.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a CSV file.")
 @with_json

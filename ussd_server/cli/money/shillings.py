@@ -25,7 +25,7 @@ class Shillings(click.ParamType[int]):
         cents = int(written[1]) * 100 + int((written[2] or "").ljust(2, "0")) if written else -1
         if cents < self._least_cents:
             least = "0 shillings or more" if self._least_cents == 0 else "more than 0 shillings"
-            self.fail(f"must be {least}, with at most two decimals", param, ctx)
+            self.fail(f"{value!r} must be {least}, such as 5000 or 5000.50", param, ctx)
         return cents
 
 

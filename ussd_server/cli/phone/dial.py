@@ -15,6 +15,8 @@ import click
 from rich.console import Console
 
 from ussd_server.cli import show, with_json
+from ussd_server.cli.examples import program
+from ussd_server.cli.names import KnownFile
 from ussd_server.cli.phone.handset import draw
 from ussd_server.cli.phone.menu import load
 from ussd_server.menus.document.document import DocumentError, parse
@@ -64,7 +66,15 @@ class GatewayConversation:
 
     def dial(self) -> Shown:
         """Send the first step."""
-        return self._post()
+        shown = self._post()
+        if shown.ends and self._key and not shown.node:
+            click.echo(
+                f"No session began: no menu answers {self._facts.service_code} here. "
+                f"`{program()} codes list --client NAME` shows the codes of a client; "
+                f"`{program()} codes assign CODE --client NAME --menu MENU` gives one to a menu.",
+                err=True,
+            )
+        return shown
 
     def send(self, entry: str) -> Shown:
         """Send the whole history with one entry more."""
@@ -103,7 +113,7 @@ class GatewayConversation:
         if reply.status != 200:
             return ""
         sessions: list[dict[str, str]] = json.loads(reply.body)["data"]["items"]
-        return sessions[0]["node"] if sessions else ""
+        return sessions[0]["node"] if sessions and sessions[0]["service_code"] == self._facts.service_code else ""
 
 
 class FileConversation:
@@ -142,7 +152,7 @@ class FileConversation:
 @click.option(
     "--menu",
     "menu_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=KnownFile(),
     metavar="FILE",
     help="Use the menu in FILE instead of a server.",
 )

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.codes import confirm_taking, yes_option
-from ussd_server.cli.names import client_named
+from ussd_server.cli.names import KnownFile, among, client_named
 from ussd_server.cli.phone.handset import draw
 from ussd_server.context import operator_context
 from ussd_server.menus.checks.check import check as check_document
@@ -32,7 +32,7 @@ from ussd_server.menus.tools.scripts import play, read_script
 from ussd_server.messages.channels import AssignCode, BindCode
 from ussd_server.messages.menus import NameMenu, SaveDraft
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FILE = KnownFile()
 
 
 @click.group()
@@ -106,7 +106,9 @@ def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
     """Print the published document of MENU as YAML; its draft, when it was never published."""
     with open_services() as services:
         owner = client_named(services, client)
-        found = services.menus.menus.get(NameMenu(menu_id), operator_context(owner.client_id))
+        context = operator_context(owner.client_id)
+        with among("menu", menu_id, lambda: (each.menu_id for each in services.menus.menus.list(context))):
+            found = services.menus.menus.get(NameMenu(menu_id), context)
     document = found.draft if draft or found.published is None else found.published
     show({"client": owner.name, **asdict(found)}, write_yaml(document).rstrip("\n"), as_json=as_json)
 

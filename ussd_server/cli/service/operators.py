@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 
 import click
 import segno
 
+from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.cli.names import among
 from ussd_server.context import operator_context
 from ussd_server.messages.operators import CreateOperator, OperatorView, SecondFactor
 from ussd_server.security.passwords import new_password
@@ -66,15 +69,20 @@ def enable(email: str, as_json: bool) -> None:
 @with_json
 def reset_factor(email: str, as_json: bool) -> None:
     """Give this operator a new second factor and recovery codes, and end all their logins."""
-    with open_services() as services:
+    with open_services() as services, _among_operators(services, email):
         factor = services.operators.accounts.reset_factor(email, operator_context())
     _show_factor(factor, None, as_json)
 
 
 def _set_active(email: str, is_active: bool, as_json: bool) -> None:
-    with open_services() as services:
+    with open_services() as services, _among_operators(services, email):
         operator = services.operators.accounts.set_active(email, is_active, operator_context())
     show(operator, _line(operator), as_json=as_json)
+
+
+def _among_operators(services: Services, email: str) -> AbstractContextManager[None]:
+    accounts = services.operators.accounts
+    return among("operator", email, lambda: (each.email for each in accounts.list(operator_context())))
 
 
 def _show_factor(factor: SecondFactor, password: str | None, as_json: bool) -> None:

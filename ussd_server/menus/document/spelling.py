@@ -9,6 +9,7 @@ from ussd_server.menus.document.bounds import WorkBudget
 
 MOST_SUGGESTIONS = 12
 _SIMILARITY = 0.6
+_BEST = 3
 
 
 class Spelling:
@@ -34,5 +35,12 @@ class Spelling:
 
 def _close(word: str, names: list[str]) -> list[str]:
     folded = {name.casefold(): name for name in names}
-    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=_SIMILARITY)
+    written = word.casefold()
+    found = difflib.get_close_matches(written, folded, n=_BEST, cutoff=_SIMILARITY)
+    # Of two words that are alike to the same degree, the one that begins alike is meant: `end` for `ent`, not `set`.
+    found.sort(key=lambda name: (_likeness(written, name), name[0] == written[0]), reverse=True)
     return [folded[each] for each in found]
+
+
+def _likeness(word: str, name: str) -> float:
+    return difflib.SequenceMatcher(None, name, word).ratio()
