@@ -28,7 +28,7 @@ _PATIENCE_SECONDS = 30.0
 
 # Children of a process that has imported the service already start at once, and with none of a test's threads.
 NURSERY = multiprocessing.get_context("forkserver")
-NURSERY.set_forkserver_preload(["ussd_server.worker"])
+NURSERY.set_forkserver_preload(["tests.faults.workers"])
 
 
 def work_until_killed(settings: Settings) -> None:
