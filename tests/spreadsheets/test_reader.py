@@ -195,15 +195,15 @@ REQUIRED = (("id",), ("amount", "credit"))
 
 
 def columns(*rows: tuple[str, ...]) -> dict[str, int]:
-    return find_columns((Row(line, cells) for line, cells in enumerate(rows, 1)), HEADINGS, REQUIRED)
+    return find_columns((Row(line, cells) for line, cells in enumerate(rows, 1)), HEADINGS, REQUIRED).columns
 
 
 def test_headings_are_found_below_titles_and_over_two_rows() -> None:
     assert columns(("ACME",), ("TRANSACTION_ID", "", "Credit "), ("1",)) == {"id": 0, "credit": 2}
     assert columns(("Id", "Parties", ""), ("", "From", "Amount")) == {"id": 0, "sender": 1, "amount": 2}
-    assert columns(
-        ("Transaction ID", "Amount", "Id", "Amount"),
-    ) == {"id": 2, "amount": 1}
+    assert columns(("Transaction ID", "Amount", "Id", "From", "From")) == {"id": 2, "amount": 1, "sender": 3}
+    with pytest.raises(SpreadsheetError, match=r"^Row 1, column C: the heading amount is there twice\.$"):
+        columns(("Id", "Amount", "amount"))
 
 
 def test_missing_headings_are_named_with_the_row_that_has_the_others() -> None:

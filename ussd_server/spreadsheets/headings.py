@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
 
 _ROWS_SEARCHED = 100
+
+
+class Headings(NamedTuple):
+    """The index of every field that has a column, and the number of columns with a heading."""
+
+    columns: dict[str, int]
+    width: int
 
 
 def heading_key(text: str) -> str:
@@ -17,12 +25,13 @@ def heading_key(text: str) -> str:
 
 def find_columns(
     rows: Iterator[Row], headings: Mapping[str, Sequence[str]], required: Collection[Collection[str]]
-) -> dict[str, int]:
-    """Read rows up to the headings, and return the index of every field that has one. `rows` goes on below them.
+) -> Headings:
+    """Read rows up to the headings, and return the columns of the fields. `rows` goes on below the headings.
 
     `headings` are the names that each field may have, the preferred one first. Of each of the `required` collections
     one field must be there. Titles above the headings are skipped; headings may take two rows, as merged cells do.
-    Raises SpreadsheetError when the first rows hold no headings, naming what is missing in the most likely row.
+    Raises SpreadsheetError when the first rows hold no headings, naming what is missing in the most likely row, and
+    when the heading of a required field is there twice: either column may be the one that is meant.
     """
     above: tuple[str, ...] = ()
     likely: tuple[int, int, list[str]] | None = None
@@ -33,7 +42,8 @@ def find_columns(
             found = _columns_in(cells, headings)
             missing = [_named(fields, headings) for fields in required if found.keys().isdisjoint(fields)]
             if not missing:
-                return found
+                _refuse_doubled(cells, {found[field] for fields in required for field in fields if field in found}, row)
+                return Headings(found, max(index + 1 for index, cell in enumerate(cells) if cell))
             if found and (likely is None or len(found) > likely[0]):
                 likely = (len(found), row.line, missing)
         above = row.cells
@@ -42,6 +52,13 @@ def find_columns(
         raise SpreadsheetError(f"No row has the headings {wanted}.")
     _, line, missing = likely
     raise SpreadsheetError(f"the headings lack {', '.join(missing)}.", line=line)
+
+
+def _refuse_doubled(cells: Sequence[str], places: Collection[int], row: Row) -> None:
+    chosen = {heading_key(cells[place]) for place in places}
+    for index, cell in enumerate(cells):
+        if index not in places and heading_key(cell) in chosen:
+            raise SpreadsheetError(f"the heading {cell} is there twice.", line=row.line, column=index)
 
 
 def _named(fields: Collection[str], headings: Mapping[str, Sequence[str]]) -> str:

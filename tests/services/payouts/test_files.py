@@ -45,7 +45,7 @@ def test_a_workbook_is_read_and_its_formulas_are_not_evaluated() -> None:
     workbook.save(file)
     first, second = read_file(file.getvalue())
     assert (first.phone_number, first.amount_cents, first.description) == ("+256772123456", 500_000, "=1+1")
-    assert second.problems == ["amount: Must be greater than 0 and less than 1000000, with at most two decimals."]
+    assert second.problems == ["amount: Holds a formula; enter its value."]
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,20 @@ def test_a_workbook_is_read_and_its_formulas_are_not_evaluated() -> None:
         ("2.56772E+11,5,a", SHORTENED),
         ("077212345,5,a", "phone_number: Must be +256 followed by nine digits."),
         ("٠٧٧٢١٢٣٤٥٦,5,a", "phone_number: Must be +256 followed by nine digits."),
-        ("=A1,5,a", "phone_number: Must be +256 followed by nine digits."),
+        ("=A1,5,a", "phone_number: Holds a formula; enter its value."),
         ('0772123456,"1,50",a', "amount: Has a comma before its decimals; write a point."),
         ('0772123456,"1,0000",a', "amount: Must be greater than 0 and less than 1000000, with at most two decimals."),
-        ("0772123456,UGX 5000,a", "amount: Must be greater than 0 and less than 1000000, with at most two decimals."),
+        ("0772123456,UGX 5000,a", "amount: Must be a number alone, such as 5000."),
+        ("0772123456,5000/=,a", "amount: Must be a number alone, such as 5000."),
+        ("0772123456,=A1*2,a", "amount: Holds a formula; enter its value."),
+        ("0772123456,,a", "amount: Missing."),
         ("0772123456,-5,a", "amount: Must be greater than 0 and less than 1000000, with at most two decimals."),
+        (",10000,Total", "phone_number: Missing."),
+        ("772123456.0,5,a", "phone_number: Has decimals; format the column as text, enter the number again and save."),
+        (
+            "0772123456,5,000,a",
+            "The row has a cell that has no heading; perhaps an amount has a comma without quotation marks.",
+        ),
         ("0772123456,5,", "reference: Missing."),
         ('0772123456,5,"a\nb"', "reference: Must not contain line breaks or control characters."),
         (f"0772123456,5,{'a' * 65}", "reference: Must be text of at most 64 characters."),
@@ -76,12 +85,14 @@ def test_a_cell_that_cannot_be_makes_its_row_invalid(cells: str, problem: str) -
         (b"", "The file is empty."),
         (HEADINGS.encode(), "The file has no row below its headings."),
         (b"phone_number,amount\n1,2\n", "Row 1: the headings lack reference."),
+        (b"phone_number,amount,reference,Amount\n1,2,3,4\n", "Row 1, column D: the heading Amount is there twice."),
         (b"1,2,3\n4,5,6\n", "No row has the headings phone_number, amount, reference."),
         (HEADINGS.encode() + b"0772123456,5,caf\xe9\n", "Row 2, column C: the text is neither UTF-8 nor UTF-16"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"x" * 99, "The file has the old Excel format"),
         (b"%PDF-1.7", "The file is a PDF document"),
         (b"PK\x03\x04nonsense", "The XLSX file is damaged"),
         ((HEADINGS + "0772123456,5,a\n" * 5001).encode(), "The file has more than 5,000 rows; divide it."),
+        ((HEADINGS + "0772123456,5,a\n" * 60_000).encode(), "The file has more than 5,000 rows; divide it."),
         (b"x" * (2 * 1024 * 1024 + 1), "The file is larger than 2 MB."),
     ],
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
+from itertools import islice
 from typing import NoReturn
 
 from ussd_server.messages.payouts import LARGEST_FILE_BYTES, MOST_ITEMS
 from ussd_server.services.payouts.rows import PayoutRow, row_of
-from ussd_server.spreadsheets.headings import find_columns
+from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError
 from ussd_server.status import Code, ServiceError
@@ -16,8 +17,6 @@ from ussd_server.status import Code, ServiceError
 _BOUNDS = Bounds(
     most_bytes=LARGEST_FILE_BYTES,
     most_unpacked_bytes=64 * 1024 * 1024,
-    # The headings may have titles above them.
-    most_rows=MOST_ITEMS + 100,
     most_columns=64,
     most_cell_characters=1000,
 )
@@ -36,8 +35,12 @@ _WITHOUT_COUNTRY = re.compile(r"0?([1-9][0-9]{8})")
 _WITH_COUNTRY = re.compile(r"(?:00|\+)?256([0-9]{9})")
 _SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+?[0-9]+")
 _WITH_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
+_WITH_DECIMALS = re.compile(r"\+?[0-9]+\.[0-9]+")
+_NUMBER_CHARACTERS = re.compile(r"[-+0-9.,]*")
 _DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]{1,2}")
 _QUOTED_FORMULA = re.compile(r"'[=+\-@\t\r\n＝＋－＠]")
+
+_CELL_WITHOUT_HEADING = "The row has a cell that has no heading; perhaps an amount has a comma without quotation marks."
 
 
 def read_file(file: bytes) -> list[PayoutRow]:
@@ -48,8 +51,8 @@ def read_file(file: bytes) -> list[PayoutRow]:
     """
     try:
         rows = read_rows(BytesIO(file), _BOUNDS)
-        columns = find_columns(rows, _HEADINGS, _REQUIRED)
-        found = [_read(row, columns) for row in rows]
+        headings = find_columns(rows, _HEADINGS, _REQUIRED)
+        found = [_read(row, headings) for row in islice(rows, MOST_ITEMS + 1)]
     except SpreadsheetError as error:
         _refuse(str(error))
     if not found:
@@ -59,8 +62,8 @@ def read_file(file: bytes) -> list[PayoutRow]:
     return found
 
 
-def _read(row: Row, columns: dict[str, int]) -> PayoutRow:
-    cells = {name: row.cell(index) for name, index in columns.items()}
+def _read(row: Row, headings: Headings) -> PayoutRow:
+    cells = {name: row.cell(index) for name, index in headings.columns.items()}
     number, number_problem = _number(cells["phone_number"])
     amount, amount_problem = _amount(cells["amount"])
     values = {name: _text(cells.get(name, "")) for name in ("reference", "description", "name")}
@@ -70,6 +73,9 @@ def _read(row: Row, columns: dict[str, int]) -> PayoutRow:
             # The sentence of the field says less about the cause.
             name = problem.partition(":")[0]
             read.problems = [each for each in read.problems if not each.startswith(f"{name}:")] + [problem]
+    if any(row.cells[headings.width :]):
+        # The cells may have moved, so what stands under a heading means nothing.
+        read.problems = [_CELL_WITHOUT_HEADING]
     if cells.get("currency", "UGX").upper() not in ("UGX", ""):
         read.problems.append("currency: Must be UGX.")
     return read
@@ -80,7 +86,11 @@ def _number(cell: str) -> tuple[str, str | None]:
 
     Drops spaces, hyphens, brackets and a leading apostrophe.
     """
+    if problem := _problem_of(cell):
+        return cell, f"phone_number: {problem}"
     plain = cell.removeprefix("'").translate(_DROPPED_FROM_NUMBERS)
+    if _WITH_DECIMALS.fullmatch(plain):
+        return cell, "phone_number: Has decimals; format the column as text, enter the number again and save."
     if _SHORTENED.fullmatch(plain):
         return cell, (
             f"phone_number: The spreadsheet shortened the number to {cell[:32]}; "
@@ -94,12 +104,23 @@ def _number(cell: str) -> tuple[str, str | None]:
 
 def _amount(cell: str) -> tuple[str, str | None]:
     """An amount without thousands commas, spaces around it and a leading apostrophe, and the problem if it is known."""
+    if problem := _problem_of(cell):
+        return cell, f"amount: {problem}"
     plain = cell.removeprefix("'").strip()
     if _WITH_THOUSANDS.fullmatch(plain):
         return plain.replace(",", ""), None
     if _DECIMAL_COMMA.fullmatch(plain):
         return plain, "amount: Has a comma before its decimals; write a point."
+    if not _NUMBER_CHARACTERS.fullmatch(plain):
+        return plain, "amount: Must be a number alone, such as 5000."
     return plain, None
+
+
+def _problem_of(cell: str) -> str | None:
+    """What is wrong with a cell that needs a value."""
+    if not cell:
+        return "Missing."
+    return "Holds a formula; enter its value." if cell.startswith("=") else None
 
 
 def _text(cell: str) -> str:

@@ -76,7 +76,7 @@ class StatementReader:
         """Yield every line. Titles above the headings and totals below the lines are left out."""
         rows = read_rows(source)
         headings = {field.value: names for field, names in self._known.headings.items()}
-        self._columns = find_columns(rows, headings, _REQUIRED)
+        self._columns = find_columns(rows, headings, _REQUIRED).columns
         for row in rows:
             line = self._line(row)
             if line is not None:
