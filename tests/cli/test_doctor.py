@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests.database.divided import divide, drop_months
 from tests.journeys.service import environment
+from tests.support.commands import run_command
 from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
@@ -25,10 +24,7 @@ from ussd_server.settings import Settings, read_settings
 
 def diagnose(folder: Path, **settings: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """Call the doctor; give its exit code and its findings by part."""
-    command = [sys.executable, "-m", "ussd_server.cli", "doctor", "--json"]
-    completed = subprocess.run(
-        command, env=environment(folder, **settings), capture_output=True, text=True, check=False
-    )
+    completed = run_command("doctor", "--json", env=environment(folder, **settings))
     return completed.returncode, {finding["part"]: finding for finding in json.loads(completed.stdout)["findings"]}
 
 
@@ -178,9 +174,7 @@ def test_production_that_speaks_to_other_machines_without_tls_is_named(
 
 def test_migrate_and_the_doctor_say_alike_what_is_wrong_with_a_database(folder: Path, postgres_url: str) -> None:
     url = f"{postgres_url.rpartition('/')[0]}/nothing"
-    command = [sys.executable, "-m", "ussd_server.cli", "migrate"]
-    settings = environment(folder, USSD_DATABASE_URL=url)
-    refused = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    refused = run_command("migrate", env=environment(folder, USSD_DATABASE_URL=url))
     found = diagnose(folder, USSD_DATABASE_URL=url)[1]["database"]
     assert (refused.returncode, refused.stdout) == (1, "")
     said = refused.stderr.splitlines()[-1]

@@ -13,6 +13,7 @@ import pytest
 
 from testbed.postgres import create_database, drop_database
 from tests.journeys.service import environment
+from tests.support.commands import Command, run_command
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, database, open_database
@@ -43,17 +44,10 @@ def badly_encoded_url(request: pytest.FixtureRequest, postgres_url: str) -> Iter
 
 
 def test_two_processes_that_migrate_at_once_both_end_well(empty_database_url: str, tmp_path: Path) -> None:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "ussd_server.cli", "migrate", "--json"],
-            env=environment(tmp_path, USSD_DATABASE_URL=empty_database_url),
-            stdout=subprocess.PIPE,
-        )
-        for _ in range(2)
-    ]
-    applied = [json.loads(process.communicate()[0])["applied"] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
-    assert sorted(applied) == [[], STEPS]
+    settings = environment(tmp_path, USSD_DATABASE_URL=empty_database_url)
+    ended = [command.result() for command in [Command("migrate", "--json", env=settings) for _ in range(2)]]
+    assert [each.returncode for each in ended] == [0, 0]
+    assert sorted(json.loads(each.stdout)["applied"] for each in ended) == [[], STEPS]
 
 
 def test_a_database_that_is_too_old_is_refused_before_anything_is_made(
@@ -72,20 +66,11 @@ def test_a_database_with_another_encoding_than_utf8_is_refused_by_migrate_start_
     badly_encoded_url: str, tmp_path: Path
 ) -> None:
     settings = environment(tmp_path, USSD_DATABASE_URL=badly_encoded_url)
-    started = [
-        subprocess.Popen(
-            [sys.executable, *command], env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        for command in (
-            ["-m", "ussd_server.cli", "migrate"],
-            ["-m", "ussd_server.cli", "worker"],
-            ["-m", "ussd_server.cli", "doctor"],
-            ["-c", "import wsgi"],
-        )
-    ]
-    said = [process.communicate(timeout=60)[0] for process in started]
-    assert [process.returncode for process in started] == [1] * 4
-    assert ["UTF8 is needed" in each for each in said[:3]] == [True] * 3
+    web = subprocess.Popen([sys.executable, "-c", "import wsgi"], env=settings, stderr=subprocess.DEVNULL)
+    ended = [run_command(name, env=settings) for name in ("migrate", "worker", "doctor")]
+    assert [each.returncode for each in ended] == [1] * 3
+    assert ["UTF8 is needed" in each.stdout + each.stderr for each in ended] == [True] * 3
+    assert web.wait(60) == 1
     with psycopg.connect(badly_encoded_url) as connection:
         assert connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall() == []
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.support.commands import run_command
 from ussd_server.cli import main
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -20,13 +21,14 @@ CLIENT_ID = "0192e4a0-0000-7000-8000-00000000abcd"
 SECRET = "a-secret-of-theirs-01"
 
 
-def seed(script: str, file: Path, data_dir: Path) -> tuple[int, Any, str]:
-    """Run a script; give its exit code, what it printed as JSON, and what it complained of."""
-    run = subprocess.run(
-        [sys.executable, SCRIPTS / script, file, "--json"],
-        capture_output=True, text=True, timeout=60, check=False,
-        env={"PATH": os.environ["PATH"], "USSD_DATA_DIR": str(data_dir)},
-    )  # fmt: skip
+def seed(what: str, file: Path, data_dir: Path, script: str | None = None) -> tuple[int, Any, str]:
+    """Run the command, or its script; give its exit code, what it printed as JSON, and what it complained of."""
+    env = {"PATH": os.environ["PATH"], "USSD_DATA_DIR": str(data_dir)}
+    if script:
+        command = [sys.executable, SCRIPTS / script, file, "--json"]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
+    else:
+        run = run_command(what, "seed", str(file), "--json", env=env)
     return run.returncode, json.loads(run.stdout or "null"), run.stderr
 
 
@@ -53,16 +55,17 @@ def test_lists_can_be_brought_in_twice_without_doubling_anything(suffix: str, tm
         {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET, "scopes": "ussd:* balance:read"},
         {"client": CLIENT_ID, "apikey": "LegacyKey02", "apisecret": SECRET, "expires_at": "2027-01-31T00:00:00Z"},
     ])  # fmt: skip
-    code, first, _ = seed("seed_clients.py", clients, tmp_path)
+    scripts = ("seed_clients.py", "seed_keys.py") if suffix == "json" else (None, None)
+    code, first, _ = seed("clients", clients, tmp_path, scripts[0])
     assert (code, [row["outcome"] for row in first]) == (0, ["created"] * 3)
     assert len(first[0].pop("password")) >= 20
     assert "password" not in first[1]
     assert first[2]["client_id"] == CLIENT_ID
-    code, again, _ = seed("seed_clients.py", clients, tmp_path)
+    code, again, _ = seed("clients", clients, tmp_path)
     assert (code, again) == (0, [{**row, "outcome": "unchanged"} for row in first])
-    code, made, _ = seed("seed_keys.py", keys, tmp_path)
+    code, made, _ = seed("keys", keys, tmp_path, scripts[1])
     assert (code, [row["outcome"] for row in made]) == (0, ["created"] * 2)
-    code, remade, _ = seed("seed_keys.py", keys, tmp_path)
+    code, remade, _ = seed("keys", keys, tmp_path)
     assert (code, remade) == (0, [{**row, "outcome": "unchanged"} for row in made])
     assert SECRET not in json.dumps(made)
 
@@ -71,8 +74,8 @@ def test_rows_that_contradict_what_is_there_are_refused_and_the_others_are_not(t
     clients = write(tmp_path / "clients.json", [
         {"name": "Acme", "email": "boss@acme.example", "password": "the first password"}, {"name": "Wasiko"},
     ])  # fmt: skip
-    assert seed("seed_clients.py", clients, tmp_path)[0] == 0
-    code, rows, _ = seed("seed_clients.py", write(tmp_path / "more.json", [
+    assert seed("clients", clients, tmp_path)[0] == 0
+    code, rows, _ = seed("clients", write(tmp_path / "more.json", [
         {"name": "Acme", "email": "boss@acme.example", "password": "another password"},
         {"name": "Acme", "id": CLIENT_ID},
         {"name": "Wasiko", "email": "boss@acme.example"},
@@ -82,7 +85,7 @@ def test_rows_that_contradict_what_is_there_are_refused_and_the_others_are_not(t
     ]), tmp_path)  # fmt: skip
     assert (code, [row["outcome"] for row in rows]) == (1, ["refused"] * 3 + ["created"] + ["refused"] * 2)
     assert rows[0]["reason"].startswith("password: boss@acme.example has another one")
-    code, rows, _ = seed("seed_keys.py", write(tmp_path / "keys.json", [
+    code, rows, _ = seed("keys", write(tmp_path / "keys.json", [
         {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET},
         {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET + "x"},
         {"client": "Wasiko", "apikey": "LegacyKey01", "apisecret": SECRET},

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import MovableClock
-from tests.faults.workers import NURSERY, services_of, work_until_killed
+from tests.faults.workers import services_of, work_until_killed
 from tests.services.payouts.desk import PayoutDesk, row
 from tests.support.books import check_everything
+from tests.support.commands import FORK_SERVER
 from tests.support.eventually import eventually
 from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
 from ussd_server.bootstrap import build_services
@@ -53,7 +54,7 @@ def test_a_payout_survives_kills_at_every_point_and_each_row_is_sent_once(
         for kill_point, reserved in {"payout.reserved": 0, "payout.approved": _ROWS * _CENTS}.items():
             release_connection()
             killed = replace(services.settings, kill_point=kill_point)
-            process = NURSERY.Process(target=approve, args=(killed, draft.payout_id, desk.approver), daemon=True)
+            process = FORK_SERVER.Process(target=approve, args=(killed, draft.payout_id, desk.approver), daemon=True)
             process.start()
             process.join(_PATIENCE_SECONDS)
             assert process.exitcode == -signal.SIGKILL

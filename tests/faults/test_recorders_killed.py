@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.workers import NURSERY
 from tests.support.books import check_everything
+from tests.support.commands import FORK_SERVER
 from tests.support.money import a_client, balances, deposit, request
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
@@ -57,8 +57,8 @@ def serve(settings: Settings, context: RequestContext, name: str, reported: Conn
 
 def killed_while_recording(settings: Settings, context: RequestContext, name: str) -> dict[str, str]:
     """Start a process that records, kill it; gives the transactions that it answered, by their references."""
-    ours, theirs = NURSERY.Pipe(duplex=False)
-    process: Any = NURSERY.Process(target=serve, args=(settings, context, name, theirs), daemon=True)
+    ours, theirs = FORK_SERVER.Pipe(duplex=False)
+    process: Any = FORK_SERVER.Process(target=serve, args=(settings, context, name, theirs), daemon=True)
     process.start()
     theirs.close()
     with os.fdopen(os.dup(ours.fileno())) as lines:

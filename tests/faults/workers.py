@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from unittest import mock
 
 from tests.conftest import MovableClock
 from tests.journeys.service import environment
+from tests.support.commands import FORK_SERVER
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
@@ -26,14 +26,10 @@ from ussd_server.worker import Worker
 _REPOSITORY = Path(__file__).parents[2]
 _PATIENCE_SECONDS = 30.0
 
-# Children of a process that has imported the service already start at once, and with none of a test's threads.
-NURSERY = multiprocessing.get_context("forkserver")
-NURSERY.set_forkserver_preload(["tests.faults.workers"])
-
 
 def work_until_killed(settings: Settings) -> None:
     """Run a worker in a process of its own that comes to its kill point and dies there."""
-    process = NURSERY.Process(target=_work, args=(settings,), daemon=True)
+    process = FORK_SERVER.Process(target=_work, args=(settings,), daemon=True)
     process.start()
     process.join(_PATIENCE_SECONDS)
     assert process.exitcode == -signal.SIGKILL

@@ -8,8 +8,8 @@ from functools import partial
 from threading import Event
 
 from tests.conftest import MovableClock
-from tests.faults.workers import NURSERY
 from tests.support.books import check_everything
+from tests.support.commands import FORK_SERVER
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
@@ -143,7 +143,7 @@ def test_a_contested_balance_is_spent_exactly_by_several_processes(services: Ser
     context = a_client()
     deposit(services, context, 2050)
     release_connection()
-    with NURSERY.Pool(3) as pool:
+    with FORK_SERVER.Pool(3) as pool:
         spent = pool.starmap(spend, [(settings, context, f"process {number}") for number in range(3)])
     assert sum(spent) == 20
     assert balances(context.client_id)["main"] == (205_000, 200_000)
