@@ -127,7 +127,12 @@ def test_at_most_fifty_are_shown_and_each_kind_is_read_by_an_index(
         found(program, q)
         services.search.find(Search(q), operator())
     monkeypatch.undo()
-    searches = [each for each in statements if "LIMIT" in each[0] or '"reference" =' in each[0]]
+    # While Redis is slow, the key cache reads its one row of `unseen_changes`.
+    searches = [
+        each
+        for each in statements
+        if ("LIMIT" in each[0] or '"reference" =' in each[0]) and "unseen_changes" not in each[0]
+    ]
     assert len(searches) > 10
     with unit_of_work():
         if is_postgres():
