@@ -48,7 +48,6 @@ from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.health import HealthService
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.operations.master_keys import MasterKeyService
-from ussd_server.services.operations.report_files import ReportFiles
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.system import SystemService
 from ussd_server.services.operations.timekeeper import Timekeeper
@@ -67,15 +66,16 @@ from ussd_server.services.providers.subscribers import SubscriberNames, Subscrib
 from ussd_server.services.providers.switches import ProviderSwitches
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.reconciliation.statements import ProviderStatementService
+from ussd_server.services.reports.daily_reports import DailyReportService
+from ussd_server.services.reports.recent_payments import RecentPaymentsService
+from ussd_server.services.reports.report_files import ReportFiles
 from ussd_server.services.search.search import SearchService
+from ussd_server.services.settlement.provider_callbacks import CallbackService, callback_path
+from ussd_server.services.settlement.review import ReviewService
+from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.create import TransactionCreator
-from ussd_server.services.transactions.daily_reports import DailyReportService
 from ussd_server.services.transactions.deposits import DepositService
-from ussd_server.services.transactions.provider_callbacks import CallbackService, callback_path
-from ussd_server.services.transactions.recent_payments import RecentPaymentsService
 from ussd_server.services.transactions.refunds import RefundService
-from ussd_server.services.transactions.review import ReviewService
-from ussd_server.services.transactions.settlement import Settlement
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.services.ussd.actions import Actions
 from ussd_server.services.ussd.api_sessions import UssdService

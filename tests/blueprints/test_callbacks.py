@@ -21,7 +21,7 @@ from ussd_server.providers.airtel.settings import AirtelAccess
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.transactions.provider_callbacks import callback_path
+from ussd_server.services.settlement.provider_callbacks import callback_path
 from ussd_server.settings import Settings
 
 # Answers at once after three seconds, so there is something to hurry; see the sandbox's numbers.

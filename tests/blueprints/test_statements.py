@@ -26,7 +26,7 @@ from ussd_server.messages.transactions import Source, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts import statements as service
 from ussd_server.services.accounts.fees import set_fee
-from ussd_server.services.transactions.outcomes import succeed
+from ussd_server.services.settlement.outcomes import succeed
 
 PAYER = "+256770000000"
 FIELDS = ["at", "kind", "transaction_id", "reference", "description", "debit", "credit", "balance"]

@@ -14,7 +14,7 @@ from ussd_server.cli import main, open_services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.transactions.outcomes import open_review
+from ussd_server.services.settlement.outcomes import open_review
 
 
 def run(*words: Any) -> Result:

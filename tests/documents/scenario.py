@@ -11,7 +11,7 @@ from typing import Any
 from tests.documents.player import Player
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.transactions.provider_callbacks import callback_path
+from ussd_server.services.settlement.provider_callbacks import callback_path
 from ussd_server.status import Code
 
 _MENU = {

@@ -22,7 +22,7 @@ from tests.support.stand_ins import (
 )
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.transactions.provider_callbacks import callback_path
+from ussd_server.services.settlement.provider_callbacks import callback_path
 
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
 # So long that, in a test, only a callback can bring an outcome.

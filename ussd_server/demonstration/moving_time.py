@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import without_syncs
 from ussd_server.services.payouts.sending import PayoutSender
-from ussd_server.services.transactions.settlement import Settlement
+from ussd_server.services.settlement.settlement import Settlement
 
 _DAY = timedelta(hours=24)
 _AT_ONCE = 50

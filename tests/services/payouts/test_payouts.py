@@ -156,7 +156,7 @@ def test_a_provider_that_is_away_leaves_rows_queued_and_cancellable(desk: Payout
 
 
 def release_one(desk: PayoutDesk, payout_id: str) -> None:
-    from ussd_server.services.transactions.queue import release_queued
+    from ussd_server.services.payouts.queue import release_queued
 
     assert release_queued(payout_id, "sandbox", 1, desk.clock.now()) == 1
     from tests.support.money import work

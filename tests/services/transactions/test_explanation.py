@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import MovableClock
 from tests.services.payouts.desk import PayoutDesk
-from tests.services.transactions.desk import FAILURE, NOT_SENT, PENDING, SUCCESS, UNKNOWN, Desk, FakeProvider
+from tests.support.desk import FAILURE, NOT_SENT, PENDING, SUCCESS, UNKNOWN, Desk, FakeProvider
 from tests.support.money import a_client, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.messages.providers import FAILURES, FailureCode, Outcome, ProviderAnswer

@@ -11,8 +11,8 @@ from ussd_server.messages.review import EndReview
 from ussd_server.messages.transactions import OperatorRefund
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.refunds import RefundService
-from ussd_server.services.transactions.review import ReviewService
 
 
 def two_person_actions(

@@ -36,8 +36,8 @@ from ussd_server.services.audit import write_audit_event
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.drafts import PayoutDrafts
+from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
 from ussd_server.services.payouts.records import item_state, item_view, payout_views, write_payout_event
-from ussd_server.services.transactions.queue import cancel_queued, is_under_way, long_unit_of_work
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 

@@ -1,6 +1,6 @@
 """Sending of payouts by the background worker: rows are released at the pace of their providers, until all are final.
 
-Released rows are settled like any other transaction (`transactions/settlement.py`), so a row is sent once, whatever is
+Released rows are settled like any other transaction (`settlement/settlement.py`), so a row is sent once, whatever is
 killed. Before the approval, the worker looks up the names that are registered for the phone numbers.
 """
 
@@ -22,10 +22,10 @@ from ussd_server.messages.providers import Registration
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.payouts.name_match import compare_names
+from ussd_server.services.payouts.queue import is_under_way, release_queued, released_and_unsent
 from ussd_server.services.payouts.records import write_payout_event
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.subscribers import SubscriberNames
-from ussd_server.services.transactions.queue import is_under_way, release_queued, released_and_unsent
 
 log = logger(__name__)
 

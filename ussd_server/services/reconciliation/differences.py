@@ -22,8 +22,8 @@ from ussd_server.models.statements import DifferenceInStatement, ProviderStateme
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.pages import page_of
+from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.operators import require_reason, require_two_people
-from ussd_server.services.transactions.review import ReviewService
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_NAME = 100

@@ -1,1 +1,1 @@
-"""Payments: creation, settlement, refunds and review."""
+"""Payments: creation, transfers, refunds and deposits, their status history and explanation."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.services.transactions.desk import (
+from tests.support.desk import (
     FAILURE,
     NOT_FOUND,
     NOT_SENT,
@@ -16,8 +16,8 @@ from tests.services.transactions.desk import (
 )
 from ussd_server.messages.providers import ProviderAnswer
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION
-from ussd_server.services.transactions.settlement import Settlement
+from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION
+from ussd_server.services.settlement.settlement import Settlement
 
 
 @pytest.mark.parametrize(("has_provider", "is_within_pace"), [(True, True), (True, False), (False, True)])

@@ -8,7 +8,7 @@ from ussd_server.context import RequestContext
 from ussd_server.messages.callbacks import Callback, CallbackPath
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.settlement import Settlement
+from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.status import Code, ServiceError
 
 

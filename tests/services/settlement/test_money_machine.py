@@ -26,7 +26,7 @@ from ussd_server.messages.accounts import FeeTerms
 from ussd_server.messages.transactions import CreatedTransaction, CreateRefund, CreateTransaction, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import agreed_fee, fee_cents, set_fee
-from ussd_server.services.transactions.settlement import Settlement
+from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

@@ -24,7 +24,7 @@ from ussd_server.messages.transactions import GetTransaction, TransactionView
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.settlement import Settlement
+from ussd_server.services.settlement.settlement import Settlement
 
 SUCCESS = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R-1", amount_cents=500_000)
 FAILURE = ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED)

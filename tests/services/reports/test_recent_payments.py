@@ -10,7 +10,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.messages.reports import KAMPALA, bounds_of_day
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.transactions import recent_payments
+from ussd_server.services.reports import recent_payments
 from ussd_server.status import ServiceError
 
 

@@ -34,14 +34,14 @@ from ussd_server.messages.providers import (
 from ussd_server.messages.transactions import UNFINISHED, ChangeDetail, Source, TransactionStatus, TransactionType
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.history import append_change
-from ussd_server.services.transactions.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
-from ussd_server.services.transactions.provider_answers import (
+from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
+from ussd_server.services.settlement.provider_answers import (
     SLOW_POLL_SECONDS,
     UNAVAILABLE_RETRY_SECONDS,
     UNREACHABLE_SECONDS,
     apply_answer,
 )
+from ussd_server.services.transactions.history import append_change
 
 log = logger(__name__)
 

@@ -15,7 +15,7 @@ from tests.support.money import deposit
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.messages.reports import KAMPALA, bounds_of_day
-from ussd_server.services.operations.report_files import ReportFiles
+from ussd_server.services.reports.report_files import ReportFiles
 
 
 @pytest.fixture

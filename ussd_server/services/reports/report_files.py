@@ -14,7 +14,7 @@ from ussd_server.messages.reports import KAMPALA, GetDailyReport, bounds_of_day
 from ussd_server.messages.statements import GetStatement
 from ussd_server.models.clients import Client
 from ussd_server.services.accounts.statements import StatementService
-from ussd_server.services.transactions.daily_reports import DailyReportService
+from ussd_server.services.reports.daily_reports import DailyReportService
 
 # A report of a day is final an hour after its end.
 _WRITTEN_AFTER = timedelta(hours=1)

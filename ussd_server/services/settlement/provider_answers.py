@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from ussd_server.messages.providers import FailureCode, Outcome, PollingSchedule, ProviderAnswer
 from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
-from ussd_server.services.transactions.history import append_change
-from ussd_server.services.transactions.outcomes import (
+from ussd_server.services.settlement.outcomes import (
     REVIEW_AMOUNT,
     REVIEW_RETRACTED,
     REVIEW_SILENT,
@@ -18,6 +17,7 @@ from ussd_server.services.transactions.outcomes import (
     open_review,
     succeed,
 )
+from ussd_server.services.transactions.history import append_change
 
 # A payment that could not be sent for this long fails: the client should not wait for a provider that is away.
 UNREACHABLE_SECONDS = 60

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.services.transactions.desk import (
+from tests.support.books import check_everything
+from tests.support.desk import (
     FAILURE,
     NOT_FOUND,
     NOT_SENT,
@@ -14,13 +15,12 @@ from tests.services.transactions.desk import (
     Desk,
     FakeProvider,
 )
-from tests.support.books import check_everything
 from tests.support.money import balances
 from ussd_server.messages.providers import ProviderAnswer
 from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
-from ussd_server.services.transactions.settlement import Settlement
+from ussd_server.services.settlement.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
+from ussd_server.services.settlement.settlement import Settlement
 
 
 def test_a_failure_gets_one_more_look_and_a_look_that_failed_is_made_again(desk: Desk, provider: FakeProvider) -> None:

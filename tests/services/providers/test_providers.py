@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.services.transactions.test_settlement import FakeProvider
+from tests.services.settlement.test_settlement import FakeProvider
 from tests.support.eventually import eventually
 from tests.support.program import Program
 from ussd_server.app import create_app

@@ -18,7 +18,7 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operations.book_check import check_ranges
-from ussd_server.services.transactions.outcomes import open_review
+from ussd_server.services.settlement.outcomes import open_review
 from ussd_server.status import Code, ServiceError
 
 SILENT, FAILS_THEN_SUCCEEDS = "+256770000007", "+256770000009"

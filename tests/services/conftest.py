@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import MovableClock
-from tests.services.transactions.desk import Desk, FakeProvider
+from tests.support.desk import Desk, FakeProvider
 from ussd_server.bootstrap import Services
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.services.transactions.desk import (
+from tests.support.desk import (
     FAILURE,
     NOT_FOUND,
     NOT_SENT,
@@ -21,8 +21,8 @@ from ussd_server.messages.review import EndReview
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.outcomes import REVIEW_AMOUNT, REVIEW_SILENT
-from ussd_server.services.transactions.settlement import Settlement
+from ussd_server.services.settlement.outcomes import REVIEW_AMOUNT, REVIEW_SILENT
+from ussd_server.services.settlement.settlement import Settlement
 
 
 def test_a_request_that_could_not_leave_is_tried_again_and_then_called_off(desk: Desk, provider: FakeProvider) -> None:

@@ -14,9 +14,9 @@ from ussd_server.messages.transactions import ChangeDetail, Source, TransactionS
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.providers.providers import Providers
+from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.operators import find_any, require_two_people
-from ussd_server.services.transactions.outcomes import fail, succeed
 from ussd_server.status import Code, ServiceError
 
 _IS_OPEN = Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null()

@@ -1,0 +1,1 @@
+"""Settlement: claims, provider calls, callbacks, outcomes and reviews of payments."""
