@@ -29,6 +29,7 @@ from ussd_server.security.tokens import Tokens
 from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.audit import AuditService
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
@@ -70,6 +71,7 @@ from ussd_server.services.reports.daily_reports import DailyReportService
 from ussd_server.services.reports.recent_payments import RecentPaymentsService
 from ussd_server.services.reports.report_files import ReportFiles
 from ussd_server.services.search.search import SearchService
+from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.settlement.provider_callbacks import CallbackService, callback_path
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import Settlement
@@ -79,12 +81,10 @@ from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.services.ussd.actions import Actions
 from ussd_server.services.ussd.api_sessions import UssdService
-from ussd_server.services.ussd.bulkhead import Bulkhead
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations
 from ussd_server.services.ussd.gateways import GatewayService
 from ussd_server.services.ussd.handsets import HandsetService
-from ussd_server.services.ussd.sessions import Sessions
 from ussd_server.services.webhooks.attempts import AttemptService
 from ussd_server.services.webhooks.deliveries import DeliveryService
 from ussd_server.services.webhooks.events import EventService

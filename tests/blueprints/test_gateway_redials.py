@@ -26,8 +26,8 @@ from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.transactions.transactions import TransactionService
-from ussd_server.services.ussd.sessions import Sessions
 
 PROCESSING = "Your payment is being processed."
 APPROVE = Shown("Approve the prompt on your phone.", ends=True)

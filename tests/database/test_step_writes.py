@@ -10,7 +10,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.ids import new_id
 from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
-from ussd_server.services.ussd.step_writes import StepWrite, WriteCondition, write_steps
+from ussd_server.services.sessions.step_writes import StepWrite, WriteCondition, write_steps
 
 
 def begun(shop: Shop, **changes: Any) -> UssdSession:

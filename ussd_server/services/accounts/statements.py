@@ -28,7 +28,7 @@ from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 
 if TYPE_CHECKING:
-    from ussd_server.services.ussd.bulkhead import Bulkhead
+    from ussd_server.services.bulkhead import Bulkhead
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

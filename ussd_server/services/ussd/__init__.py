@@ -1,1 +1,1 @@
-"""USSD: gateways, channels, sessions, conversations and transcripts."""
+"""USSD: gateways and their channels, conversations, steps and menu actions."""

@@ -32,9 +32,9 @@ from ussd_server.outbound.signature import Signature
 from ussd_server.security.call_secrets import call_secrets
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.balances import BalanceService
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.providers.subscribers import SubscriberNames
 from ussd_server.services.transactions.transactions import TransactionService
-from ussd_server.services.ussd.bulkhead import Bulkhead
 from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)

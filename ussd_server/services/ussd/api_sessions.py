@@ -17,10 +17,10 @@ from ussd_server.messages.ussd import (
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.sessions.lookup import find_target
+from ussd_server.services.sessions.sessions import Sessions
+from ussd_server.services.sessions.transcripts import view_of
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
-from ussd_server.services.ussd.session_lookup import find_target
-from ussd_server.services.ussd.sessions import Sessions
-from ussd_server.services.ussd.transcripts import view_of
 from ussd_server.status import Code, ServiceError
 
 

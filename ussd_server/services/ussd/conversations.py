@@ -14,11 +14,11 @@ from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document
+from ussd_server.services.sessions.lookup import CodeTarget
+from ussd_server.services.sessions.outcomes import find_waiting
+from ussd_server.services.sessions.sessions import Sessions, StepInput, state_of
 from ussd_server.services.ussd.actions import ActionContext, Actions
-from ussd_server.services.ussd.outcomes import find_waiting
 from ussd_server.services.ussd.redials import Redial, Redials, facts_of
-from ussd_server.services.ussd.session_lookup import CodeTarget
-from ussd_server.services.ussd.sessions import Sessions, StepInput, state_of
 
 _LONGEST_NETWORK = 10
 

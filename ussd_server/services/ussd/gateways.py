@@ -24,13 +24,13 @@ from ussd_server.messages.gateways import (
 )
 from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.sessions.cache import SessionCache
+from ussd_server.services.sessions.lookup import find_session, find_session_and_target, find_target
+from ussd_server.services.sessions.sessions import Sessions, may_be_paying
+from ussd_server.services.sessions.transcripts import screen_of
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
-from ussd_server.services.ussd.session_cache import SessionCache
-from ussd_server.services.ussd.session_lookup import find_session, find_session_and_target, find_target
-from ussd_server.services.ussd.sessions import Sessions, may_be_paying
 from ussd_server.services.ussd.steps import PhoneStep, classify
-from ussd_server.services.ussd.transcripts import screen_of
 from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)

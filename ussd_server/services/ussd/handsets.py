@@ -22,11 +22,11 @@ from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode, UssdSession
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.menus.menus import published_document
 from ussd_server.services.menus.walks import screen_view
+from ussd_server.services.sessions.lookup import find_session
+from ussd_server.services.sessions.sessions import state_of
+from ussd_server.services.sessions.step_writes import save_language
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.gateways import GatewayService
-from ussd_server.services.ussd.session_lookup import find_session
-from ussd_server.services.ussd.sessions import state_of
-from ussd_server.services.ussd.step_writes import save_language
 from ussd_server.services.ussd.steps import display_of
 from ussd_server.status import Code, ServiceError
 

@@ -16,9 +16,9 @@ from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document
-from ussd_server.services.ussd.outcomes import WaitingOutcome
-from ussd_server.services.ussd.session_lookup import FEWEST_TURNS_TO_RESUME
-from ussd_server.services.ussd.sessions import Sessions, StepInput, may_be_paying, state_of
+from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME
+from ussd_server.services.sessions.outcomes import WaitingOutcome
+from ussd_server.services.sessions.sessions import Sessions, StepInput, may_be_paying, state_of
 
 _CUT_OFF = (SessionStatus.ACTIVE, SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
 _OUTCOMES = {

@@ -20,9 +20,9 @@ from ussd_server.messages.channels import CachedChannel
 from ussd_server.messages.gateways import Action, GatewayScreen, StepKind, UssdStep
 from ussd_server.messages.ussd import SessionStatus
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.sessions.lookup import CodeTarget
+from ussd_server.services.sessions.sessions import Sessions, StepInput
 from ussd_server.services.ussd.actions import ActionContext
-from ussd_server.services.ussd.session_lookup import CodeTarget
-from ussd_server.services.ussd.sessions import Sessions, StepInput
 
 
 @dataclass(slots=True)

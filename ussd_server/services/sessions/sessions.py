@@ -24,11 +24,11 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.polling import attempts
 from ussd_server.security.key_ring import Keyring, MasterKey, Ring
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.menus.drop_offs import DropOffs
-from ussd_server.services.ussd.bulkhead import Bulkhead
-from ussd_server.services.ussd.outcomes import WaitingOutcome, mark_shown
-from ussd_server.services.ussd.step_writes import StepWrite, WriteCondition, write_steps
-from ussd_server.services.ussd.transcripts import end_event, write_end_event
+from ussd_server.services.sessions.outcomes import WaitingOutcome, mark_shown
+from ussd_server.services.sessions.step_writes import StepWrite, WriteCondition, write_steps
+from ussd_server.services.sessions.transcripts import end_event, write_end_event
 from ussd_server.services.webhooks.events import new_event
 
 # Longer than any step may take and shorter than a gateway waits: a waiting step takes over from a dead process.

@@ -11,7 +11,7 @@ from peewee import JOIN, Select
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, Menu, ServiceCode, SubscriberLanguage, UssdSession
-from ussd_server.services.ussd.outcomes import oldest_session_id
+from ussd_server.services.sessions.outcomes import oldest_session_id
 
 RESUME_WITHIN = timedelta(minutes=10)
 FEWEST_TURNS_TO_RESUME = 2
