@@ -1,53 +1,11 @@
-"""One file for each group of pages. Importing this package registers all of them."""
+"""One file for each group of pages, in folders by area. Importing this package registers all of them."""
+
+from importlib import import_module
+from pkgutil import walk_packages
 
 from ussd_server.console.blueprint import console
-from ussd_server.console.pages import (
-    any_payout,
-    any_transaction,
-    api_keys,
-    audit,
-    clients,
-    events,
-    menus,
-    operators,
-    overview,
-    payouts,
-    people,
-    phone,
-    proposals,
-    providers,
-    reconciliation,
-    search,
-    sessions,
-    sign_in,
-    statements,
-    system,
-    transactions,
-    webhooks,
-)
 
-__all__ = [
-    "any_payout",
-    "any_transaction",
-    "api_keys",
-    "audit",
-    "clients",
-    "console",
-    "events",
-    "menus",
-    "operators",
-    "overview",
-    "payouts",
-    "people",
-    "phone",
-    "proposals",
-    "providers",
-    "reconciliation",
-    "search",
-    "sessions",
-    "sign_in",
-    "statements",
-    "system",
-    "transactions",
-    "webhooks",
-]
+for _module in walk_packages(__path__, f"{__name__}."):
+    import_module(_module.name)
+
+__all__ = ["console"]

@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.owners import acting_for
-from ussd_server.console.pages.transactions import about_transaction, show_live
+from ussd_server.console.pages.money.transactions import about_transaction, show_live
 from ussd_server.context import RequestContext
 from ussd_server.messages.operators import Propose
 from ussd_server.status import Code, ServiceError

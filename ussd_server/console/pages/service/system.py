@@ -8,7 +8,7 @@ from flask import render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.pages.operators import QUEUES
+from ussd_server.console.pages.service.operators import QUEUES
 from ussd_server.context import RequestContext
 
 

@@ -1,0 +1,1 @@
+"""Pages of clients: people, API keys, webhooks, events and the sign-in."""

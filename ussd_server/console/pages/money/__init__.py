@@ -1,0 +1,1 @@
+"""Pages of money: payments, payouts, statements, reconciliation and providers."""

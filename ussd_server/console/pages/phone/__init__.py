@@ -1,0 +1,1 @@
+"""Pages of menus, sessions and the phone."""

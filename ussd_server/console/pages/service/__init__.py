@@ -1,0 +1,1 @@
+"""Pages of the installation: overview, search, operators and their decisions."""
