@@ -1,0 +1,110 @@
+"""What the services of all areas are built on: limits, keys, connections and the providers that are switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
+
+from ussd_server.clock import Clock
+from ussd_server.kill_points import kill_point
+from ussd_server.limits.limiter import Limiter, Policy
+from ussd_server.limits.quota_leases import KEPT_SECONDS
+from ussd_server.limits.sliding_window import SlidingWindowStorage
+from ussd_server.messages.providers import Provider
+from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.providers.registry import build_providers
+from ussd_server.redis.provider_outages import ProviderOutages
+from ussd_server.redis.wake_up import WakeUpSignal
+from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Keyring
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.providers.providers import Providers
+from ussd_server.services.providers.switches import ProviderSwitches
+from ussd_server.services.settlement.provider_callbacks import callback_path
+from ussd_server.settings import Settings
+
+_WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
+    # Fixed by the API document.
+    "api-key": (RateLimitItemPerMinute(100), RateLimitItemPerHour(1000)),
+    # Short: a client with a corrected secret is accepted within a minute. Secrets of 256 bits need no more.
+    "wrong-secret": (RateLimitItemPerMinute(100),),
+    "wrong-path": (RateLimitItemPerMinute(100),),
+    # A console page sends several requests at once.
+    "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
+    # Nobody may try out lists of numbers to learn names.
+    "subscriber-names": (RateLimitItemPerMinute(30), RateLimitItemPerHour(500)),
+    # Counts address and name together: an attacker elsewhere cannot lock a user out.
+    "login-pair": (RateLimitItemPerMinute(10, 15),),
+    "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
+    # Wrong codes after the right password, from all addresses together.
+    "operator-code": (RateLimitItemPerHour(20),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """What the services of several areas share."""
+
+    settings: Settings
+    clock: Clock
+    keyring: Keyring
+    vault: Vault
+    tokens: Tokens
+    limiter: Limiter
+    wake_up: WakeUpSignal
+    guard: AddressGuard
+    outages: ProviderOutages
+    switches: ProviderSwitches
+    providers: Providers
+    drop_offs: DropOffs
+    heartbeat: Heartbeat
+    at_kill_point: Callable[[str], None]
+
+    def within_pace(self, provider: str) -> bool:
+        """Count one more call of a provider; False when its rate is used up."""
+        return self.limiter.hit(f"provider:{provider}", "all").accepted
+
+
+def build_foundation(settings: Settings, clock: Clock) -> Foundation:
+    """Build it from the settings. Connects to nothing yet."""
+    keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
+    tokens = Tokens(keyring)
+    adapters = build_providers(settings, clock.now, lambda provider: callback_path(tokens, provider))
+    names = [adapter.name for adapter in adapters]
+    limiter = _limiter(settings, adapters)
+    outages = ProviderOutages(settings.redis_url, lambda: limiter.away, names)
+    switches = ProviderSwitches(names, clock)
+    providers = Providers(adapters, outages.is_away, switches.is_off)
+    drop_offs = DropOffs()
+    return Foundation(
+        settings=settings,
+        clock=clock,
+        keyring=keyring,
+        vault=Vault(keyring),
+        tokens=tokens,
+        limiter=limiter,
+        wake_up=WakeUpSignal(settings.redis_url, lambda: limiter.away),
+        guard=AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox),
+        outages=outages,
+        switches=switches,
+        providers=providers,
+        drop_offs=drop_offs,
+        heartbeat=Heartbeat(providers, drop_offs, clock),
+        at_kill_point=kill_point(settings.kill_point),
+    )
+
+
+def _limiter(settings: Settings, adapters: Sequence[Provider]) -> Limiter:
+    policies = [Policy(name, items) for name, items in _WINDOWS.items()]
+    # A quota lease counts steps up to this many seconds before they are taken.
+    channel_limit = RateLimitItemPerSecond(settings.channel_limit_per_minute, 60 + KEPT_SECONDS)
+    policies.append(Policy("channel", (channel_limit,)))
+    policies += [
+        Policy(f"provider:{adapter.name}", (RateLimitItemPerSecond(int(adapter.pace.per_second)),))
+        for adapter in adapters
+    ]
+    return Limiter(SlidingWindowStorage(settings.redis_url), policies, settings.web_processes)
