@@ -1,7 +1,6 @@
 """gunicorn's gevent worker, for web processes with PostgreSQL.
 
-Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker, and `do_read`, `do_handle`,
-`stop_accepting` and `max_accept` of gevent's server.
+Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from typing import Any
 import gevent
 from gevent.pool import Pool
 from gevent.select import select
-from gevent.server import StreamServer
 from gunicorn.workers.ggevent import GeventWorker
 
 from ussd_server.logs import logger, trace_of
 from ussd_server.server.connection import ClientConnection
 from ussd_server.server.connection_shares import SHARES, ConnectionShare
+from ussd_server.server.listener import Listener
 from ussd_server.server.refusals import JsonRefusals
 
 # A client may be sending its next request already when the process stops. nginx closes idle connections sooner
@@ -38,32 +37,21 @@ class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
 
     def run(self) -> None:
         """Serve until gunicorn's main process stops this one."""
-        hub = gevent.get_hub()
-        hub.print_exception = _log_exception
-        if gevent.config.monitor_thread:
-            hub.start_periodic_monitoring_thread()
-        # A request makes hundreds of objects, and what exists now stays: the garbage collector runs less often.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(10_000, 20, 50)
+        _prepare_process()
         self._connections: set[ClientConnection] = set()
         self._share = ConnectionShare(SHARES, self.age)
         pool = Pool(self.worker_connections)
-        servers = [_Server(self._share, each, self._handler(each), spawn=pool) for each in self.sockets]
-        for server in servers:
-            server.start()
+        listeners = [Listener(self._share, each, self._handler(each), spawn=pool) for each in self.sockets]
+        for listener in listeners:
+            listener.start()
         while self.alive:
             self.notify()
             # gunicorn writes into this pipe when a signal arrives.
             if select([self.PIPE[0]], [], [], 1.0)[0]:
                 os.read(self.PIPE[0], 4096)
         self._share.leave()
-        for server in servers:
-            # Clients that have connected are served. All others must reach another process or machine.
-            server.stop_accepting()
-            while accepted := server.do_read():
-                server.do_handle(*accepted)
-            server.close()
+        for listener in listeners:
+            listener.end()
         self._end(pool)
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
@@ -100,18 +88,15 @@ class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
             pool.join(timeout=0.25)
 
 
-class _Server(StreamServer):  # type: ignore[misc]
-    """Accepts one connection at a time, while its process holds no more than its share."""
-
-    max_accept = 1
-
-    def __init__(self, share: ConnectionShare, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._share = share
-
-    def do_read(self) -> Any:
-        """Return the next connection with its address, None while there is none for this process."""
-        return super().do_read() if self._share.may_accept() else None
+def _prepare_process() -> None:
+    hub = gevent.get_hub()
+    hub.print_exception = _log_exception
+    if gevent.config.monitor_thread:
+        hub.start_periodic_monitoring_thread()
+    # A request makes hundreds of objects, and what exists now stays: the garbage collector runs less often.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 def _log_exception(_context: Any, _kind: Any, error: Any, _trace: Any) -> None:
