@@ -257,6 +257,10 @@ BAD_FILES = [
     (csv_file([]), "The statement has headings and no payments."),
     (bytes.fromhex("d0cf11e0a1b11ae1") + "EncryptedPackage".encode("utf-16-le"), "The file has a password"),
     (raw_workbook(b"<row/>", declared_bytes=2_000_000_000), "The XLSX file unpacks to more than"),
+    (
+        csv_file([changed(Id="2.35034E+10")]),
+        "Row 4, column A: a spreadsheet shortened the number to 2.35034E+10; use the file as it was downloaded.",
+    ),
     (csv_file([changed(Amount="1,23")]), "Row 4, column H: the amount '1,23' cannot be read."),
     (csv_file([changed(Amount="=1+1")]), "Row 4, column H: the amount '=1+1' cannot be read."),
     (csv_file([changed(Amount="")]), "Row 4, column H: the amount is missing."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,6 +30,8 @@ _REQUIRED = (
 _SHORTEST_CUT = 6
 _LONGEST_PERIOD = timedelta(days=400)
 _LONGEST_TEXT = 100
+# How spreadsheet programs show a long number in a narrow column, and save it.
+_SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+[0-9]+")
 _MONEY = (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT)
 
 
@@ -102,6 +105,10 @@ class StatementReader:
         provider_id, reference = self._text(row, StatementField.ID), self._text(row, StatementField.REFERENCE)
         dated, status = self._text(row, StatementField.DATE), self._text(row, StatementField.STATUS)
         date = read_date(dated)
+        for field, text in ((StatementField.ID, provider_id), (StatementField.REFERENCE, reference)):
+            if _SHORTENED.fullmatch(text):
+                sentence = f"a spreadsheet shortened the number to {text[:32]}; use the file as it was downloaded."
+                self._refuse(row, field, sentence)
         if date is None:
             if heading_key(dated) in map(heading_key, self._known.headings[StatementField.DATE]):
                 # Headings that are repeated on every page.
