@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import MovableClock
+from tests.faults.workers import services_of
 from tests.support.books import check_everything
+from tests.support.stand_ins import mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.demonstration.client import prepare_demonstration
@@ -19,6 +22,7 @@ from ussd_server.models.service_clock import read_service_clock, set_service_tim
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.settings import Settings
 
 URL = "http://127.0.0.1:8000"
 
@@ -71,6 +75,13 @@ def test_examples_are_left_out_when_they_are_not_wanted_and_never_added_later(se
     assert [row.type for row in Transaction.select()] == ["deposit"]
     prepare_demonstration(services, URL)
     assert [row.type for row in Transaction.select()] == ["deposit"]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_no_example_payment_is_sent_to_another_provider(settings: Settings, clock: MovableClock) -> None:
+    with services_of(settings, clock, **mtn_settings("http://127.0.0.1:9")) as services:
+        prepare_demonstration(services, URL)
+        assert [row.type for row in Transaction.select()] == ["deposit"]
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -54,11 +54,13 @@ def prepare_demonstration(services: Services, base_url: str, *, with_examples: b
     """Create missing parts of the demonstration and write `demo.json`. Existing parts stay as they are.
 
     Without `demo.json` the key and the passwords are new, because the old ones are not stored in clear text. A service
-    without any client gets a day of example data `with_examples`; no other process may run meanwhile.
+    without any client gets a day of example data `with_examples`, unless another provider than the sandbox would be
+    asked for the example payments; no other process may run meanwhile.
     """
     time = MovingTime(services)
     time.end_interrupted()
-    if not with_examples or services.clients.clients.list(operator_context()):
+    is_sandbox_alone = [provider.name for provider in services.providers.providers] == ["sandbox"]
+    if not (with_examples and is_sandbox_alone) or services.clients.clients.list(operator_context()):
         return _prepare(services, base_url)
     with time.begin():
         made = _prepare(services, base_url)
