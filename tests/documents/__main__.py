@@ -1,4 +1,4 @@
-"""Writes docs/API.md and the examples of docs/WEBHOOKS.md from recorded requests and replies."""
+"""Writes docs/API.md and the examples of docs/WEBHOOKS.md from recorded replies, and the tables of docs/MENUS.md."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import jinja2
 
+from tests.documents.menus import write_menu_tables
 from tests.documents.operations import operations
 from tests.documents.player import Player
 from tests.documents.scenario import play
@@ -53,6 +54,7 @@ def write_examples_of_calls(player: Player) -> None:
 
 
 def main() -> None:
+    write_menu_tables()
     with tempfile.TemporaryDirectory() as folder:
         # A provider is switched on for the callbacks; the scenario sends it nothing.
         provider = airtel_settings("http://127.0.0.1:1")

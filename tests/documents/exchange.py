@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 _SECRET_FIELDS = {"apisecret", "secret", "access_token", "refresh_token", "service_identifier"}
-_LONGEST_SHOWN = 160
+_LONGEST_SHOWN, _LONGEST_LINE = 160, 400
 _LINES_OF_TEXT, _LINES_SHOWN = 8, 60
 _WIDTH = 124
 _SHOWN_HEADERS = ("Location", "Retry-After", "Idempotent-Replayed", "Allow")
@@ -51,7 +51,8 @@ class Exchange:
             lines = self.answer.splitlines()
             # Of measures the names alone: their values, and which come first, are another thing in every run.
             lines = sorted(line for line in lines if line.startswith("# HELP")) or lines
-            text = "\n".join(lines[:_LINES_OF_TEXT])
+            shown = lines[:_LINES_OF_TEXT]
+            text = "\n".join(line[:_LONGEST_LINE] + "…" * (len(line) > _LONGEST_LINE) for line in shown)
         else:
             lines = _laid_out(_shortened(self.answer)).splitlines()
             text = "\n".join(lines[:_LINES_SHOWN] + ["…"] * (len(lines) > _LINES_SHOWN))

@@ -9,7 +9,7 @@ import pytest
 from ussd_server.menus.document.expressions import ExpressionError, Name, compile_expression
 
 SCOPE: dict[str, Any] = {
-    "vars": {"amount": 5000, "name": "Achen", "items": [1, 2]},
+    "vars": {"amount": 5000, "name": "Achen", "items": [1, 2], "class": "P7", "from": "item.class"},
     "session": {"network": "64110"},
     "item": {"id": 7, "huge": 10**400, "endless": float("inf"), "odd": float("nan"), "digits": "9" * 5000},
 }
@@ -35,6 +35,7 @@ SCOPE: dict[str, Any] = {
         ("vars.missing == None", True),
         ("item.id == 7", True),
         ("vars.name == 'x' or True", True),
+        ("vars.class == 'P7' and vars.from in ['item.class']", True),
     ],
 )
 def test_an_expression_has_its_value(source: str, value: Any) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -13,6 +15,10 @@ MAX_DEPTH = 8
 MAX_MAGNITUDE = 10**15
 MAX_STRING = 500
 SCOPES = ("vars", "session", "item")
+# A variable may have the name of a word of Python, such as `class`. For the parser a letter is put behind it that no
+# name of a variable has.
+_MARK = "\ua66e"
+_RESERVED = re.compile(rf"\b(?:{'|'.join(SCOPES)})\.(?:{'|'.join(keyword.kwlist)})\b")
 
 Scope = Mapping[str, Any]  # "vars" and "session" hold mappings, "item" a mapping or a plain value
 Bounded = TypeVar("Bounded")
@@ -74,7 +80,7 @@ def compile_expression(source: str) -> Expression:
     if len(source) > MAX_CHARACTERS:
         raise ExpressionError(f"the expression has {len(source)} characters; at most {MAX_CHARACTERS} are allowed")
     try:
-        tree = ast.parse(source.strip(), mode="eval").body
+        tree = ast.parse(_RESERVED.sub(rf"\g<0>{_MARK}", source.strip()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"`{source}` is not an expression; write for example `vars.amount >= 500`") from None
     names: set[Name] = set()
@@ -96,13 +102,13 @@ def _build(node: ast.expr, depth: int, names: set[Name]) -> Evaluate:
 
     match node:
         case ast.Constant(value=value) if value is None or isinstance(value, bool | int | float | str):
-            return _constant(value)
+            return _constant(value.replace(_MARK, "") if isinstance(value, str) else value)
         case ast.Name(id="item"):
             return _name(Name("item", ""), names)
         case ast.Attribute(value=ast.Attribute(value=ast.Name(id="provider"), attr=provider), attr=fact):
             return _name(Name("provider", f"{provider}.{fact}"), names)
         case ast.Attribute(value=ast.Name(id=scope), attr=attribute) if scope in SCOPES and attribute[0] != "_":
-            return _name(Name(scope, attribute), names)
+            return _name(Name(scope, attribute.removesuffix(_MARK)), names)
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             parts = [part(element) for element in elements]
             return lambda scope: [evaluate(scope) for evaluate in parts]

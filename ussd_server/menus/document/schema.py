@@ -9,6 +9,7 @@ from ussd_server.menus.document import expressions, templates
 from ussd_server.menus.document.bounds import MAX_ASSIGNMENTS, MAX_LANGUAGES, MAX_NETWORKS, MAX_NODES, MAX_VARIABLES
 from ussd_server.menus.document.document import LABELS, NAVIGATION
 from ussd_server.menus.document.fields import NAME
+from ussd_server.menus.document.meanings import FIELD_MEANINGS
 from ussd_server.menus.document.node_fields import (
     KEY,
     MAX_AMOUNT,
@@ -52,9 +53,12 @@ def _map(values: Schema, most: int | None = None, names: str | None = None) -> S
     return found if names is None else {**found, "propertyNames": {"pattern": names}}
 
 
-def _object(required: str, **properties: Schema) -> Schema:
+def _object(name: str, required: str, /, **properties: Schema) -> Schema:
+    """Return the schema of an object whose fields are described under `name`."""
+    meanings = FIELD_MEANINGS[name]
+    described = {field: {**schema, "description": meanings[field]} for field, schema in properties.items()}
     return {
-        "type": "object", "properties": properties, "required": required.split(), "additionalProperties": False,
+        "type": "object", "properties": described, "required": required.split(), "additionalProperties": False,
     }  # fmt: skip
 
 
@@ -65,62 +69,66 @@ _ANYTHING: Schema = {}
 _ASSIGNMENTS = _map(_EXPRESSION, MAX_ASSIGNMENTS)
 _KEY: Schema = {"type": ["string", "integer"], "pattern": f"^{KEY.pattern}$"}
 _LABEL = _map({"type": "string", "minLength": 1, "maxLength": 20})
-_INVALID = _object("", text=_TEXT, max=_whole(1, 20), goto=_NAME)
+_INVALID = _object("invalid", "", text=_TEXT, max=_whole(1, 20), goto=_NAME)
 _ASKING = {"of": _EXPRESSION, "var": _NAME, "goto": _NAME, "on_error": _BRANCH}
 _WHOLE_RULE = {"min": _whole(-MAX_AMOUNT, MAX_AMOUNT), "max": _whole(-MAX_AMOUNT, MAX_AMOUNT)}
 
 RULE_FIELDS: dict[str, Schema] = {
-    "amount": _object("", min=_whole(0, MAX_AMOUNT), max=_whole(0, MAX_AMOUNT)),
-    "integer": _object("", **_WHOLE_RULE),
-    "length": _object("", min=_whole(0, MAX_TEXT), max=_whole(1, MAX_TEXT)),
-    "regex": _object("pattern", pattern={"type": "string", "minLength": 1, "maxLength": MAX_PATTERN}),
-    "one_of": _object("values", values=_list({"type": "string"}, fewest=1)),
-    "expr": _object("expr", expr=_EXPRESSION),
-    "phone": _object(""),
-    "date": _object(""),
+    "amount": _object("rule amount", "", min=_whole(0, MAX_AMOUNT), max=_whole(0, MAX_AMOUNT)),
+    "integer": _object("rule integer", "", **_WHOLE_RULE),
+    "length": _object("rule length", "", min=_whole(0, MAX_TEXT), max=_whole(1, MAX_TEXT)),
+    "regex": _object("rule regex", "pattern", pattern={"type": "string", "minLength": 1, "maxLength": MAX_PATTERN}),
+    "one_of": _object("rule one_of", "values", values=_list({"type": "string"}, fewest=1)),
+    "expr": _object("rule expr", "expr", expr=_EXPRESSION),
+    "phone": _object("rule phone", ""),
+    "date": _object("rule date", ""),
 }
 
 NODE_FIELDS: dict[str, Schema] = {
     "menu": _object(
-        "text options", text=_TEXT, invalid=_INVALID,
+        "menu", "text options", text=_TEXT, invalid=_INVALID,
         options=_list(
-            _object("label goto", key=_KEY, label=_TEXT, goto=_NAME, when=_EXPRESSION, set=_ASSIGNMENTS),
+            _object("option", "label goto", key=_KEY, label=_TEXT, goto=_NAME, when=_EXPRESSION, set=_ASSIGNMENTS),
             MAX_OPTIONS, 1,
         ),
     ),
     "input": _object(
-        "text var goto", text=_TEXT, var=_NAME, goto=_NAME, secret=_BOOLEAN, invalid=_INVALID,
+        "input", "text var goto", text=_TEXT, var=_NAME, goto=_NAME, secret=_BOOLEAN, invalid=_INVALID,
         validate=_list(_ref("rule"), MAX_RULES),
     ),
-    "confirm": _object("text yes no", text=_TEXT, yes=_BRANCH, no=_BRANCH, invalid=_INVALID),
+    "confirm": _object("confirm", "text yes no", text=_TEXT, yes=_BRANCH, no=_BRANCH, invalid=_INVALID),
     "list": _object(
-        "text items label goto", text=_TEXT, label=_TEXT, goto=_NAME, value=_EXPRESSION, var=_NAME, empty=_BRANCH,
-        invalid=_INVALID,
+        "list", "text items label goto",
+        text=_TEXT, label=_TEXT, goto=_NAME, value=_EXPRESSION, var=_NAME, empty=_BRANCH, invalid=_INVALID,
         items={"anyOf": [{"type": "string"}, _list({"type": ["string", "number", "object"]}, MAX_ITEMS, 1)]},
     ),
-    "text": _object("text goto", text=_TEXT, goto=_NAME),
-    "router": _object("else", cases=_list(_object("when goto", when=_EXPRESSION, goto=_NAME)), **{"else": _BRANCH}),
-    "set": _object("values goto", values={**_ASSIGNMENTS, "minProperties": 1}, goto=_NAME),
+    "text": _object("text", "text goto", text=_TEXT, goto=_NAME),
+    "router": _object(
+        "router", "else",
+        cases=_list(_object("case", "when goto", when=_EXPRESSION, goto=_NAME)), **{"else": _BRANCH},
+    ),
+    "set": _object("set", "values goto", values={**_ASSIGNMENTS, "minProperties": 1}, goto=_NAME),
     "language": _object(
-        "goto", text=_TEXT, goto=_NAME, invalid=_INVALID,
+        "language", "goto", text=_TEXT, goto=_NAME, invalid=_INVALID,
         options=_list(
-            _object("language", key=_KEY, language={"type": "string", "pattern": _LANGUAGE},
+            _object("language option", "language", key=_KEY, language={"type": "string", "pattern": _LANGUAGE},
                     label={"type": "string", "minLength": 1, "maxLength": 40})
         ),
     ),
-    "balance": _object("var goto", **_ASKING),
-    "lookup_name": _object("of var goto", **_ASKING),
+    "balance": _object("balance", "var goto", **_ASKING),
+    "lookup_name": _object("lookup_name", "of var goto", **_ASKING),
     "http": _object(
-        "url goto", method=_one_of(*METHODS), url={"type": "string"}, headers=_map({"type": "string"}), body=_ANYTHING,
+        "http", "url goto",
+        method=_one_of(*METHODS), url={"type": "string"}, headers=_map({"type": "string"}), body=_ANYTHING,
         timeout_ms=_whole(100, MAX_TIMEOUT_MS), goto=_NAME, on_error=_BRANCH, on_timeout=_BRANCH,
         map=_map({"type": "string", "minLength": 1, "maxLength": 100}, MAX_ASSIGNMENTS),
     ),
     "pay": _object(
-        "kind amount phone_number accepted rejected", kind=_one_of(*PAYMENT_KINDS), amount=_EXPRESSION,
+        "pay", "kind amount phone_number accepted rejected", kind=_one_of(*PAYMENT_KINDS), amount=_EXPRESSION,
         phone_number=_EXPRESSION, to_phone_number=_EXPRESSION, account=_EXPRESSION, accepted=_BRANCH, rejected=_BRANCH,
     ),
-    "handover": _object("url", url=_STRING, protocol=_one_of(*PROTOCOLS), on_error=_BRANCH),
-    "end": _object("text", text=_TEXT),
+    "handover": _object("handover", "url", url=_STRING, protocol=_one_of(*PROTOCOLS), on_error=_BRANCH),
+    "end": _object("end", "text", text=_TEXT),
 }  # fmt: skip
 
 _VARIABLE_FIELDS = {
@@ -129,28 +137,31 @@ _VARIABLE_FIELDS = {
 }  # fmt: skip
 _BUDGET = {"septets": _whole(MIN_SEPTETS, MAX_SEPTETS), "ucs2": _whole(MIN_UCS2, MAX_UCS2)}
 _SCRIPT = _object(
-    "dial steps", name=_STRING, language={"type": "string", "pattern": _LANGUAGE},
-    dial=_object("phone code", phone={"type": "string", "pattern": _PHONE}, code=_STRING, network=_STRING,
+    "script", "dial steps", name=_STRING, language={"type": "string", "pattern": _LANGUAGE},
+    dial=_object("dial", "phone code", phone={"type": "string", "pattern": _PHONE}, code=_STRING, network=_STRING,
                  text=_ANYTHING),
-    world=_object("", balances=_map(_ANYTHING), names=_map(_ANYTHING), answers=_map(_ANYTHING), given=_map(_ANYTHING),
-                  payments=_ANYTHING),
+    world=_object("world", "", balances=_map(_ANYTHING), names=_map(_ANYTHING), answers=_map(_ANYTHING),
+                  given=_map(_ANYTHING), payments=_ANYTHING),
     steps=_list(
-        _object("", send={"type": "string"}, retry=_BOOLEAN, redial=_BOOLEAN, wait=_whole(0, 86_400),
+        _object("step", "", send={"type": "string"}, retry=_BOOLEAN, redial=_BOOLEAN, wait=_whole(0, 86_400),
                 expect={"type": "string"}, end=_BOOLEAN),
         100, 1,
     ),
-    after=_object("", transaction={"type": ["string", "object"]}, node=_STRING, language=_STRING, vars=_map(_ANYTHING)),
+    after=_object("after", "", transaction={"type": ["string", "object"]}, node=_STRING, language=_STRING,
+                  vars=_map(_ANYTHING)),
 )  # fmt: skip
 
 DOCUMENT_FIELDS = _object(
-    "id start nodes", **{"$schema": {"type": "string"}}, id={"type": "string", "minLength": 1, "maxLength": 64},
+    "document", "id start nodes",
+    **{"$schema": {"type": "string"}}, id={"type": "string", "minLength": 1, "maxLength": 64},
     title={"type": "string", "minLength": 1, "maxLength": 100}, start=_NAME,
     default_language={"type": "string", "pattern": _LANGUAGE},
     languages={**_list({"type": "string", "pattern": _LANGUAGE}, MAX_LANGUAGES), "uniqueItems": True},
     fallback=_BOOLEAN,
-    limits=_object("", **_BUDGET, networks=_map(_object("", **_BUDGET), MAX_NETWORKS, "^[0-9A-Za-z]{1,10}$")),
-    nav=_object("", **{name: {"type": "string", "pattern": f"^{KEY.pattern}$"} for name in NAVIGATION},
-                labels=_object("", **dict.fromkeys(LABELS, _LABEL))),
+    limits=_object("limits", "", **_BUDGET,
+                   networks=_map(_object("limits", "", **_BUDGET), MAX_NETWORKS, "^[0-9A-Za-z]{1,10}$")),
+    nav=_object("nav", "", **{name: {"type": "string", "pattern": f"^{KEY.pattern}$"} for name in NAVIGATION},
+                labels=_object("labels", "", **dict.fromkeys(LABELS, _LABEL))),
     resume=_one_of("off", "auto", "confirm"), vars=_map(_ref("variable"), MAX_VARIABLES, _VARIABLE),
     nodes={**_map(_ref("node"), MAX_NODES, f"^{NAME.pattern}$"), "minProperties": 1},
     scripts=_list(_ref("script"), 50),
@@ -176,8 +187,13 @@ def menu_schema() -> Schema:
                     {"type": ["number", "boolean"]},
                 ]
             },
-            "branch": {"anyOf": [_NAME, _object("goto", goto=_NAME), _object("end", end=_TEXT)]},
-            "variable": _object("", **_VARIABLE_FIELDS, fields=_map(_object("", **_VARIABLE_FIELDS), MAX_VARIABLES)),
+            "branch": {"anyOf": [_NAME, _object("branch", "goto", goto=_NAME), _object("branch", "end", end=_TEXT)]},
+            "variable": _object(
+                "variable",
+                "",
+                **_VARIABLE_FIELDS,
+                fields=_map(_object("variable", "", **_VARIABLE_FIELDS), MAX_VARIABLES),
+            ),
             "rule": _kinds("rule", {name: _with_error(fields) for name, fields in RULE_FIELDS.items()}, RULES),
             "node": _kinds("type", NODE_FIELDS, tuple(NODE_FIELDS)),
             "script": _SCRIPT,
@@ -186,7 +202,8 @@ def menu_schema() -> Schema:
 
 
 def _with_error(fields: Schema) -> Schema:
-    return {**fields, "properties": {**fields["properties"], "error": _TEXT}}
+    error = {**_TEXT, "description": FIELD_MEANINGS["rule"]["error"]}
+    return {**fields, "properties": {**fields["properties"], "error": error}}
 
 
 def _kinds(tag: str, kinds: dict[str, Schema], names: tuple[str, ...]) -> Schema:
