@@ -40,13 +40,13 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
             for (constraint,) in run(named).fetchall():
                 run(f"ALTER TABLE {table} DROP CONSTRAINT {constraint}")
         for table, constraint in (
-            ("ledger_transfers", "ledger_transfers_hold_id_key"),
             ("transactions", "transactions_provider_reference_key"),
             ("ledger_accounts", "ledger_accounts_client_id_name_key"),
             ("events", "events_object_id_sequence_key"),
             ("payouts", "payouts_client_id_reference_key"),
         ):
             run(f"ALTER TABLE {table} DROP CONSTRAINT {constraint}")
+        run("DROP INDEX ledger_transfers_ends")
     else:
         for (trigger,) in run("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
             run(f"DROP TRIGGER {trigger}")
@@ -54,8 +54,7 @@ def unguarded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
         run("PRAGMA foreign_keys = 0")
     for index in ("names", "idempotency_key", "confirmation"):
         run(f"DROP INDEX transactions_{index}")
-    run("DROP INDEX ledger_transfers_once")
-    run("DROP INDEX ledger_transfers_moved_once")
+    run("DROP INDEX ledger_transfers_effects")
 
 
 def test_every_kind_of_violation_is_found_and_named(scene: Scene, unguarded: None) -> None:

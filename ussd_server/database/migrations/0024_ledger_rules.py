@@ -69,26 +69,25 @@ CREATE TRIGGER ledger_transfers_apply AFTER INSERT ON ledger_transfers
 _RESERVE = f"""
 CREATE FUNCTION ledger_reserve() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    refusal text;
     change record;
 BEGIN
-    SELECT min(CASE
-        WHEN (
-            SELECT {_OWN_ACCOUNTS.format("made")} FROM ledger_accounts
-            WHERE id IN (made.debit_account_id, made.credit_account_id)) <> 2 THEN '{_FOREIGN_ACCOUNT}'
-        {_cases("made")}
-        WHEN made.hold_id IS NULL AND (
-            SELECT 1 FROM ledger_transfers AS earlier
-            WHERE earlier.transaction_id = made.transaction_id AND earlier.purpose = made.purpose
-                AND earlier.id <> made.id LIMIT 1) IS NOT NULL THEN '{_SECOND_HOLD}'
-        END) INTO refusal FROM fresh AS made WHERE kind IN ('hold', 'void');
-    IF refusal IS NOT NULL THEN
-        RAISE EXCEPTION '%', refusal USING ERRCODE = 'integrity_constraint_violation';
-    END IF;
     FOR change IN
-        SELECT debit_account_id AS id, sum(CASE kind WHEN 'hold' THEN amount_cents ELSE -amount_cents END) AS cents
-        FROM fresh WHERE kind IN ('hold', 'void') GROUP BY debit_account_id ORDER BY debit_account_id
+        SELECT debit_account_id AS id, sum(CASE kind WHEN 'hold' THEN amount_cents ELSE -amount_cents END) AS cents,
+            min(CASE
+                WHEN (
+                    SELECT {_OWN_ACCOUNTS.format("made")} FROM ledger_accounts
+                    WHERE id IN (made.debit_account_id, made.credit_account_id)) <> 2 THEN '{_FOREIGN_ACCOUNT}'
+                {_cases("made")}
+                WHEN made.hold_id IS NULL AND (
+                    SELECT 1 FROM ledger_transfers AS earlier
+                    WHERE earlier.transaction_id = made.transaction_id AND earlier.purpose = made.purpose
+                        AND earlier.id <> made.id LIMIT 1) IS NOT NULL THEN '{_SECOND_HOLD}'
+                END) AS refusal
+        FROM fresh AS made WHERE kind IN ('hold', 'void') GROUP BY debit_account_id ORDER BY debit_account_id
     LOOP
+        IF change.refusal IS NOT NULL THEN
+            RAISE EXCEPTION '%', change.refusal USING ERRCODE = 'integrity_constraint_violation';
+        END IF;
         UPDATE ledger_accounts SET reserved_cents = reserved_cents + change.cents WHERE id = change.id;
     END LOOP;
     RETURN NULL;
@@ -128,6 +127,53 @@ BEGIN
 END $$;;
 """
 
+# As 0012 made it, without a query for transactions that settle at once where there are none.
+_RECORD = """
+CREATE OR REPLACE FUNCTION transactions_record(batch jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (
+        SELECT 1 FROM jsonb_to_recordset(batch -> 'fees')
+            AS believed (client_id uuid, type text, fixed_cents bigint, share_basis_points integer)
+        WHERE fixed_cents <> coalesce((SELECT agreed.fixed_cents FROM fees AS agreed
+                WHERE agreed.client_id = believed.client_id AND agreed.type = believed.type), 0)
+            OR share_basis_points <> coalesce((SELECT agreed.share_basis_points FROM fees AS agreed
+                WHERE agreed.client_id = believed.client_id AND agreed.type = believed.type), 0)
+    ) THEN
+        RAISE EXCEPTION 'another_fee_was_agreed' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    INSERT INTO transactions SELECT * FROM jsonb_populate_recordset(NULL::transactions, batch -> 'transactions');
+    INSERT INTO transaction_events
+        SELECT * FROM jsonb_populate_recordset(NULL::transaction_events, batch -> 'story');
+    INSERT INTO events SELECT * FROM jsonb_populate_recordset(NULL::events, batch -> 'events');
+    IF jsonb_array_length(batch -> 'legs') > 0 THEN
+        PERFORM ledger_post(batch);
+    END IF;
+    IF jsonb_array_length(batch -> 'settled') > 0 THEN
+        UPDATE transactions SET status = 'succeeded', completed_at = created_at, due_at = NULL
+            WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(batch -> 'settled')::uuid));
+    END IF;
+END $$;;
+"""
+
+# The rules of 0002 and 0003, which call their functions only for a row that they may refuse.
+_GUARDS = """
+CREATE OR REPLACE TRIGGER transactions_begin BEFORE INSERT ON transactions
+    FOR EACH ROW WHEN (NEW.status <> 'created') EXECUTE FUNCTION guard_new_transaction();;
+CREATE OR REPLACE TRIGGER ledger_accounts_guard BEFORE UPDATE ON ledger_accounts
+    FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION ledger_guard_account();;
+CREATE TRIGGER ledger_accounts_begin_empty BEFORE INSERT ON ledger_accounts
+    FOR EACH ROW WHEN (NEW.balance_cents <> 0 OR NEW.reserved_cents <> 0) EXECUTE FUNCTION ledger_guard_account();;
+"""
+
+# The triggers above read both accounts, and the hold, of every transfer and refuse a missing one. These rows are never
+# removed. A foreign key would read and lock each of them a second time.
+_FOREIGN_KEYS = """
+LOCK TABLE transactions, clients, ledger_accounts, ledger_transfers IN ACCESS EXCLUSIVE MODE;;
+ALTER TABLE ledger_transfers
+    DROP CONSTRAINT ledger_transfers_client_id_fkey, DROP CONSTRAINT ledger_transfers_debit_account_id_fkey,
+    DROP CONSTRAINT ledger_transfers_credit_account_id_fkey, DROP CONSTRAINT ledger_transfers_hold_id_fkey;;
+"""
+
 # These functions and the triggers below them find rows by whole keys, so no value would change a plan. PostgreSQL would
 # plan some of their queries again for each row. `enable_seqscan` covers the foreign keys too: their look-ups are
 # planned while these functions run.
@@ -141,4 +187,4 @@ ALTER FUNCTION ledger_post(jsonb) SET plan_cache_mode = force_generic_plan SET e
 def up(migrator, db):
     # SQLite has no triggers for statements, and one writer at a time anyway.
     if is_postgres():
-        execute_all(db, _APPLY + _RESERVE + _POST + _PLANS)
+        execute_all(db, _FOREIGN_KEYS + _APPLY + _RESERVE + _POST + _RECORD + _GUARDS + _PLANS)

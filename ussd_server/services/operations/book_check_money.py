@@ -18,9 +18,9 @@ ACCOUNT_RULES = {
             FROM ledger_transfers
             WHERE debit_account_id > :low AND debit_account_id <= :high GROUP BY debit_account_id
             UNION ALL
-            SELECT credit_account_id, sum(CASE WHEN kind IN ('move', 'post') THEN amount_cents ELSE 0 END), 0
-            FROM ledger_transfers
-            WHERE credit_account_id > :low AND credit_account_id <= :high GROUP BY credit_account_id
+            SELECT credit_account_id, sum(amount_cents), 0 FROM ledger_transfers
+            WHERE credit_account_id > :low AND credit_account_id <= :high AND kind IN ('move', 'post')
+            GROUP BY credit_account_id
         ), history AS (SELECT account_id, sum(moved) AS balance, sum(held) AS reserved FROM legs GROUP BY account_id)
         SELECT id FROM ledger_accounts LEFT JOIN history ON account_id = id WHERE id > :low AND id <= :high
             AND (balance_cents <> coalesce(balance, 0) OR reserved_cents <> coalesce(reserved, 0))""",
