@@ -34,9 +34,13 @@ _ROLLED_BACK = ("40P01", "40001", "55P03", "57014")
 def open_database(url: str, max_connections: int) -> None:
     """Bind all tables to the database at `url` (`sqlite:///...` or `postgresql://...`).
 
-    Connects to nothing yet. Raises ValueError for any other kind of address.
+    Closes what is idle at the database that was open before. Connects to nothing yet. Raises ValueError for any other
+    kind of address.
     """
-    database.initialize(database_at(url, max_connections))
+    opened = database_at(url, max_connections)
+    if database.obj is not None:
+        close_connections()
+    database.initialize(opened)
 
 
 def is_postgres() -> bool:
