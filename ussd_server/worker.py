@@ -76,7 +76,7 @@ class Worker:
         ]
         for thread in [*beside, *others]:
             thread.start()
-        self._serve(self._settlement(stop), stop, self._clean_up)
+        self._serve(self._settlement(stop), stop, self.clean_up)
         for thread in others:
             thread.join()
         # The claimed work is finished now. Until here its leases needed the heartbeat.
@@ -162,7 +162,7 @@ class Worker:
         finally:
             release_connection()
 
-    def _clean_up(self) -> None:
+    def clean_up(self) -> None:
         """Post provider outages, remove old rows and end old sessions, each at its interval."""
         if time.monotonic() >= self._next_notices:
             self._next_notices = time.monotonic() + _NOTICES_SECONDS

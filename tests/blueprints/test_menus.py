@@ -21,7 +21,7 @@ def program(services: Services, web: FlaskClient, shop: Shop) -> Program:
 
 
 def put(program: Program, path: str, body: Any) -> TestResponse:
-    return program._web.put(path, json=body, headers=program.headers)
+    return program.web.put(path, json=body, headers=program.headers)
 
 
 def refusal(reply: TestResponse) -> tuple[int, str]:
@@ -84,12 +84,12 @@ def test_the_graph_is_data_and_a_diagram(program: Program) -> None:
     assert list(graph) == ["menu_id", "version", "nodes", "edges", "svg"]
     assert {"from": "root", "to": "amount", "label": "1. Pay"} in graph["edges"]
     assert graph["nodes"][0] == {"id": "root", "type": "menu", "text": "Welcome to ACME", "rank": 0}
-    drawn = program._web.get(f"{PATH}/shop/graph", headers={**program.headers, "Accept": "image/svg+xml"})
+    drawn = program.web.get(f"{PATH}/shop/graph", headers={**program.headers, "Accept": "image/svg+xml"})
     assert (drawn.status_code, drawn.content_type) == (200, "image/svg+xml")
     assert drawn.text == graph["svg"]
     assert drawn.text.startswith("<svg")
     for accepted in ("*/*", "application/json", "text/html", "image/svg+xml;q=0.5, application/json"):
-        reply = program._web.get(f"{PATH}/shop/graph", headers={**program.headers, "Accept": accepted})
+        reply = program.web.get(f"{PATH}/shop/graph", headers={**program.headers, "Accept": accepted})
         assert reply.content_type == "application/json"
     assert refusal(program.get(f"{PATH}/shop/graph", version=7)) == (404, "NOT_FOUND")
 
@@ -156,7 +156,7 @@ nodes:
 
 def test_a_menu_is_written_in_yaml_and_its_findings_name_line_column_and_suggestion(program: Program) -> None:
     def send(method: str, path: str, text: str, content_type: str = "application/yaml") -> TestResponse:
-        call = getattr(program._web, method)
+        call = getattr(program.web, method)
         return call(path, data=text, headers={**program.headers, "Content-Type": content_type})  # type: ignore[no-any-return]
 
     expected = {"rule": "goto", "node": "root", "line": 7, "column": 9, "suggestion": "bye"}

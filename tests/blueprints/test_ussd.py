@@ -141,10 +141,10 @@ def test_a_transcript_shows_everything_but_secrets(program: Program) -> None:
 
 def test_a_session_that_is_over_takes_nothing_more_but_can_be_read(program: Program, clock: MovableClock) -> None:
     path = begin(program)
-    ended = program._web.delete(path, headers=program.headers)
+    ended = program.web.delete(path, headers=program.headers)
     assert (ended.status_code, ended.json["data"]["status"]) == (200, "ended_by_client")
     assert refusal(enter(program, path, "1")) == (404, "SESSION_NOT_FOUND")
-    assert refusal(program._web.delete(path, headers=program.headers)) == (404, "SESSION_NOT_FOUND")
+    assert refusal(program.web.delete(path, headers=program.headers)) == (404, "SESSION_NOT_FOUND")
     assert program.get(path).json["data"]["status"] == "ended_by_client"
     expired = begin(program)
     clock.advance(180)
@@ -207,7 +207,7 @@ def test_sessions_are_listed_newest_first_page_by_page(program: Program, clock: 
     for _ in range(5):
         paths.append(begin(program))
         clock.advance(1)
-    program._web.delete(paths[0], headers=program.headers)
+    program.web.delete(paths[0], headers=program.headers)
     first = program.get(PATH, limit=3).json["data"]
     second = program.get(PATH, limit=3, cursor=first["next_cursor"]).json["data"]
     assert [f"{PATH}/{item['session_id']}" for item in first["items"] + second["items"]] == paths[::-1]

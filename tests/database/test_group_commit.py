@@ -193,4 +193,4 @@ def test_a_confirmed_item_was_committed_once_and_a_refused_one_never(each: list[
     assert all(len(group) <= most for group in book.tried)
     if "lost" not in each:
         assert sorted(book.written) == sorted(item for item in items if item.endswith("good"))
-    assert (together._is_running, together.queued) == (False, 0)
+    assert together.queued == 0

@@ -26,6 +26,7 @@ SHORT_SECONDS = 0.5
 class Meeting:
     stand_in: AirtelMoney
     provider: AirtelProvider
+    access: AirtelAccess
 
     def flick(self, **switches: object) -> None:
         self.stand_in.switches.change(switches)
@@ -45,7 +46,7 @@ def meet(version: Literal["v1", "v2"]) -> Iterator[Meeting]:
     stand_in, transport = AirtelMoney(AirtelSettings()), Transport()
     with run(stand_in) as base_url:
         access = AirtelAccess(base_url, "airtel-client", "airtel-secret", version=version, pin="1234")
-        yield Meeting(stand_in, AirtelProvider(access, transport))
+        yield Meeting(stand_in, AirtelProvider(access, transport), access)
         transport.close()
 
 
@@ -190,7 +191,7 @@ def test_a_token_lasts_three_minutes_and_is_renewed(meeting: Meeting) -> None:
 
 
 def test_a_wrong_pin_of_ours_is_our_configuration(unsigned: Meeting) -> None:
-    access = replace(unsigned.provider._access, pin="9999")
+    access = replace(unsigned.access, pin="9999")
     provider = AirtelProvider(access, Transport())
     got = provider.ask(payment(direction=Direction.DISBURSEMENT), LONG_SECONDS)
     assert (got.outcome, got.failure) == (Outcome.FAILED, FailureCode.PROVIDER_CONFIG)

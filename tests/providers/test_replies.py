@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from decimal import Decimal
+from importlib.resources import files
 
 import pytest
 
@@ -66,7 +68,8 @@ def test_the_provider_is_predicted_from_the_number(phone_number: str, provider: 
 @pytest.mark.parametrize("table", ["ussd_server.providers.mtn", "ussd_server.providers.airtel"])
 def test_every_word_of_a_table_has_a_meaning_in_both_directions(table: str) -> None:
     reasons = Reasons(table)
-    for reason in reasons._rows:
+    rows = csv.DictReader(files(table).joinpath("failure_reasons.csv").read_text().splitlines())
+    for reason in [row["reason"] for row in rows]:
         for direction in Direction:
             assert isinstance(reasons.meaning(reason, direction), FailureCode | Standing)
 

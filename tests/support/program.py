@@ -30,17 +30,17 @@ class Program:
         self.call = RequestContext(Caller(CallerKind.KEY, client_id=self.client_id, grants=None))
         key = services.clients.api_keys.create(CreateApiKey(scopes or None), self.call)
         self.headers = {"x-api-key": key.apikey, "x-api-secret": key.apisecret}
-        self._web = web
+        self.web = web
         if shillings:
             deposit(services, self.call, shillings, f"deposit of {name}")
 
     def get(self, path: str, **query: Any) -> TestResponse:
         """Ask for something."""
-        return self._web.get(path, headers=self.headers, query_string=query or None)
+        return self.web.get(path, headers=self.headers, query_string=query or None)
 
     def post(self, path: str, body: Any, headers: dict[str, str] | None = None, **query: Any) -> TestResponse:
         """Send a JSON body."""
-        return self._web.post(path, json=body, headers=self.headers | (headers or {}), query_string=query or None)
+        return self.web.post(path, json=body, headers=self.headers | (headers or {}), query_string=query or None)
 
     def collect(
         self, reference: str = "r1", number: str = "+256770000000", amount: Any = 5000, **more: Any

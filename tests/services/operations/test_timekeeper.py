@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from peewee import OperationalError
@@ -238,7 +239,8 @@ def test_a_process_that_starts_without_a_database_has_no_time_until_the_database
     with pytest.raises(OperationalError):
         process.clock.now()
     assert abs(process.clock.rough() - datetime.now(UTC)) < timedelta(minutes=1)
-    process.timekeeper._try_to_look()
+    once = iter([False, True])
+    process.timekeeper.follow(SimpleNamespace(wait=lambda _: next(once)))
     assert not process.clock.is_set
     open_database(database_url, 4)
     assert process.clock.now() == START

@@ -22,6 +22,7 @@ from ussd_server.models.events import Event
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.providers.providers import Providers
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 
@@ -132,15 +133,17 @@ def test_the_same_file_is_the_same_payout_and_a_used_reference_is_invalid(desk: 
     assert check_everything() == []
 
 
-def test_a_provider_that_is_away_leaves_rows_queued_and_cancellable(desk: PayoutDesk, services: Services) -> None:
+def test_a_provider_that_is_away_leaves_rows_queued_and_cancellable(
+    desk: PayoutDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     set_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 1_000, 0), operator())
     draft = desk.draft_of(5)
     desk.approve(draft)
-    sandbox = services.providers.providers._switched_on.pop("sandbox")
-    desk.work(200)
+    with monkeypatch.context() as away:
+        away.setattr(Providers, "is_away", lambda *_: True)
+        desk.work(200)
     assert desk.states(draft) == ["queued"] * 5
     assert desk.see(draft).status == "approved"
-    services.providers.providers._switched_on["sandbox"] = sandbox
     release_one(desk, draft.payout_id)
     assert sorted(desk.states(draft)) == ["queued"] * 4 + ["succeeded"]
     cancelled = desk.cancel(draft)

@@ -71,7 +71,7 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
         assert provider is not None
         while provider.available:
             provider.balance_cents(Direction.COLLECTION, 5.0)
-        Worker(other_process)._clean_up()
+        Worker(other_process).clean_up()
         eventually(lambda: services.providers.outages.is_away("mtn"))
         reply = program.collect("r1", MTN)
         assert (reply.status_code, reply.json["error"]) == (502, "TRANSACTION_FAILED")

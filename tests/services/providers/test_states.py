@@ -27,6 +27,7 @@ from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.workers import WorkerHeartbeat
 from ussd_server.providers.registry import provider_names
+from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.switches import ProviderSwitches
 from ussd_server.status import Code, ServiceError
@@ -51,7 +52,7 @@ def test_the_state_comes_from_the_calls_of_all_workers_in_the_last_15_minutes(
     services: Services, clock: MovableClock
 ) -> None:
     first = services.operations.heartbeat
-    second = Heartbeat(services.providers.providers, first._drop_offs, clock)
+    second = Heartbeat(services.providers.providers, DropOffs(), clock)
     assert (state(services).status, state(services).success_rate, state(services).median_seconds) == (
         "available", None, None,
     )  # fmt: skip

@@ -21,6 +21,7 @@ from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import Transport
 from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Keyring
 from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
 
 HOUR = 3600.0
@@ -287,6 +288,6 @@ def test_what_waits_for_a_deleted_webhook_is_not_sent(services: Services, clock:
 
 def with_sender(services: Services, *, transport: Transport, pace: RetrySchedule | None = None) -> Services:
     """The same services with another transport."""
-    vault: Vault = services.webhooks.deliveries._vault
+    vault = Vault(Keyring(services.settings.secrets_file))
     deliveries = DeliveryService(vault, transport, services.clock, services.settings.delivery_slots, pace)
     return replace(services, webhooks=replace(services.webhooks, deliveries=deliveries))

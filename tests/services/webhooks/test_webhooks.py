@@ -17,6 +17,8 @@ from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.messages.webhooks import CreateWebhook, NameWebhook, RotateCallbacks, RotateWebhook
 from ussd_server.models.webhooks import Webhook
 from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.security.credentials import Vault
+from ussd_server.security.key_ring import Keyring
 from ussd_server.services.webhooks.subscriptions import MOST_WEBHOOKS_OF_A_CLIENT, WebhookService
 from ussd_server.status import Code, ServiceError
 
@@ -54,7 +56,7 @@ def test_a_webhook_is_shown_with_its_secret_once(services: Services) -> None:
     ],
 )
 def test_an_address_inside_our_network_is_refused_at_registration(services: Services, url: str, sentence: str) -> None:
-    strict = WebhookService(AddressGuard(), services.webhooks.subscriptions._vault, services.clock)
+    strict = WebhookService(AddressGuard(), Vault(Keyring(services.settings.secrets_file)), services.clock)
     call = a_client()
     assert refusal(lambda: strict.create(CreateWebhook(url), call)) == (Code.INVALID_REQUEST, sentence)
     assert strict.list(call).items == ()
