@@ -137,7 +137,9 @@ def test_a_reply_starts_with_its_prefix_and_is_plain_text(screen: GatewayScreen,
 
 
 def test_an_error_closes_the_session() -> None:
-    assert GATEWAY.write_error("Please try again later.").body == b"END Please try again later."
+    assert (
+        GATEWAY.write(GatewayScreen(Action.END, "Please try again later."), None).body == b"END Please try again later."
+    )
 
 
 EVENT = (

@@ -119,5 +119,5 @@ def test_an_answer_is_the_bare_screen_and_headers_that_charge_nothing(
 
 
 def test_an_error_closes_the_session() -> None:
-    reply = GATEWAY.write_error("Please try again later.")
+    reply = GATEWAY.write(GatewayScreen(Action.END, "Please try again later."), None)
     assert (reply.body, reply.headers["Freeflow"]) == (b"Please try again later.", "FB")

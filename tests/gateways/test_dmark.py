@@ -93,4 +93,7 @@ def test_an_answer_says_whether_an_entry_is_awaited(action: Action, shown: str) 
 
 
 def test_an_error_closes_the_session() -> None:
-    assert json.loads(GATEWAY.write_error("Sorry.").body) == {"responseString": "Sorry.", "action": "end"}
+    assert json.loads(GATEWAY.write(GatewayScreen(Action.END, "Sorry."), None).body) == {
+        "responseString": "Sorry.",
+        "action": "end",
+    }

@@ -115,4 +115,7 @@ def test_an_answer_says_whether_an_entry_is_awaited(action: Action, shown: str) 
 
 
 def test_an_error_closes_the_session() -> None:
-    assert json.loads(GATEWAY.write_error("Sorry.").body) == {"Type": "Release", "Message": "Sorry."}
+    assert json.loads(GATEWAY.write(GatewayScreen(Action.END, "Sorry."), None).body) == {
+        "Type": "Release",
+        "Message": "Sorry.",
+    }

@@ -118,7 +118,7 @@ def test_an_answer_wraps_the_screen_and_repeats_code_and_number(
 
 
 def test_an_error_closes_the_session_in_the_same_shape() -> None:
-    reply = json.loads(GATEWAY.write_error("Please try again later.").body)
+    reply = json.loads(GATEWAY.write(GatewayScreen(Action.END, "Please try again later."), None).body)
     assert reply["statusCode"] == "0000"
     assert reply["data"]["inboundResponse"] == "Please try again later."
     assert reply["data"]["userInputRequired"] is False

@@ -118,4 +118,7 @@ def test_an_answer_is_an_action_and_a_message(action: Action, shown: str) -> Non
 
 
 def test_an_error_closes_the_session() -> None:
-    assert json.loads(GATEWAY.write_error("Sorry.").body) == {"action": "end", "message": "Sorry."}
+    assert json.loads(GATEWAY.write(GatewayScreen(Action.END, "Sorry."), None).body) == {
+        "action": "end",
+        "message": "Sorry.",
+    }

@@ -56,13 +56,9 @@ class AfricasTalking:
             cumulative=cumulative,
         )
 
-    def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
+    def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
         """Write `CON ` or `END ` and the screen."""
         return plain_reply(PREFIXES[screen.action] + screen.text)
-
-    def write_error(self, text: str) -> GatewayReply:
-        """A last screen with this text."""
-        return plain_reply(PREFIXES[Action.END] + text)
 
     def read_event(self, request: GatewayRequest) -> SessionEnd:
         """Parse the report on an ended session.

@@ -47,15 +47,7 @@ class Comviva:
             opening_text=None if over else opening_text,
         )
 
-    def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
+    def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
         """Write the screen without leading blanks, which Comviva shows as an empty line, and charge nothing."""
-        return _reply(screen)
-
-    def write_error(self, text: str) -> GatewayReply:
-        """A last screen with this text."""
-        return _reply(GatewayScreen(Action.END, text))
-
-
-def _reply(screen: GatewayScreen) -> GatewayReply:
-    headers = {"Freeflow": FREEFLOW[screen.action], "charge": "N", "amount": "0"}
-    return plain_reply(screen.text.lstrip(), headers)
+        headers = {"Freeflow": FREEFLOW[screen.action], "charge": "N", "amount": "0"}
+        return plain_reply(screen.text.lstrip(), headers)

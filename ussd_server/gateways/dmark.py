@@ -44,14 +44,6 @@ class DMark:
             cumulative=False,
         )
 
-    def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
+    def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
         """Write the screen and whether the subscriber may answer it."""
-        return _reply(screen)
-
-    def write_error(self, text: str) -> GatewayReply:
-        """A last screen with this text."""
-        return _reply(GatewayScreen(Action.END, text))
-
-
-def _reply(screen: GatewayScreen) -> GatewayReply:
-    return json_reply({"responseString": screen.text, "action": ACTIONS[screen.action]})
+        return json_reply({"responseString": screen.text, "action": ACTIONS[screen.action]})

@@ -51,14 +51,6 @@ class Hubtel:
             sequence=fields.number("Sequence"),
         )
 
-    def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
+    def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
         """Write the screen and whether the subscriber may answer it. `ClientState` is not needed."""
-        return _reply(screen)
-
-    def write_error(self, text: str) -> GatewayReply:
-        """A last screen with this text."""
-        return _reply(GatewayScreen(Action.END, text))
-
-
-def _reply(screen: GatewayScreen) -> GatewayReply:
-    return json_reply({"Type": TYPES[screen.action], "Message": screen.text})
+        return json_reply({"Type": TYPES[screen.action], "Message": screen.text})

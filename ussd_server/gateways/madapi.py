@@ -53,31 +53,23 @@ class Madapi:
             cumulative=False,
         )
 
-    def write(self, screen: GatewayScreen, step: UssdStep) -> GatewayReply:
+    def write(self, screen: GatewayScreen, step: UssdStep | None) -> GatewayReply:
         """Write the screen with the step's session id, code and number. The same step gives the same bytes."""
-        return _reply(screen, step.provider_session_id, step.service_code, step.phone_number.removeprefix("+"))
-
-    def write_error(self, text: str) -> GatewayReply:
-        """A last screen with this text and no session id."""
-        return _reply(GatewayScreen(Action.END, text), "", "", "")
-
-
-def _reply(screen: GatewayScreen, transaction_id: str, service_code: str, msisdn: str) -> GatewayReply:
-    data = {
-        "inboundResponse": screen.text,
-        # MTN's schema requires this field in one place and does not list it in another.
-        "outboundResponse": screen.text,
-        "userInputRequired": screen.action is Action.CONTINUE,
-        "messageType": MESSAGE_TYPES[screen.action],
-        "serviceCode": service_code,
-        "msisdn": msisdn,
-    }
-    return json_reply(
-        {
-            "statusCode": "0000",
-            "statusMessage": "Success",
-            "transactionId": transaction_id,
-            "data": data,
-            "_link": {"self": {"href": "/messages/ussd/inbound"}},
+        data = {
+            "inboundResponse": screen.text,
+            # MTN's schema requires this field in one place and does not list it in another.
+            "outboundResponse": screen.text,
+            "userInputRequired": screen.action is Action.CONTINUE,
+            "messageType": MESSAGE_TYPES[screen.action],
+            "serviceCode": step.service_code if step else "",
+            "msisdn": step.phone_number.removeprefix("+") if step else "",
         }
-    )
+        return json_reply(
+            {
+                "statusCode": "0000",
+                "statusMessage": "Success",
+                "transactionId": step.provider_session_id if step else "",
+                "data": data,
+                "_link": {"self": {"href": "/messages/ussd/inbound"}},
+            }
+        )

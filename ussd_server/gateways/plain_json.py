@@ -19,7 +19,6 @@ from ussd_server.gateways.fields import RequestFields
 from ussd_server.gateways.replies import json_reply
 from ussd_server.messages.gateways import (
     AS_DOCUMENTED,
-    Action,
     ChannelOptions,
     GatewayReply,
     GatewayRequest,
@@ -58,14 +57,6 @@ class PlainJson:
             sequence=fields.number("sequence"),
         )
 
-    def write(self, screen: GatewayScreen, _step: UssdStep) -> GatewayReply:
+    def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
         """Write the screen and whether the subscriber may answer it."""
-        return _reply(screen)
-
-    def write_error(self, text: str) -> GatewayReply:
-        """A last screen with this text."""
-        return _reply(GatewayScreen(Action.END, text))
-
-
-def _reply(screen: GatewayScreen) -> GatewayReply:
-    return json_reply({"action": screen.action.value, "message": screen.text})
+        return json_reply({"action": screen.action.value, "message": screen.text})

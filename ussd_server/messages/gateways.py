@@ -135,12 +135,11 @@ class Gateway(Protocol):
         """Parse a request. Raises UnreadableError without a session or a Ugandan number, or beyond a bound."""
         ...
 
-    def write(self, screen: GatewayScreen, step: UssdStep, /) -> GatewayReply:
-        """Write the reply to a step. The reply to the end of a session is an END screen without text."""
-        ...
+    def write(self, screen: GatewayScreen, step: UssdStep | None, /) -> GatewayReply:
+        """Write the reply to a step; to a request that could not be parsed when `step` is None.
 
-    def write_error(self, text: str) -> GatewayReply:
-        """Write a last screen for a request that could not be parsed."""
+        The reply to the end of a session is an END screen without text.
+        """
         ...
 
 

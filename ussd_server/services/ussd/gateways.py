@@ -112,7 +112,7 @@ class GatewayService:
             self._channels.find(adapter, secret)
         except DATABASE_TROUBLE as error:
             _log_failure(error)
-        return ADAPTERS[adapter].write_error(phrase("trouble", "en"))
+        return _error_screen(adapter)
 
     def _answer_from_cache(self, phone_step: PhoneStep) -> GatewayScreen | None:
         """Answer the next entry of a cached session without reading it; None when it must be read.
@@ -247,7 +247,11 @@ def _prepare_error_screen(phone_step: PhoneStep, row: UssdSession) -> None:
 
 def _answer_failure(adapter: str, error: Exception) -> GatewayReply:
     _log_failure(error)
-    return ADAPTERS[adapter].write_error(phrase("trouble", "en"))
+    return _error_screen(adapter)
+
+
+def _error_screen(adapter: str) -> GatewayReply:
+    return ADAPTERS[adapter].write(GatewayScreen(Action.END, phrase("trouble", "en")), None)
 
 
 def _log_failure(error: Exception) -> None:
