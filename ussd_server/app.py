@@ -74,14 +74,12 @@ class _Application(Flask):
                 return self._show_page(api_request, endpoint, start_response)
             reply: ApiResponse = view(api_request, **variables)
         except Exception as error:
-            refused = _refusal_of(error)
             if endpoint.startswith("console."):
-                return self._show_console_error(api_request, endpoint, start_response, refused)
-            reply = refusal(refused, api_request)
-            if isinstance(error, MethodNotAllowed):
-                reply = reply._replace(headers=[("Allow", ", ".join(sorted(error.valid_methods or ())))])
+                return self._show_console_error(api_request, endpoint, start_response, error)
+            reply = _refused(error, api_request)
         finally:
-            release_connection()
+            if self._keeps_connections:
+                release_connection()
         body, headers = reply.body, [("Content-Type", reply.content_type)]
         if isinstance(body, bytes):
             headers.append(("Content-Length", str(len(body))))
@@ -130,11 +128,10 @@ class _Application(Flask):
             api_request.environ["wsgi.input"] = BytesIO(body)
         return super().wsgi_app(api_request.environ, _starter(api_request, endpoint, start_response))
 
-    def _show_console_error(
-        self, api_request: ApiRequest, endpoint: str, start_response: Any, error: ServiceError
-    ) -> Any:
-        api_request.code = error.code.name
-        response = error_page_without_layout(self, api_request.environ, error)
+    def _show_console_error(self, api_request: ApiRequest, endpoint: str, start_response: Any, error: Exception) -> Any:
+        refused = _refusal_of(error)
+        api_request.code = refused.code.name
+        response = error_page_without_layout(self, api_request.environ, refused)
         return response(api_request.environ, _starter(api_request, endpoint, start_response))
 
 
@@ -184,6 +181,17 @@ def create_app(services: Services) -> Flask:
         app.register_blueprint(blueprint)
     app.session_interface = ConsoleSessions()
     return app
+
+
+def _refused(error: Exception, api_request: ApiRequest) -> ApiResponse:
+    """Return the response to a request that ended with `error`.
+
+    Apart from `wsgi_app`: a frame that raised an error and also holds it lives until the garbage collector runs.
+    """
+    reply = refusal(_refusal_of(error), api_request)
+    if isinstance(error, MethodNotAllowed):
+        reply = reply._replace(headers=[("Allow", ", ".join(sorted(error.valid_methods or ())))])
+    return reply
 
 
 def _refusal_of(error: Exception) -> ServiceError:

@@ -60,12 +60,15 @@ def without_timeouts() -> Iterator[None]:
     if not is_postgres():
         yield
         return
+    is_borrowed = database.is_closed()
     connection = database.connection()
     connection.answer_seconds = None
     try:
         yield
     finally:
         connection.answer_seconds = Connection.answer_seconds
+        if is_borrowed:
+            release_connection()
 
 
 @contextmanager

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, SignedInPerson
@@ -72,8 +71,7 @@ _SIGNED_IN = _signed_in()
 _SIGNED_IN_PERSON = _signed_in(User.email, Client.name)
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticatedKey:
+class AuthenticatedKey(NamedTuple):
     """The caller that a key belongs to, and the rate limit decision about this call."""
 
     caller: Caller
@@ -160,9 +158,7 @@ class AuthService:
         else:
             decision = (self._limiter.hit if counts else self._limiter.peek)(*account)
         if fault is not None:
-            refusal = _wrong_secret(decision) if is_wrong else ServiceError(fault, "The API key is disabled or expired")
-            refusal.key_id, refusal.client_id = key.key_id, key.client_id
-            raise refusal
+            raise _refusal_of_key(key, fault, decision)
         if decision.accepted:
             self._uses.note(key.key_id, self._clock.now())
         return AuthenticatedKey(key.caller, decision)
@@ -177,6 +173,15 @@ class AuthService:
                 return Code.INVALID_CREDENTIALS
         is_expired = key.expires_at is not None and key.expires_at <= self._clock.now()
         return Code.API_KEY_DISABLED if is_expired or not key.is_enabled else None
+
+
+def _refusal_of_key(key: CachedKey, fault: Code, decision: RateLimitDecision) -> ServiceError:
+    if fault is Code.INVALID_CREDENTIALS:
+        refusal = _wrong_secret(decision)
+    else:
+        refusal = ServiceError(fault, "The API key is disabled or expired")
+    refusal.key_id, refusal.client_id = key.key_id, key.client_id
+    return refusal
 
 
 def _wrong_secret(decision: RateLimitDecision) -> ServiceError:
