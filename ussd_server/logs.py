@@ -122,7 +122,7 @@ class GatheredLines(logging.StreamHandler[TextIO]):
                 self.flush()
                 return
             self._is_urgent.set()
-        if self._writer is None or not self._writer.is_alive():
+        if self._writer is None:
             self._start_writer()
         if not self._is_due.is_set():
             self._is_due.set()
@@ -138,11 +138,14 @@ class GatheredLines(logging.StreamHandler[TextIO]):
         finally:
             self.release()
 
+    def forget_writer(self) -> None:
+        """Let the next line start a writer: a thread does not survive a fork."""
+        self._writer = None
+
     def _start_writer(self) -> None:
-        """Start the thread that writes; a thread does not survive a fork."""
         self.acquire()
         try:
-            if self._writer is None or not self._writer.is_alive():
+            if self._writer is None:
                 self._writer = threading.Thread(target=self._write_again_and_again, name="log-lines", daemon=True)
                 self._writer.start()
         finally:
@@ -180,7 +183,7 @@ def configure_logs(level: str, file: Path | None = None) -> None:
         handlers.insert(0, GatheredLines(file.open("a", encoding="utf-8")))
     for handler in handlers:
         # A child would write the parent's buffered lines again.
-        os.register_at_fork(before=handler.flush)
+        os.register_at_fork(before=handler.flush, after_in_child=handler.forget_writer)
         handler.setFormatter(JsonLines())
     logging.basicConfig(level="WARNING", handlers=handlers, force=True)
     logging.getLogger("ussd_server").setLevel(level)

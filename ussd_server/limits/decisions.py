@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 from limits import RateLimitItem
@@ -40,8 +38,7 @@ class WindowState(NamedTuple):
     reset_seconds: int  # until `remaining` grows by itself; 0 when the window is empty
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimitDecision:
+class RateLimitDecision(NamedTuple):
     """Whether a call is accepted, and the state of its windows after it.
 
     Seconds are rounded up, so that no caller retries too early.
@@ -73,7 +70,6 @@ def windows_of(frames: Frames, share: int = 1) -> Windows:
     return [(max(1, limit // share), seconds * MICROSECONDS) for _, limit, seconds in frames]
 
 
-@cache
 def frames_of(items: tuple[RateLimitItem, ...]) -> Frames:
     """The constant part of the windows of a policy."""
     return tuple((_window_name(item), item.amount, item.get_expiry()) for item in items)

@@ -10,9 +10,18 @@ from functools import cache
 
 from limits import RateLimitItem
 
-from ussd_server.limits.decisions import MICROSECONDS, Frames, Proof, RateLimitDecision, frames_of, tightest, windows_of
+from ussd_server.limits.decisions import (
+    MICROSECONDS,
+    Frames,
+    Proof,
+    RateLimitDecision,
+    Windows,
+    frames_of,
+    tightest,
+    windows_of,
+)
 from ussd_server.limits.local_windows import LocalWindows
-from ussd_server.limits.sliding_window import SlidingWindowRateLimiter, SlidingWindowStorage
+from ussd_server.limits.sliding_window import SlidingWindowStorage
 from ussd_server.logs import logger
 from ussd_server.metrics import count_unshared_limit, note_redis
 from ussd_server.redis.circuit import Circuit, RedisAwayError
@@ -27,6 +36,16 @@ class Policy:
 
     name: str
     items: tuple[RateLimitItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """The windows of a policy."""
+
+    frames: Frames
+    shared: Windows  # in Redis
+    local: Windows  # in each process while Redis is away
+    accept_times: LocalWindows
 
 
 def log_change(away: bool) -> None:
@@ -54,13 +73,16 @@ class Limiter:
         `on_change(away)` is called once each time Redis goes away or comes back and must not raise. While Redis is
         away, a thread probes it every `rest_seconds`.
         """
-        self._policies = {policy.name: policy for policy in policies}
-        self._workers = workers
-        self._strategy = SlidingWindowRateLimiter(storage)
+        self._storage = storage
         self.pipeline = storage.pipeline
         self.circuit = Circuit(storage.check, on_change, rest_seconds)
-        # Separate for each policy, so that a flood of addresses cannot displace the accept times of keys.
-        self._local = {name: LocalWindows() for name in self._policies}
+        self._windows: dict[str, _Windows] = {}
+        for policy in policies:
+            frames = frames_of(policy.items)
+            # A flood of addresses cannot displace the accept times of keys, which have another policy.
+            self._windows[policy.name] = _Windows(
+                frames, windows_of(frames), windows_of(frames, workers), LocalWindows()
+            )
 
     @property
     def away(self) -> bool:
@@ -72,25 +94,25 @@ class Limiter:
 
         Without Redis one call is counted, whatever the cost.
         """
-        return self._decide(namespace, identity, lambda *account: self._strategy.hit_all(*account, cost=cost))
+        return self._decide(namespace, identity, cost)
 
     def count_if(self, proof: Proof, namespace: str, identity: str, *, consume: bool) -> RateLimitDecision | None:
         """As `hit`, or `peek` unless `consume`, checking `proof` in the same round trip.
 
         Returns None, and counts nothing, when the proof does not hold or Redis is away.
         """
-        items, name = self._policies[namespace].items, _digest(identity)
-        count = self._strategy.count_all_if
+        windows, name = self._windows[namespace], _account(namespace, identity)
         try:
-            return self.circuit.call(lambda: count(proof, items, namespace, name, consume=consume))
+            reading = self.circuit.call(lambda: self._storage.acquire(name, windows.shared, 1, consume, proof))
         except RedisAwayError:
             return None
+        return RateLimitDecision(windows.frames, reading) if reading else None
 
     def last_hits(self, namespace: str, identities: Sequence[str]) -> list[datetime | None]:
         """When each identity was last accepted; None when Redis does not know it any more, or is away."""
-        names = [f"{namespace}/{_digest(identity)}" for identity in identities]
+        names = [_account(namespace, identity) for identity in identities]
         try:
-            times = [] if self.away else self._strategy.storage.last_accepted_at(names)
+            times = [] if self.away else self._storage.last_accepted_at(names)
         except REDIS_TROUBLE:
             # The circuit stays closed: only calls that are counted decide whether Redis is away.
             times = []
@@ -99,39 +121,37 @@ class Limiter:
 
     def peek(self, namespace: str, identity: str) -> RateLimitDecision:
         """The decision of `hit`, without counting."""
-        return self._decide(namespace, identity, self._strategy.test_all, consume=False)
+        return self._decide(namespace, identity, consume=False)
 
     def clear(self, namespace: str, identity: str) -> None:
         """Forget the calls of `identity`, in this process and in Redis if it can be reached."""
-        name = _digest(identity)
-        self._local[namespace].clear(name)
+        name = _account(namespace, identity)
+        self._windows[namespace].accept_times.clear(name)
         try:
-            self.circuit.call(lambda: self._strategy.clear_all(namespace, name))
+            self.circuit.call(lambda: self._storage.clear(name))
         except RedisAwayError:
             return
 
     def close(self) -> None:
         """Stop the thread that probes Redis, and close the connections."""
         self.circuit.close()
-        self._strategy.storage.close()
+        self._storage.close()
 
-    def _decide(
-        self, namespace: str, identity: str, count: Callable[..., RateLimitDecision], *, consume: bool = True
-    ) -> RateLimitDecision:
-        items = self._policies[namespace].items
-        name = _digest(identity)
+    def _decide(self, namespace: str, identity: str, cost: int = 1, *, consume: bool = True) -> RateLimitDecision:
+        windows, name = self._windows[namespace], _account(namespace, identity)
         try:
-            return self.circuit.call(lambda: count(items, namespace, name))
+            reading = self.circuit.call(lambda: self._storage.acquire(name, windows.shared, cost, consume))
         except RedisAwayError:
             count_unshared_limit()
-            frames = frames_of(items)
-            reading = self._local[namespace].acquire(name, windows_of(frames, self._workers), consume)
-            return RateLimitDecision(frames, reading, fallback=True)
+            reading = windows.accept_times.acquire(name, windows.local, consume)
+            return RateLimitDecision(windows.frames, reading, fallback=True)
+        return RateLimitDecision(windows.frames, reading)
 
 
-def _digest(identity: str) -> str:
-    """Stands for an identity in Redis: strangers choose its length, and it may be an e-mail address."""
-    return hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+def _account(namespace: str, identity: str) -> str:
+    """The name of an identity in Redis, as a digest: strangers choose its length, and it may be an e-mail address."""
+    digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{namespace}/{digest}"
 
 
 @cache

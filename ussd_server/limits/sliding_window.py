@@ -14,7 +14,7 @@ from limits.util import WindowStats
 from redis import RedisCluster
 from redis.exceptions import NoScriptError
 
-from ussd_server.limits.decisions import MICROSECONDS, Proof, RateLimitDecision, Reading, Windows, frames_of, windows_of
+from ussd_server.limits.decisions import MICROSECONDS, Proof, Reading, Windows, frames_of, windows_of
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
 from ussd_server.redis.pipeline import RedisPipeline
 
@@ -210,31 +210,9 @@ def _clock_time(entry: bytes) -> int:
 
 
 class SlidingWindowRateLimiter(RateLimiter):
-    """A strategy of `limits`: checks all limits of an identity in one round trip."""
+    """A strategy of `limits`, which checks one limit at a time; `Limiter` asks the storage for all limits at once."""
 
     storage: SlidingWindowStorage
-
-    def hit_all(self, items: Sequence[RateLimitItem], *identifiers: str, cost: int = 1) -> RateLimitDecision:
-        """Count `cost` calls against all `items` of the identity, or against none."""
-        frames = frames_of(tuple(items))
-        return RateLimitDecision(frames, self.storage.acquire("/".join(identifiers), windows_of(frames), cost))
-
-    def count_all_if(
-        self, proof: Proof, items: Sequence[RateLimitItem], *identifiers: str, consume: bool
-    ) -> RateLimitDecision | None:
-        """As `hit_all`, or `test_all` unless `consume`; None, and nothing is counted, when `proof` does not hold."""
-        frames = frames_of(tuple(items))
-        reading = self.storage.acquire("/".join(identifiers), windows_of(frames), consume=consume, proof=proof)
-        return RateLimitDecision(frames, reading) if reading else None
-
-    def test_all(self, items: Sequence[RateLimitItem], *identifiers: str) -> RateLimitDecision:
-        """The decision of `hit_all`, without counting."""
-        frames = frames_of(tuple(items))
-        return RateLimitDecision(frames, self.storage.acquire("/".join(identifiers), windows_of(frames), consume=False))
-
-    def clear_all(self, *identifiers: str) -> None:
-        """Forget the calls of the identity that `hit_all` counted."""
-        self.storage.clear("/".join(identifiers))
 
     def hit(self, item: RateLimitItem, *identifiers: str, cost: int = 1) -> bool:
         """Count `cost` calls against one limit; False if refused."""
