@@ -126,6 +126,8 @@ def test_at_most_fifty_are_shown_and_each_kind_is_read_by_an_index(
     for q in (NUMBER, new_id(clock.now()), "a reference"):
         found(program, q)
         services.search.find(Search(q), operator())
+    named = program.get("/api/transactions", reference="many 7").json["data"]["items"]
+    assert [item["reference"] for item in named] == ["many 7"]
     monkeypatch.undo()
     # While Redis is slow, the key cache reads its one row of `unseen_changes`.
     searches = [

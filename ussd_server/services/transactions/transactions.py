@@ -94,12 +94,17 @@ class TransactionService:
             (Transaction.status, request.status),
             (Transaction.type, request.type),
             (Transaction.phone_number, request.phone_number),
-            (Transaction.reference, request.reference),
             (Transaction.provider_transaction_id, request.provider_transaction_id),
             (Transaction.payout_id, request.payout_id),
         ):
             if value is not None:
                 rows = rows.where(column == value)
+        if request.reference is not None:
+            named = Transaction.select(Transaction.id).where(
+                Transaction.client_id == context.client_id, Transaction.reference == request.reference
+            )
+            # By the ids, because SQLite would read all of the client's rows in order to find one or two.
+            rows = rows.where(Transaction.id.in_(named))
         rows = of_period(rows, Transaction, request.from_at, request.to_at)
         # A client that asks for a reference wants to know whether its request arrived.
         may_lag = request.reference is None
