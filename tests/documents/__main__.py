@@ -1,4 +1,4 @@
-"""Writes docs/API.md and the examples of docs/WEBHOOKS.md from recorded replies, and the tables of docs/MENUS.md."""
+"""Writes docs/API.md and docs/COMMANDS.md, the examples of docs/WEBHOOKS.md and the tables of docs/MENUS.md."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import jinja2
 
+from tests.documents.commands import write_commands
 from tests.documents.menus import write_menu_tables
 from tests.documents.operations import operations
 from tests.documents.player import Player
@@ -55,6 +56,7 @@ def write_examples_of_calls(player: Player) -> None:
 
 def main() -> None:
     write_menu_tables()
+    write_commands()
     with tempfile.TemporaryDirectory() as folder:
         # A provider is switched on for the callbacks; the scenario sends it nothing.
         provider = airtel_settings("http://127.0.0.1:1")

@@ -1,0 +1,61 @@
+"""Writes docs/COMMANDS.md: every command with its options and an example, from what `--help` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ussd_server.cli import main
+from ussd_server.cli.examples import EXAMPLES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "COMMANDS.md"
+_HEAD = """# Commands
+
+`ussd-server` is the operator's command. In a checkout it is `.venv/bin/ussd-server`; on an installed server it is
+`ussd`, which has the settings of the service. Every command has `--help`, and `--json` prints one JSON document.
+
+A command finds the data folder by `USSD_DATA_DIR`; without it, in `var` of this folder, of a folder above, or of the
+checkout. Commands, options and names are taken in any case. Exit status 0 means done, 1 refused, 2 mistyped.
+"""
+
+
+def commands(
+    command: click.Command = main, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that does something, with its path."""
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None and (not below.hidden or name == "statement"):
+                yield from commands(below, (*path, name))
+
+
+def written_page() -> str:
+    """Return the page."""
+    return "\n".join([_HEAD, *(_section(path, command) for path, command in commands())])
+
+
+def _section(path: tuple[str, ...], command: click.Command) -> str:
+    name = " ".join(path).replace("reconcile statement", "reconcile")
+    arguments = [
+        f" {each.make_metavar(click.Context(command))}" for each in command.params if isinstance(each, click.Argument)
+    ]
+    sentences = (command.help or "").split("\n\n")
+    text = " ".join(" ".join(each.split()) for each in sentences if not each.startswith("\b"))
+    options = "".join(
+        f"| `{', '.join(each.opts)}` | {'yes' if each.required else ''} | {each.help or ''} |\n"
+        for each in command.params
+        if isinstance(each, click.Option) and each.name != "as_json"
+    )
+    table = f"\n| option | needed | means |\n| --- | --- | --- |\n{options}" if options else ""
+    return f"## `{name}{''.join(arguments)}`\n\n{text}\n\n    ussd-server {EXAMPLES.get(name, name)}\n{table}"
+
+
+def write_commands() -> None:
+    """Write the page."""
+    PAGE.write_text(written_page(), encoding="utf-8")
