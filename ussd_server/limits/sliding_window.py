@@ -107,7 +107,7 @@ class SlidingWindowStorage(Storage):
         uri: str,
         wrap_exceptions: bool = False,
         client: RedisClient | None = None,
-        timeout_seconds: float = 0.2,
+        timeout_seconds: float | None = None,
         key_prefix: str = "limit",
     ) -> None:
         """`uri` is an address that `connect` accepts, with or without the `log+` by which `limits` finds this class."""

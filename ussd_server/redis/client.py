@@ -19,8 +19,14 @@ RedisClient = Redis | RedisCluster
 REDIS_TROUBLE = (RedisError, RedisClusterException, OSError)
 
 
-def connect(url: str, *, timeout_seconds: float = 0.2) -> RedisClient:
-    """Make a client that never retries and timeouts at most `timeout_seconds` for a connection or a reply.
+TIMEOUT_SECONDS = 0.2
+"""How long a request waits for Redis before it continues without it."""
+
+
+def connect(url: str, *, timeout_seconds: float | None = None) -> RedisClient:
+    """Make a client that never retries and waits at most `timeout_seconds` for a connection or a reply.
+
+    Without `timeout_seconds` it waits `TIMEOUT_SECONDS`.
 
     `url` is one of `redis://`, `rediss://`, `unix:///path`, `redis+cluster://host:port,host:port` and
     `redis+sentinel://host:port,host:port/service[/db]`. Credentials in the address are those of the data servers;
@@ -28,9 +34,10 @@ def connect(url: str, *, timeout_seconds: float = 0.2) -> RedisClient:
     Only the cluster form connects at once, to learn the slots, and may raise one of `REDIS_TROUBLE`.
     Raises ValueError, without repeating the address, for any other address.
     """
+    seconds = TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds
     timeouts: dict[str, Any] = {
-        "socket_timeout": timeout_seconds,
-        "socket_connect_timeout": timeout_seconds,
+        "socket_timeout": seconds,
+        "socket_connect_timeout": seconds,
         "retry": Retry(NoBackoff(), 0),
     }
     address = urlsplit(url)
