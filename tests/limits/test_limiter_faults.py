@@ -26,14 +26,14 @@ POLICIES = [
     Policy("data-key", tuple(parse_many("100/minute;1000/hour"))),
     Policy("login", tuple(parse_many("2/minute"))),
 ]
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 class WatchedStorage(SlidingWindowStorage):
     """The storage, counting which thread asks the server how often."""
 
     def __init__(self, uri: str) -> None:
-        super().__init__(uri)
+        super().__init__(uri, timeout_seconds=1)
         self.touches: Counter[str] = Counter()
 
     def acquire(self, name: str, windows: Windows, cost: int = 1, consume: bool = True) -> Reading:

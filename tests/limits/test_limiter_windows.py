@@ -129,9 +129,10 @@ def test_the_strategy_serves_one_limit_like_any_other_of_its_family(
     assert strategy.hit(item, "someone", cost=2)
     assert not strategy.test(item, "someone")
     reset_at, remaining = strategy.get_window_stats(item, "someone")
-    assert (remaining, round(reset_at - time.time())) == (0, 60)
+    assert remaining == 0
+    assert 50 < reset_at - time.time() < 61
     assert storage.get(item.key_for("someone")) == 5
-    assert round(storage.get_expiry(item.key_for("someone")) - time.time()) == 60
+    assert 50 < storage.get_expiry(item.key_for("someone")) - time.time() < 61
     let_pass(storage, 60)
     assert strategy.test(item, "someone", cost=5)
     strategy.hit(item, "someone")

@@ -11,7 +11,7 @@ import pytest
 from ussd_server.redis.client import RedisClient, connect
 from ussd_server.redis.wake_up import WakeUpSignal
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import fakeredis
 import pytest
+import time_machine
 
 from testbed.valkey import Server
 from ussd_server.limits.sliding_window import SlidingWindowStorage
@@ -50,7 +53,10 @@ def shared_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=["fakeredis", "server"])
 def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[[], SlidingWindowStorage]]:
-    """Make storages of the same logs, each with a client of its own, as separate workers have them."""
+    """Make storages of the same logs, each with a client of its own, as separate workers have them.
+
+    For fakeredis, which is slow, the clock stands still.
+    """
     fake = fakeredis.FakeServer()
     prefix = f"limit-{uuid4()}"  # The pipeline's Redis serves several tests at once.
 
@@ -61,8 +67,9 @@ def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[[], Slidin
         client: Any = fakeredis.FakeRedis(server=fake)
         return SlidingWindowStorage("redis://fake", client=client, key_prefix=prefix)
 
-    yield make
-    make().reset()
+    with nullcontext() if request.param == "server" else time_machine.travel(datetime.now(UTC), tick=False):
+        yield make
+        make().reset()
 
 
 @pytest.fixture
