@@ -69,7 +69,10 @@ class Street:
 
     def settled(self, made: dict[str, Any], status: str = "succeeded") -> dict[str, Any]:
         """The record of a transaction once it has come to that status."""
-        eventually(lambda: self.see(made["transaction_id"])["status"] == status)
+        path = f"/api/transactions/{made['transaction_id']}"
+        # Held until something changes, because a key may not call oftener.
+        held = f"{path}?wait=20"
+        eventually(lambda: self.service.call("GET", held, headers=next(self.keys))[1]["data"]["status"] == status)
         return self.see(made["transaction_id"])
 
     def collect_disburse_and_refund(self, provider: str, name: str) -> list[dict[str, Any]]:
