@@ -55,16 +55,18 @@ def a_working_worker(services: Services, clock: MovableClock) -> Iterator[None]:
 
     thread = threading.Thread(target=labour)
     thread.start()
-    yield
-    stop.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_a_waiting_collection_is_answered_when_it_is_final(
     program: Program, services: Services, clock: MovableClock
 ) -> None:
     with a_working_worker(services, clock):
-        reply = program.post(PATH, BODY, wait=10)
+        reply = program.post(PATH, BODY, wait=25)
     assert (reply.status_code, reply.json["data"]["status"]) == (201, "succeeded")
 
 
@@ -73,7 +75,7 @@ def test_a_waiting_collection_that_fails_is_answered_with_its_reason(
 ) -> None:
     body = BODY | {"phone_number": "+256770000002"}
     with a_working_worker(services, clock):
-        reply = program.post(PATH, body, wait=10)
+        reply = program.post(PATH, body, wait=25)
     assert refusal(reply) == (502, "TRANSACTION_FAILED")
     (created,) = program.get(PATH).json["data"]["items"]
     assert created["transaction_id"] in reply.json["message"]
@@ -102,7 +104,7 @@ def test_a_wait_for_one_transaction_ends_with_its_next_change(
 ) -> None:
     transaction_id = program.collect(number="+256770000042").json["data"]["transaction_id"]
     with a_working_worker(services, clock):
-        data = program.get(f"{PATH}/{transaction_id}", wait=10).json["data"]
+        data = program.get(f"{PATH}/{transaction_id}", wait=25).json["data"]
     assert data["status"] != "created"
 
 

@@ -16,7 +16,7 @@ from peewee import IntegrityError, OperationalError
 from tests.support.eventually import eventually
 from ussd_server.database.group_commit import GroupCommit
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 class EndOfProcessError(BaseException):

@@ -18,7 +18,7 @@ from ussd_server.database.unit_of_work import (
     unit_of_work,
 )
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture

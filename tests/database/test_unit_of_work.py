@@ -24,7 +24,7 @@ from tests.support.eventually import eventually
 from ussd_server.database.connections import _Adapter
 from ussd_server.database.unit_of_work import close_connections, database, is_reachable, open_database, without_timeouts
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def pool(server_url: str) -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def backend(server_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The process of PostgreSQL that serves this thread's connection, on which an answer is awaited for 0.3 s."""
+    """The process of PostgreSQL that serves this thread's connection, on which an answer is awaited for 1.5 s."""
     open_database(server_url, 2)
-    monkeypatch.setattr("ussd_server.database.connections.Connection.answer_seconds", 0.3)
+    monkeypatch.setattr("ussd_server.database.connections.Connection.answer_seconds", 1.5)
     yield database.execute_sql("SELECT pg_backend_pid()").fetchone()[0]
     close_connections()
 
@@ -73,7 +73,6 @@ def frozen(process_id: int) -> Iterator[None]:
         os.kill(process_id, signal.SIGCONT)
 
 
-@pytest.mark.timeout(20)
 def test_a_frozen_server_is_given_up_and_its_connection_is_never_used_again(backend: int) -> None:
     with frozen(backend), pytest.raises(OperationalError), database.atomic():
         database.execute_sql("SELECT 1")
@@ -102,8 +101,8 @@ def test_a_server_that_refuses_a_statement_keeps_its_connection(backend: int) ->
 def test_a_statement_that_may_take_long_is_waited_for(backend: int) -> None:
     began_at = time.monotonic()
     with without_timeouts():
-        database.execute_sql("SELECT pg_sleep(0.8)")
-    assert time.monotonic() - began_at >= 0.8
+        database.execute_sql("SELECT pg_sleep(2)")
+    assert time.monotonic() - began_at >= 2
     with pytest.raises(OperationalError):
         database.execute_sql("SELECT pg_sleep(7)")
 
@@ -128,7 +127,6 @@ def lock_held(server_url: str) -> Iterator[psycopg.Connection[Any]]:
         yield holder
 
 
-@pytest.mark.timeout(60)
 def test_a_statement_and_a_transaction_return_their_connection(pool: ThreadPoolExecutor) -> None:
     assert database.execute_sql("SELECT generate_series(1, 3)").fetchall() == [(1,), (2,), (3,)]
     assert database.is_closed()
@@ -145,7 +143,6 @@ def test_a_statement_and_a_transaction_return_their_connection(pool: ThreadPoolE
     assert pool.submit(ask_backend).result(PATIENCE_SECONDS) == ask_backend()
 
 
-@pytest.mark.timeout(60)
 def test_nobody_waits_for_a_connection_that_another_is_making(
     pool: ThreadPoolExecutor, server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,11 +171,10 @@ def test_nobody_waits_for_a_connection_that_another_is_making(
     third.result(PATIENCE_SECONDS)
 
 
-@pytest.mark.timeout(60)
 def test_a_server_that_freezes_is_given_up_by_the_request_that_waits_for_it_while_others_go_on(
     pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ussd_server.database.connections.Connection.answer_seconds", 0.3)
+    monkeypatch.setattr("ussd_server.database.connections.Connection.answer_seconds", 1.5)
     backend = ask_backend()
     with frozen(backend):
         # The connection that lay idle longest is taken first.
@@ -188,7 +184,6 @@ def test_a_server_that_freezes_is_given_up_by_the_request_that_waits_for_it_whil
     assert backend not in {ask_backend() for _ in range(3)}, "it is never used again"
 
 
-@pytest.mark.timeout(60)
 def test_there_are_never_more_connections_than_there_may_be(
     pool: ThreadPoolExecutor, server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,7 +197,6 @@ def test_there_are_never_more_connections_than_there_may_be(
     assert sum(each.exception(PATIENCE_SECONDS) is None for each in calls) == 3
 
 
-@pytest.mark.timeout(60)
 def test_connections_that_broke_while_idle_are_replaced_before_a_call_uses_them(
     pool: ThreadPoolExecutor, server: PostgresServer
 ) -> None:

@@ -89,9 +89,9 @@ def test_fifty_callers_repeating_one_reference_through_kills_charge_once(service
 
 
 def kill(service: Service, program: str) -> None:
-    """Kill the newest process of a program: of gunicorn's that is one that serves, not their master."""
-    own = [pid for pid, line in descendants(service.pid).items() if program in line]
-    os.kill(max(own), signal.SIGKILL)
+    """Kill a process of a program that has no children: of gunicorn's that is one that serves, not their master."""
+    own = [pid for pid, line in descendants(service.pid).items() if program in line and not descendants(pid)]
+    os.kill(own[-1], signal.SIGKILL)
 
 
 def is_sound(service: Service) -> bool:

@@ -24,7 +24,7 @@ from ussd_server.settings import Settings, read_settings
 from ussd_server.worker import Worker
 
 _REPOSITORY = Path(__file__).parents[2]
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 120.0
 
 
 def work_until_killed(settings: Settings) -> None:

@@ -140,7 +140,7 @@ def run(*command: str | Path, folder: Path, **environment: str) -> str:
     """Run a tool to its good end; give what it printed."""
     ran = subprocess.run(
         command, cwd=folder, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        check=False, timeout=100,
+        check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout
     return ran.stdout

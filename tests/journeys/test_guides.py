@@ -18,7 +18,7 @@ from tests.journeys.service import Service
 
 _FOLDER = Path(__file__).parents[2] / "docs/guides"
 _PAGES = sorted(_FOLDER.glob("[a-z]*.md"))
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 120
 _COMMANDS = {
     "sh": ("bash", "-euo", "pipefail"),
     "python": (sys.executable,),

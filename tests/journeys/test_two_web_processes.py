@@ -60,7 +60,7 @@ def serving(settings: Settings, number: int) -> Iterator[int]:
 
 def post(port: int, path: str, text: str) -> bytes:
     """A step as Africa's Talking sends it; gives the body of the answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         form = {"sessionId": "ATUid_1", "phoneNumber": PHONE, "serviceCode": CODE, "text": text}
         connection.request("POST", path, urlencode(form), {"Content-Type": "application/x-www-form-urlencoded"})

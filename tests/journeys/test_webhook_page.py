@@ -48,7 +48,6 @@ def in_javascript(folder: Path) -> Command:
     subprocess.run(
         ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, _JAVASCRIPT_LIBRARY],
         check=True,
-        timeout=60,
     )
     (folder / "receiver.js").write_text(code("javascript"))
     return ["node", folder / "receiver.js"]

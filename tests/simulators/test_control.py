@@ -178,7 +178,7 @@ def test_a_stand_in_runs_as_a_process_and_ends_on_a_signal(
                 delays = controls.http.get("/_control/switches").json()
                 assert 5 in (delays["approve_delay_seconds"], delays["callback_delay_seconds"])
             process.send_signal(end)
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=60)
         finally:
             process.kill()
     assert (process.returncode, errors) == (0, "")

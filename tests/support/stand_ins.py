@@ -30,9 +30,9 @@ class StandInProcess:
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
         """Use one of its controls."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         if self._tls:
-            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=20, context=self._tls)
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=60, context=self._tls)
         try:
             headers = {"Content-Type": "application/json"}
             connection.request(method, f"/_control/{path}", None if body is None else json.dumps(body), headers)
@@ -61,7 +61,7 @@ class StandInProcess:
     def stop(self) -> None:
         """End it."""
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)
         self._process.stdout.close()
 
 

@@ -241,7 +241,7 @@ def test_a_step_is_waited_for_and_its_answer_shared(services: Services, clock: M
         UssdSession.update(
             turns=done.turns, turn=2, message="the other's answer", working_token=None, working_until=None
         ).where(UssdSession.id == session.session_id).execute()
-        assert waiting.result(timeout=10).message == "the other's answer"
+        assert waiting.result(timeout=60).message == "the other's answer"
 
 
 def test_no_more_steps_than_a_clients_places_wait_for_others(
