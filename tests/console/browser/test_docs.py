@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.console.browser.visitor import Console, Visitor
 from ussd_server.app import create_app
@@ -44,12 +45,13 @@ def test_a_call_is_found_read_in_four_languages_and_tried(
         page.goto("/docs")
         page.get_by_role("heading", name="Create transaction").first.wait_for()
         page.get_by_role("button", name="Shell Curl").first.click()
-        languages = [option.inner_text() for option in page.get_by_role("option").all()]
-        assert sorted(languages) == ["Curl", "Fetch", "Requests", "cURL"]
+        expect(page.get_by_role("option")).to_have_count(4)
+        assert sorted(page.get_by_role("option").all_inner_texts()) == ["Curl", "Fetch", "Requests", "cURL"]
         page.keyboard.press("Escape")
         page.get_by_role("button", name="Search").first.click()
+        expect(page.locator("input:focus")).to_be_visible()
         page.keyboard.type("balance")
-        assert "/api/balance" in page.get_by_role("option").first.inner_text()
+        expect(page.get_by_role("option").first).to_contain_text("/api/balance")
         page.get_by_role("option").first.click()
         page.get_by_role("heading", name="Get balance").first.wait_for()
         page.get_by_role("button", name="Test Request (get /api/balance)").click()

@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
 from ussd_server.context import operator_context
@@ -114,8 +114,7 @@ def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted
         page.get_by_role("button", name="Reveal").click()
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.get_by_role("button", name="Copy secret").click()
-        secret = page.evaluate("navigator.clipboard.readText()")
-        assert len(secret) > 30
+        page.wait_for_function("navigator.clipboard.readText().then(secret => secret.length > 30)")
         page.get_by_text("Delete the key …").click()
         page.get_by_role("button", name="Delete it for ever").click()
         page.get_by_text("The API key is deleted.").wait_for()
@@ -143,7 +142,7 @@ def test_pages_work_without_scripts(visitor: Visitor, console: Console) -> None:
     page.goto("/console/api-keys")
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("link", name="Audit trail").click()
-    assert page.get_by_role("heading", name="Audit trail").is_visible()
+    expect(page.get_by_role("heading", name="Audit trail")).to_be_visible()
     context.close()
 
 

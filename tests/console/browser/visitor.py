@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pyotp
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.services.reconciliation.statement_files import csv_file
 from tests.support.example_client import PASSWORD, ExampleClient
@@ -25,6 +25,9 @@ from ussd_server.messages.transactions import CreateTransaction, TransactionType
 
 _AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")
 _RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+# A busy machine may take long for a page.
+_PATIENCE_MILLISECONDS = 90_000
+expect.set_options(timeout=_PATIENCE_MILLISECONDS)
 LOOKS = (("light", 360), ("dark", 360), ("light", 1600), ("dark", 1600))
 
 
@@ -103,6 +106,7 @@ class Visitor:
             base_url=self.console.base_url, viewport={"width": width, "height": 900},
             color_scheme=scheme, storage_state=self._cookies if signed_in else None,  # type: ignore[arg-type]
         )  # fmt: skip
+        context.set_default_timeout(_PATIENCE_MILLISECONDS)
         page = context.new_page()
         faults: list[str] = []
         host = urlsplit(self.console.base_url).netloc
