@@ -14,8 +14,9 @@ from schemas.envelopes import is_management
 from tests.documents.exchange import Exchange
 from tests.documents.operations import operations
 from tests.journeys.service import Service
+from ussd_server.status import Code
 
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 120.0
 _LOOK_AGAIN_SECONDS = 0.5
 
 
@@ -35,6 +36,7 @@ class Player:
         self._patterns.sort(key=lambda entry: entry[2].pattern.count("[^/]+"))
         self.token = ""
         self.key = service.key
+        self._key_of_looks: dict[str, str] = {}
 
     def data(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Call the data API with the key; give `data` of the answer."""
@@ -68,16 +70,33 @@ class Player:
         return answer
 
     def look(self, path: str) -> Any:
-        """What a GET answers now; it is not remembered."""
-        return self._fetch("GET", path, None, self.key)[2]
+        """What a GET answers now; it is not remembered, and counts against no key of the scenario."""
+        if not self._key_of_looks:
+            made = self._fetch(
+                "POST",
+                "/api/clients/api-keys",
+                "{}",
+                {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+            )[2]["data"]
+            self._key_of_looks = {"x-api-key": made["apikey"], "x-api-secret": made["apisecret"]}
+        return self._fetch("GET", path, None, self._key_of_looks)[2]
 
-    def until(self, holds: Callable[[], Any]) -> None:
+    def until(self, holds: Callable[[], Any], pause_seconds: float = _LOOK_AGAIN_SECONDS) -> None:
         """Wait until `holds`, so that every run finds the same."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not holds():
             if time.monotonic() > deadline:
                 raise TimeoutError("the service did not come to rest")
-            time.sleep(_LOOK_AGAIN_SECONDS)
+            time.sleep(pause_seconds)
+
+    def until_refused(self, code: Code, method: str, path: str, pause_seconds: float = 0) -> None:
+        """Repeat a call of the data API until it is refused with this code."""
+
+        def is_refused() -> bool:
+            self.data(method, path)
+            return code.error in self.refused
+
+        self.until(is_refused, pause_seconds)
 
     def _remember(self, exchange: Exchange, path: str) -> None:
         if exchange.status < 400:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -210,18 +209,19 @@ def play_refusals(player: Player) -> None:
     _play_without_database(player, request)
     shown = {"x-api-key": "$KEY", "x-api-secret": "$SECRET"}
     player.send("GET", "/api/balance", None, player.key | {"x-api-secret": "wrong"}, shown)
-    moment = datetime.now(UTC) + timedelta(seconds=1)
-    narrow = player.manage("POST", "/api-keys", {"scopes": "balance:read", "expires_at": moment.isoformat()})
-    player.key = {"x-api-key": narrow["apikey"], "x-api-secret": narrow["apisecret"]}
+    _take_key(player, scopes="balance:read")
     player.data("GET", "/api/transactions")
-    while Code.API_KEY_DISABLED.error not in player.refused:
-        time.sleep(0.2)
-        player.data("GET", "/api/balance")
-    fresh = player.manage("POST", "/api-keys", {})
-    player.key = {"x-api-key": fresh["apikey"], "x-api-secret": fresh["apisecret"]}
-    for _ in range(101):
-        player.data("GET", "/api/balance")
+    _take_key(player, expires_at=(datetime.now(UTC) + timedelta(seconds=3)).isoformat())
+    player.until_refused(Code.API_KEY_DISABLED, "GET", "/api/balance", 0.2)
+    _take_key(player)
+    player.until_refused(Code.RATE_LIMIT_EXCEEDED, "GET", "/api/balance")
     player.manage("POST", "/logout", {"all": True})
+
+
+def _take_key(player: Player, **wanted: str) -> None:
+    """Make a key and go on with it."""
+    made = player.manage("POST", "/api-keys", wanted)
+    player.key = {"x-api-key": made["apikey"], "x-api-secret": made["apisecret"]}
 
 
 def _play_too_large(player: Player) -> None:
