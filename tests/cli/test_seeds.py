@@ -53,7 +53,7 @@ def test_lists_can_be_brought_in_twice_without_doubling_anything(suffix: str, tm
     ])  # fmt: skip
     keys = write(tmp_path / f"keys.{suffix}", [
         {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET, "scopes": "ussd:* balance:read"},
-        {"client": CLIENT_ID, "apikey": "LegacyKey02", "apisecret": SECRET, "expires_at": "2027-01-31T00:00:00Z"},
+        {"client": CLIENT_ID, "apikey": "LegacyKey02", "apisecret": SECRET, "expires_at": "2099-01-31T00:00:00Z"},
     ])  # fmt: skip
     scripts = ("seed_clients.py", "seed_keys.py") if suffix == "json" else (None, None)
     code, first, _ = seed("clients", clients, tmp_path, scripts[0])
@@ -93,7 +93,7 @@ def test_rows_that_contradict_what_is_there_are_refused_and_the_others_are_not(t
         {"client": "Acme", "apikey": "no good", "apisecret": SECRET},
         {"client": "Acme", "apikey": "LegacyKey02", "apisecret": SECRET, "scopes": [5]},
         {"client": "Acme", "apikey": "LegacyKey02", "apisecret": SECRET, "scopes": "all"},
-        {"client": "Acme", "apikey": "LegacyKey02", "apisecret": SECRET, "expires_at": "2027-01-31"},
+        {"client": "Acme", "apikey": "LegacyKey02", "apisecret": SECRET, "expires_at": "2099-01-31"},
         {"client": "Acme", "apikey": "LegacyKey02", "apisecret": SECRET, "scopes": ["ussd:read"]},
     ]), tmp_path)  # fmt: skip
     assert (code, [row["outcome"] for row in rows]) == (1, ["created"] + ["refused"] * 7 + ["created"])
