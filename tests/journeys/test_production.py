@@ -93,9 +93,8 @@ def test_money_comes_in_by_a_callback_through_nginx_and_goes_out_again(productio
     disbursed = production.order(provider, "disbursement", f"{provider} out")
     paid = production.providers[provider].paid()
     assert [paid[record["provider_reference"]] for record in (collected, disbursed)] == [500_000, 500_000]
-    assert re.search(
-        r'"method":"(PUT|POST)","room":"/callbacks","status":200', production.installed.deployment.written()
-    )
+    received = re.compile(r'"method":"(PUT|POST)","room":"/callbacks","status":200')
+    eventually(lambda: bool(received.search(production.installed.deployment.written())))
 
 
 def test_a_phone_that_dials_pays_its_provider(production: Production) -> None:
