@@ -21,7 +21,7 @@ from tests.support.eventually import eventually
 pytestmark = pytest.mark.needs_nginx
 
 EXACT = sorted(set(re.findall(r"^ *location = (\S+)", SITE, re.MULTILINE)))
-STEP_SECONDS = 1
+STEP_SECONDS = 3
 HANGING = "/ussd/json/hanging"
 ADDRESSES = itertools.count()
 
@@ -30,7 +30,7 @@ class Machine(BaseHTTPRequestHandler):
     """Stands in for the web processes of a machine: answers everything with 200, steps of one path never."""
 
     protocol_version = "HTTP/1.1"
-    timeout = 30
+    timeout = 60
     is_over = threading.Event()
     seen: tuple[str, ...] = ()
 
@@ -174,7 +174,7 @@ def test_conditions_of_a_caller_change_no_refusal(edge: Edge) -> None:
 def test_plain_http_is_refused_in_json_whatever_is_asked(edge: Edge) -> None:
     for request in (line("/"), line("/", "TRACE"), line("/.refusal"), line("/" + "x" * 9000), line("/", version="3.1"),
                     line("//metrics"), line("/.well-known/acme-challenge/x")):  # fmt: skip
-        with socket.create_connection(("127.0.0.1", edge.http_port), timeout=20) as connection:
+        with socket.create_connection(("127.0.0.1", edge.http_port), timeout=60) as connection:
             connection.sendall(request)
             assert_refused(read_answer(connection), 400, "INVALID_REQUEST")
 
@@ -184,8 +184,12 @@ def test_plain_http_is_refused_in_json_whatever_is_asked(edge: Edge) -> None:
 )
 def test_a_login_is_counted_and_refused_in_its_envelope_however_its_path_is_written(edge: Edge, path: str) -> None:
     request = line(path, "POST")
-    assert set(statuses_of(edge, [request] * 60)) == {200, 429}
-    refused = raw(edge, request)
+    # One login is let through every half second, and it may be the last one.
+    for _ in range(10):
+        assert set(statuses_of(edge, [request] * 60)) == {200, 429}
+        refused = raw(edge, request)
+        if refused[0] != 200:
+            break
     assert_refused_to_people(refused, 429)
     assert refused[1]["retry-after"] == "1"
 
