@@ -30,6 +30,17 @@ def test_a_process_that_takes_no_more_has_no_share() -> None:
     assert shares.fewest() == 5
 
 
+def test_a_process_that_is_replaced_is_needed_until_a_later_one_accepts_connections() -> None:
+    shares = ConnectionShares()
+    for number in (62, 63):
+        shares.set(number, 5)
+    assert not shares.is_needed(62), "nobody asked for a reload"
+    shares.replace(63)
+    assert [shares.is_needed(number) for number in (62, 63, 64)] == [True, True, False]
+    shares.set(65, 0)
+    assert not shares.is_needed(63)
+
+
 def test_each_of_two_processes_takes_about_half_of_many_connections(redis_url: str, tmp_path: Path) -> None:
     # No request asks the database, which is away.
     away = "postgresql://127.0.0.1:1/away"

@@ -10,6 +10,8 @@ import os
 import time
 
 _MOST_PROCESSES = 64
+# Of those that live at the same time, at most half are later than a reload.
+_MOST_SUCCESSORS = _MOST_PROCESSES // 2
 _BYTES = 4
 # How long a process leaves a connection to processes that hold fewer. They may be stuck, so it is short.
 _LEAVE_SECONDS = 0.002
@@ -20,6 +22,7 @@ class ConnectionShares:
 
     def __init__(self) -> None:
         self._held = memoryview(mmap.mmap(-1, _MOST_PROCESSES * _BYTES)).cast("I")
+        self._replaced = memoryview(mmap.mmap(-1, _BYTES)).cast("I")
 
     def set(self, number: int, connections: int) -> None:
         """Store what process `number` holds. Processes that live at the same time need numbers close together."""
@@ -28,6 +31,16 @@ class ConnectionShares:
     def leave(self, number: int) -> None:
         """Store that process `number` accepts no more connections."""
         self._held[number % _MOST_PROCESSES] = 0
+
+    def replace(self, number: int) -> None:
+        """Store that all processes up to `number` are being replaced by later ones."""
+        self._replaced[0] = number
+
+    def is_needed(self, number: int) -> bool:
+        """Return whether process `number` is being replaced, and none of those that replace it accepts connections."""
+        last = self._replaced[0]
+        later = range(last + 1, last + 1 + _MOST_SUCCESSORS)
+        return number <= last and not any(self._held[each % _MOST_PROCESSES] for each in later)
 
     def fewest(self) -> int:
         """Return the smallest number that a process holds, 0 without processes."""

@@ -29,6 +29,10 @@ from ussd_server.server.refusals import JsonRefusals
 # (`deploy/nginx.conf`). gunicorn's thread worker waits as long.
 LINGER_SECONDS = 2.0
 
+# How long a worker that a reload replaces waits for its successors. They load the application, which takes seconds on
+# a busy machine.
+_SUCCESSOR_SECONDS = 20.0
+
 log = logger(__name__)
 
 
@@ -45,14 +49,20 @@ class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
         for listener in listeners:
             listener.start()
         while self.alive:
-            self.notify()
-            # gunicorn writes into this pipe when a signal arrives.
-            if select([self.PIPE[0]], [], [], 1.0)[0]:
-                os.read(self.PIPE[0], 4096)
+            self._wait(1.0)
+        ends_at = time.monotonic() + _SUCCESSOR_SECONDS
+        while SHARES.is_needed(self.age) and time.monotonic() < ends_at:
+            self._wait(0.1)
         self._share.leave()
         for listener in listeners:
             listener.end()
         self._end(pool)
+
+    def _wait(self, seconds: float) -> None:
+        self.notify()
+        # gunicorn writes into this pipe when a signal arrives.
+        if select([self.PIPE[0]], [], [], seconds)[0]:
+            os.read(self.PIPE[0], 4096)
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serve the requests of a connection."""

@@ -88,6 +88,13 @@ def on_exit(server: Any) -> None:
     server.announcement.end()
 
 
+def on_reload(server: Any) -> None:
+    """Let the present workers serve until new ones, which first load the application, accept connections."""
+    from ussd_server.server.connection_shares import SHARES
+
+    SHARES.replace(server.worker_age)
+
+
 def post_fork(_server: Any, _worker: Any) -> None:
     """Make a new worker load our code from disk: after an upgrade the main process still holds the old code."""
     for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
