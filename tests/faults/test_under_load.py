@@ -18,7 +18,7 @@ from tests.journeys.deployment import Installed, install
 from tests.journeys.service import descendants
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(600)]
 
 CALLERS = 4
 ABSENCE_SECONDS = 10
