@@ -50,9 +50,10 @@ def test_events_of_one_object_are_listed_in_their_order_though_processes_differ_
     services: Services, clock: MovableClock
 ) -> None:
     call = a_client()
-    transaction_id = services.transactions.transactions.create(request(), call).transaction.transaction_id
+    services.transactions.transactions.create(request(), call)
+    (claimed,) = services.transactions.settlement.claim(1)
     clock.advance(-0.1)
-    services.transactions.settlement.advance(transaction_id)
+    services.transactions.settlement.advance(claimed)
     assert [event.sequence for event in services.webhooks.events.list(ListEvents(), call).items] == [3, 2, 1]
 
 
