@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -11,6 +13,10 @@ from marshmallow import RAISE, Schema, ValidationError, missing
 from marshmallow.fields import Field
 
 from schemas.fields import timestamp
+
+# Comparing words costs time, and a caller chooses them.
+_MISTYPED, _MOST_MISTYPED = re.compile(r"[\w.-]{1,40}", re.ASCII), 5
+_LIKENESS = 0.6
 
 MANAGEMENT_PREFIX = "/api/clients/"
 
@@ -36,7 +42,11 @@ class Body(Schema):
         try:
             return self._load_valid(data)
         except ValidationError:
-            return super().load(data, **options)
+            try:
+                return super().load(data, **options)
+            except ValidationError as refusal:
+                self._add_hints(refusal, data)
+                raise
 
     def _load_valid(self, document: Mapping[str, Any]) -> dict[str, Any]:
         loaded = {}
@@ -52,6 +62,19 @@ class Body(Schema):
         if seen < len(document):
             raise ValidationError("unknown")
         return loaded
+
+    def _add_hints(self, refusal: ValidationError, data: Any) -> None:
+        """Say at a missing field, and at an unknown one, which of the other kind was probably meant."""
+        if not isinstance(data, Mapping) or not isinstance(refusal.messages, dict):
+            return
+        free = [key for key, _, _ in self._readers if key not in data]
+        known = {key for key, _, _ in self._readers}
+        unknown = [key for key in data if key not in known and _MISTYPED.fullmatch(key)][:_MOST_MISTYPED]
+        for key in unknown:
+            for meant in get_close_matches(key, free, n=1, cutoff=_LIKENESS):
+                refusal.messages[key] = [f"{self.error_messages['unknown']} Did you mean {meant}?"]
+                if meant in refusal.messages:
+                    refusal.messages[meant] = [f"{refusal.messages[meant][0]} The field {key} is unknown."]
 
     @cached_property
     def _readers(self) -> list[tuple[str, str, Field[Any]]]:

@@ -56,7 +56,14 @@ def test_every_kind_is_found_by_its_names_and_by_nothing_less(
     with unit_of_work():
         event = ("event", write_event(program.client_id, "webhook.test", new_id(clock.now()), {}, clock.now()))
     key = services.clients.api_keys.list(program.call)[0]
-    for q in (made["transaction_id"], made["transaction_id"].upper(), made["provider_reference"], "order 7", receipt):
+    for q in (
+        made["transaction_id"],
+        made["transaction_id"].upper(),
+        made["provider_reference"],
+        "order 7",
+        receipt,
+        receipt.lower(),
+    ):
         assert found(program, q) == [transaction], q
     assert found(program, session[1]) == [session]
     assert found(program, event[1]) == [event]

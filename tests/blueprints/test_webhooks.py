@@ -71,6 +71,8 @@ def test_a_webhook_is_created_shown_rotated_enabled_and_deleted(program: Program
         ({"url": URL, "types": ["no.such"]}, "types: There is no event type no.such."),
         ({"url": URL, "types": "transaction.failed"}, "types: Not a valid list."),
         ({"url": URL, "secret": "whsec_mine"}, "secret: Unknown field."),
+        ({"ulr": URL}, "url: Missing data for required field. The field ulr is unknown."),
+        ({"url": URL, "tpyes": []}, "tpyes: Unknown field. Did you mean types?"),
     ],
 )
 def test_a_webhook_that_cannot_be_is_refused_with_the_reason(

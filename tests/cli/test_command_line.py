@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 
 from ussd_server.cli import main
 from ussd_server.cli.examples import EXAMPLES
+from ussd_server.server.running import announced
+from ussd_server.settings import read_settings
 
 MENU = Path(__file__).parents[2] / "ussd_server" / "menus" / "examples"
 
@@ -87,6 +89,16 @@ def test_a_command_finds_the_service_from_a_folder_within_and_names_it(
     found = run("clients", "list")
     assert found.stderr == f"Using the service in {folder}\n"
     assert "Acme Traders" in found.stdout
+
+
+def test_a_command_says_where_its_settings_differ_from_those_of_the_running_service(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with announced(read_settings(), "web"):
+        assert run("clients", "list").stderr == ""
+        monkeypatch.setenv("USSD_ALLOW_PRIVATE_ADDRESSES", "1")
+        said = run("clients", "list").stderr
+    assert said == ("The running service has another setting: USSD_ALLOW_PRIVATE_ADDRESSES is no there and yes here.\n")
 
 
 def test_names_are_taken_in_any_case_and_the_nearest_one_is_proposed(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from ussd_server.cli.service.database_errors import explain
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.logs import configure_logs
+from ussd_server.server.running import running_processes
 from ussd_server.settings import Settings, SettingsError, has_data, is_data_dir_given, read_settings
 from ussd_server.status import ServiceError
 
@@ -48,6 +49,9 @@ _COMMANDS = {
     "users": "ussd_server.cli.clients.users",
     "worker": "ussd_server.cli.service.run",
 }
+
+# Of the settings, those with which a command would reach another service or be refused what the service accepts.
+_SETTINGS_OF_COMMANDS = ("USSD_ALLOW_PRIVATE_ADDRESSES ", "USSD_DATABASE_URL ", "USSD_ENV ", "USSD_SECRETS_FILE ")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -133,7 +137,17 @@ def settings_of_service() -> Settings:
         )
     if not is_data_dir_given():
         click.echo(f"Using the service in {settings.data_dir}", err=True)
+    for difference in _differences_from_the_running_service(settings):
+        click.echo(f"The running service has another setting: {difference}.", err=True)
     return settings
+
+
+def _differences_from_the_running_service(settings: Settings) -> list[str]:
+    """Return what commands would do otherwise than the service, in sentences."""
+    with suppress(PermissionError):
+        for process in running_processes(settings)[:1]:
+            return [each for each in process.differences(settings) if each.startswith(_SETTINGS_OF_COMMANDS)]
+    return []
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def test_events_are_listed_newest_first_by_type_and_page(services: Services, clo
     assert [event.id for event in (*first.items, *second.items)] == ids[::-1]
     assert second.next_cursor is None
     assert services.webhooks.events.list(ListEvents(type="transaction.failed"), call).items == ()
-    with pytest.raises(Exception, match="no such event type"):
+    with pytest.raises(Exception, match="no event type"):
         services.webhooks.events.list(ListEvents(type="nonsense"), call)
 
 

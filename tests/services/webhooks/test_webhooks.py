@@ -66,7 +66,7 @@ def test_an_unknown_type_is_refused_by_name(services: Services) -> None:
     call = a_client()
     assert refusal(lambda: subscribe(services, call, URL, "transaction.failed", "transaction.lost")) == (
         Code.INVALID_REQUEST,
-        "types: There is no event type transaction.lost.",
+        "types: There is no event type transaction.lost. Did you mean transaction.failed?",
     )
 
 

@@ -49,6 +49,8 @@ _KINDS = (
         lambda text: [
             *_by_id(text, Transaction.id, Transaction.provider_reference),
             Transaction.provider_transaction_id == text,
+            # A receipt is read out or copied by hand, and providers write them in capitals.
+            *([Transaction.provider_transaction_id == text.upper()] if text != text.upper() else []),
         ],
         Transaction.reference,
         Transaction.phone_number,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 from ussd_server.clock import Clock
@@ -29,6 +30,7 @@ from ussd_server.status import Code, ServiceError
 
 MOST_EVENTS_AT_ONCE = 1000
 _MOST_OF_AN_OBJECT = 100
+_LONGEST_TYPE = 40
 
 
 class EventService:
@@ -110,6 +112,12 @@ def new_event(
     }  # fmt: skip
 
 
+def no_such_type(event_type: str) -> str:
+    """The sentence for an event type that there is not, with the nearest one."""
+    meant = get_close_matches(event_type[:_LONGEST_TYPE], EVENT_TYPES, n=1)
+    return f"There is no event type {event_type[:_LONGEST_TYPE]}." + "".join(f" Did you mean {each}?" for each in meant)
+
+
 def event_view(row: Event, deliveries: tuple[DeliveryView, ...] = ()) -> EventView:
     """An event as its client sees it."""
     return EventView(row.id, row.type, row.object_id, row.sequence, row.created_at, row.payload, deliveries)
@@ -120,7 +128,7 @@ def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to
     rows = Event.select().where(Event.client_id == client_id)
     if event_type is not None:
         if event_type not in EVENT_TYPES:
-            raise ServiceError(Code.INVALID_REQUEST, "type: There is no such event type.")
+            raise ServiceError(Code.INVALID_REQUEST, f"type: {no_such_type(event_type)}")
         rows = rows.where(Event.type == event_type)
     return of_period(rows, Event, from_at, to_at)
 

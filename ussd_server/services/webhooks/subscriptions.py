@@ -34,7 +34,7 @@ from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit import write_audit_event
-from ussd_server.services.webhooks.events import event_view, write_event
+from ussd_server.services.webhooks.events import event_view, no_such_type, write_event
 from ussd_server.status import Code, ServiceError
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
@@ -71,7 +71,7 @@ class WebhookService:
         context.require("webhooks:write")
         types = None if request.types is None else [*dict.fromkeys(request.types)]
         for unknown in set(types or ()) - EVENT_TYPES.keys():
-            raise ServiceError(Code.INVALID_REQUEST, f"types: There is no event type {unknown}.")
+            raise ServiceError(Code.INVALID_REQUEST, f"types: {no_such_type(unknown)}")
         require_callable(self._guard, "url", request.url)
         now, secret = self._clock.now(), new_webhook_secret()
         row = new_webhook(self._vault, context.client_id, request.url, types, secret, now)
