@@ -6,39 +6,35 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from threading import Lock
+from threading import Event, Lock
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
 
 
 class _Result(Enum):
-    """The outcome for a waiting caller."""
+    """The outcome of a batch."""
 
-    LEAD = auto()
     DONE = auto()
     ALONE = auto()
     UNKNOWN = auto()
 
 
-class _Place(Generic[Item]):
-    """A caller's place in the queue. It waits on a lock, the cheapest of all signals."""
+class _Batch(Generic[Item]):
+    """Items that run together. All of their callers wait for one event: a signal for each would cost twice as much."""
 
-    __slots__ = ("_signal", "item", "result")
+    __slots__ = ("is_over", "items", "result", "turn")
 
-    def __init__(self, item: Item) -> None:
-        self.item = item
-        self.result = _Result.UNKNOWN
-        self._signal = Lock()
-        self._signal.acquire()
-
-    def wait(self) -> _Result:
-        self._signal.acquire()
-        return self.result
+    def __init__(self, first: Item) -> None:
+        self.items = [first]
+        self.turn = Event()
+        self.is_over = Event()
+        self.result: _Result | None = None
 
     def finish(self, result: _Result) -> None:
         self.result = result
-        self._signal.release()
+        self.is_over.set()
+        self.turn.set()
 
 
 class BatchLostError(Exception):
@@ -49,7 +45,7 @@ class Batches(Generic[Item]):
     """Runs items in batches, one batch at a time.
 
     A caller who finds no batch running runs one at once, so an idle service waits for nothing. Callers that arrive
-    meanwhile queue; the first of them runs the next batch. There is no timer and no thread.
+    meanwhile queue; the first of each batch runs it. There is no timer and no thread.
     """
 
     def __init__(
@@ -66,13 +62,15 @@ class Batches(Generic[Item]):
         self._most = most
         self._was_undone = was_undone
         self._lock = Lock()
-        self._queue: deque[_Place[Item]] = deque()
+        # The batches that did not begin yet; callers join the last one.
+        self._queue: deque[_Batch[Item]] = deque()
         self._is_running = False
 
     @property
     def queued(self) -> int:
-        """Return how many callers wait for the next batch."""
-        return len(self._queue)
+        """Return how many callers wait for their batch to begin."""
+        with self._lock:
+            return sum(len(batch.items) for batch in self._queue)
 
     def do(self, item: Item) -> Sequence[Item]:
         """Return when `item` is done. Returns the items that this thread ran; empty for most callers.
@@ -82,55 +80,64 @@ class Batches(Generic[Item]):
         caller in the batch or in the queue gets BatchLostError.
         """
         with self._lock:
-            place = _Place(item) if self._is_running else None
-            if place is not None:
-                self._queue.append(place)
-            self._is_running = True
-        result = _Result.LEAD if place is None else place.wait()
-        done: Sequence[Item] = ()
-        if result is _Result.LEAD:
-            result, done = self._lead(item)
-        if result is _Result.ALONE:
-            done = [item]
-            self._run(done)
-        elif result is _Result.UNKNOWN:
+            batch = self._queue[-1] if self._queue else None
+            if batch is not None and len(batch.items) < self._most:
+                batch.items.append(item)
+                is_first = False
+            else:
+                batch = _Batch(item)
+                self._queue.append(batch)
+                is_first = True
+                if not self._is_running:
+                    self._is_running = True
+                    batch.turn.set()
+        if is_first:
+            batch.turn.wait()
+        else:
+            batch.is_over.wait()
+        if batch.result is None:
+            self._run_batch(batch)
+        if batch.result is _Result.UNKNOWN:
             raise BatchLostError
-        return done
+        if batch.result is _Result.ALONE:
+            self._run([item])
+            return [item]
+        return batch.items if is_first else ()
 
-    def _lead(self, item: Item) -> tuple[_Result, Sequence[Item]]:
-        """Run a batch, give every caller its outcome, and let the next caller lead."""
-        others: list[_Place[Item]] = []
-        items = [item]
+    def _run_batch(self, batch: _Batch[Item]) -> None:
         result = _Result.UNKNOWN
         try:
             # Requests that arrived in the same turn of gevent's hub join before the batch runs.
             time.sleep(0)
-            self._take(others, self._most - 1)
-            items += [other.item for other in others]
-            self._run(items)
+            with self._lock:
+                self._queue.popleft()
+            self._run(batch.items)
             result = _Result.DONE
         except Exception as error:
             if not self._was_undone(error):
                 # Those in the queue would only wait for the same trouble, one batch after another.
-                self._take(others, len(others) + len(self._queue))
+                self._give_up_queue()
                 raise
-            if not others:
+            if len(batch.items) == 1:
                 raise
             result = _Result.ALONE
         finally:
-            for other in others:
-                other.finish(result)
-            self._let_next_lead()
-        return result, items
+            batch.finish(result)
+            self._begin_next(batch)
 
-    def _take(self, others: list[_Place[Item]], most: int) -> None:
+    def _give_up_queue(self) -> None:
         with self._lock:
-            while self._queue and len(others) < most:
-                others.append(self._queue.popleft())
+            lost = list(self._queue)
+            self._queue.clear()
+        for batch in lost:
+            batch.finish(_Result.UNKNOWN)
 
-    def _let_next_lead(self) -> None:
+    def _begin_next(self, finished: _Batch[Item]) -> None:
         with self._lock:
-            following = self._queue.popleft() if self._queue else None
+            if self._queue and self._queue[0] is finished:
+                # It was ended before it began.
+                self._queue.popleft()
+            following = self._queue[0] if self._queue else None
             self._is_running = following is not None
         if following is not None:
-            following.finish(_Result.LEAD)
+            following.turn.set()
