@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from errno import ECONNRESET
+from functools import cached_property
 from io import BytesIO
 from typing import Any
 
@@ -97,14 +98,25 @@ class _Application(Flask):
             connection.settimeout(_LONGEST_SEND_SECONDS)
         return stream
 
+    @cached_property
+    def _fixed_routes(self) -> dict[tuple[str, str], str]:
+        """The endpoints of paths without variables, by path and method.
+
+        They are looked up here first: werkzeug leaves work for the garbage collector each time it matches a path.
+        """
+        rules = [rule for rule in self.url_map.iter_rules() if not rule.arguments]
+        return {(rule.rule, method): rule.endpoint for rule in rules for method in rule.methods or ()}
+
     def _match(self, api_request: ApiRequest) -> tuple[str, Mapping[str, Any]]:
-        path = api_request.environ["PATH_INFO"]
+        path, method = api_request.environ["PATH_INFO"], api_request.environ["REQUEST_METHOD"]
+        if endpoint := self._fixed_routes.get((path, method)):
+            return endpoint, {}
         try:
             if not _PATH.match(path):
                 raise NotFound
             if not path.isascii():
                 path = path.encode("latin1").decode(errors="replace")
-            return self._routes.match(path, api_request.environ["REQUEST_METHOD"])
+            return self._routes.match(path, method)
         except HTTPException:
             # Each request is refused by its size first.
             read_body(api_request.request)

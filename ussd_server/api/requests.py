@@ -87,7 +87,8 @@ class ApiRequest:
     def request(self) -> Request:
         """The request for werkzeug, built when first needed: half of the requests do without."""
         if self._request is None:
-            self._request = Request(self.environ)
+            # Kept out of the environment: two objects that hold each other live until the garbage collector runs.
+            self._request = Request(self.environ, populate_request=False)
         return self._request
 
     def end(self, endpoint: str, status: int) -> Headers:
