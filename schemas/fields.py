@@ -121,7 +121,7 @@ class Text(fields.Field[str]):
 
 
 class ProviderName(Text):
-    """The name of a provider. The service knows which ones it has; the document lists those of the product."""
+    """The name of a provider. The service refuses those that it lacks; the document lists all of the product."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(longest=32, **kwargs)

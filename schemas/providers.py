@@ -55,7 +55,7 @@ class GetSubscriberQuery(Query):
 
 
 class SubscriberRecord(Record):
-    """The subscriber of a phone number; null where the provider cannot tell."""
+    """The subscriber of a phone number; null where the provider has no answer."""
 
     phone_number = fields.String()
     provider = fields.String(allow_none=True, validate=is_provider)

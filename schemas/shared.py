@@ -9,7 +9,7 @@ from schemas.fields import Timestamp, Whole
 
 
 class RotateSecretBody(Body):
-    """How long the present secret stays valid beside the new one."""
+    """How long the present secret stays valid after the new one is made."""
 
     example = {"grace_period_seconds": 3600}
 

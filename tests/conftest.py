@@ -1,4 +1,4 @@
-"""What every room's tests share: both databases, a real Redis, a clock that can be moved, and the whole house."""
+"""Fixtures of all tests: both databases, a real Redis, a clock that can be moved, and all services."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
 
 @pytest.fixture
 def clock() -> MovableClock:
-    """The house's clock, in the test's hand."""
+    """The clock of the services, which the test moves."""
     return MovableClock()
 
 

@@ -173,7 +173,7 @@ class _Stream(Iterator[bytes]):
         except StopIteration:
             raise
         except Exception as error:
-            # The status is sent. A connection that breaks tells the client that the body is not whole.
+            # The status is sent. The client recognises an incomplete body by the connection that breaks.
             log.error("a long body could not be sent to its end", error=trace_of(error))
             close_connections()
             raise ConnectionResetError(ECONNRESET, "the body is not whole") from None

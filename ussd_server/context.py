@@ -13,7 +13,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class CallerKind(StrEnum):
-    """Every kind of caller that a service tells apart."""
+    """Every kind of caller that a service distinguishes."""
 
     KEY = "key"
     TOKEN = "token"  # noqa: S105 - the name of a kind

@@ -51,12 +51,12 @@ def count_drop_off(code: str, menu: str, node: str, end_reason: str) -> None:
 
 
 def note_redis(away: bool) -> None:
-    """Remember whether this process is without Redis."""
+    """Set the gauge of whether this process is without Redis."""
     _redis_away.set(away)
 
 
 def note_replica(away: bool) -> None:
-    """Log and remember whether this process is without its read replica."""
+    """Log whether this process is without its read replica, and set the gauge."""
     _replica_away.set(away)
     if away:
         _log.warning("the replica is away or too far behind: lists are read from the primary")

@@ -98,7 +98,7 @@ def desk(services: Services) -> Desk:
 
 
 def in_use() -> replicas.Replica:
-    """The replica of the house."""
+    """The replica of the services."""
     assert replicas._replica is not None
     return replicas._replica
 

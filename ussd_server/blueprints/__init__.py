@@ -1,1 +1,1 @@
-"""The doors: parse, call one service method, wrap the reply."""
+"""Endpoints: parse the request, call one service method, wrap the reply."""

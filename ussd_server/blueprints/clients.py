@@ -1,4 +1,4 @@
-"""Key management: logins by anybody, and everything else by an access token."""
+"""Key management: logins without credentials, everything else by an access token."""
 
 from __future__ import annotations
 

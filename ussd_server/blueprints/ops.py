@@ -1,4 +1,4 @@
-"""Doors for machines that watch over the service: is it alive, is it ready, what has it counted."""
+"""Endpoints for monitoring: liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def show_metrics() -> Response:
 
 
 class _Now(Collector):
-    """The measures that are read when somebody asks."""
+    """The measures that are read at each request for them."""
 
     def collect(self) -> Iterable[Metric]:
         """The measures as metrics, those of one name together."""

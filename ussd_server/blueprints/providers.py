@@ -26,5 +26,5 @@ def list_providers(context: RequestContext) -> dict[str, Any]:
     query=GetSubscriberQuery, makes=GetSubscriber, gives=SubscriberRecord(), message="Subscriber",
 )  # fmt: skip
 def get_subscriber(request: GetSubscriber, context: RequestContext) -> Subscriber:
-    """The name to which a phone number is registered, as its provider tells it; kept for a day."""
+    """Return the name to which its provider has registered a phone number; kept for a day."""
     return services().providers.subscribers.get(request, context)

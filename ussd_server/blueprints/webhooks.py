@@ -1,4 +1,4 @@
-"""The door to webhooks and events."""
+"""Endpoints for webhooks and events."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def get_event(request: NameEvent, context: RequestContext) -> EventView:
     gives=RedeliveryRecord(), refuses=(Code.NOT_FOUND,), message="Event will be delivered again",
 )  # fmt: skip
 def redeliver_event(request: NameEvent, context: RequestContext) -> Redelivery:
-    """Tell one event again to every webhook that is switched on for it."""
+    """Send one event again to every webhook that takes its type."""
     return services().webhooks.events.redeliver(request, context)
 
 
@@ -144,5 +144,5 @@ def redeliver_event(request: NameEvent, context: RequestContext) -> Redelivery:
     gives=RedeliveryRecord(), message="Events will be delivered again",
 )  # fmt: skip
 def redeliver_events(request: RedeliverEvents, context: RequestContext) -> Redelivery:
-    """Tell the events of a period again, in their order; at most 1000 at a time."""
+    """Send the events of a period again, in their order; at most 1000 at a time."""
     return services().webhooks.events.redeliver_range(request, context)

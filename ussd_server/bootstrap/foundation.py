@@ -35,7 +35,7 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     "wrong-path": (RateLimitItemPerMinute(100),),
     # A console page sends several requests at once.
     "access-token": (RateLimitItemPerMinute(600), RateLimitItemPerHour(10_000)),
-    # Nobody may try out lists of numbers to learn names.
+    # A client must not try lists of numbers to learn names.
     "subscriber-names": (RateLimitItemPerMinute(30), RateLimitItemPerHour(500)),
     # Counts address and name together: an attacker elsewhere cannot lock a user out.
     "login-pair": (RateLimitItemPerMinute(10, 15),),

@@ -45,7 +45,7 @@ class ConsoleSessions(SecureCookieSessionInterface):
 
 
 def remember(**login: str) -> None:
-    """Begin a signed-in session. What the cookie held before is dropped, so that nobody can prepare a session."""
+    """Begin a signed-in session. Drops what the cookie held, so that an attacker cannot prepare a session."""
     session.clear()
     session.update(login, seen=_now())
 

@@ -236,7 +236,7 @@ class ProviderChange:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a provider tells of a phone number: the name, and whether there is a subscriber; None: it cannot tell."""
+    """What a provider answers about a phone number: the name, and whether there is a subscriber; None: no answer."""
 
     name: str | None = None
     is_registered: bool | None = None

@@ -57,7 +57,7 @@ class Login(Table):
 
 
 class AuditEvent(Table):
-    """Who did what to which object, and when: `action` is a word such as `api_key.deleted` or `login.succeeded`.
+    """Who did what to which object, and when. Examples of `action`: `api_key.deleted`, `login.succeeded`.
 
     `client_id` is empty for a login that failed under an e-mail address that nobody has. `operator` is the e-mail
     address of an operator who signed in, `reason` what that operator gave as a reason.

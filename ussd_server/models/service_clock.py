@@ -106,5 +106,5 @@ def set_service_time(moment: datetime | None) -> datetime:
 
 
 def note_seen(moment: datetime) -> None:
-    """Remember that the service's time has come to `moment`."""
+    """Store that the service's time has reached `moment`."""
     ServiceClock.update(last_seen_at=moment).execute()

@@ -1,4 +1,4 @@
-"""Access tokens of a provider: fetched once for all threads, renewed in time, and once more when they are refused."""
+"""Access tokens of a provider: fetched once for all threads, renewed before they expire and when they are refused."""
 
 from __future__ import annotations
 

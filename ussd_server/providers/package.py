@@ -33,7 +33,7 @@ class ProviderAccess:
 class ProviderPackage:
     """One provider.
 
-    `name` stands in the API, and in capitals in the settings (`USSD_MTN_BASE_URL`). `title` is its full name for
+    `name` is used in the API, and in capitals in the settings (`USSD_MTN_BASE_URL`). `title` is its full name for
     people, `short_name` what sentences call it.
     `number_prefixes` are the blocks of the national numbering plan, after +256.
     `read_settings` reads the settings of a provider that is switched on. None: the provider needs no settings and is

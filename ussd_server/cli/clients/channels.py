@@ -1,4 +1,4 @@
-"""`channels`: the ways by which phone companies come in."""
+"""`channels`: the connections of gateways."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ussd_server.messages.channels import ChannelView, CreateChannel
 
 @click.group()
 def channels() -> None:
-    """Ways in for phone companies, each with a path of its own."""
+    """Connections of gateways to clients, each with a path of its own."""
 
 
 @channels.command()

@@ -1,4 +1,4 @@
-"""`clients`: the companies that call."""
+"""`clients`: the companies that call the API."""
 
 from __future__ import annotations
 

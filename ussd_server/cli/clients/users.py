@@ -87,7 +87,7 @@ def _read_password(from_stdin: bool) -> str:
 
 
 def _show_with_password(user: UserView, password: str, is_known: bool, as_json: bool) -> None:
-    """Print a person, with the password only where nobody knows it yet."""
+    """Print a person, with the password only where the command has made it."""
     result = asdict(user) if is_known else {**asdict(user), "password": password}
     show(result, _line(user) if is_known else f"{_line(user)}\nPassword: {password}", as_json=as_json)
 

@@ -132,7 +132,7 @@ def end(difference_id: str, reason: str, by: str, as_json: bool) -> None:
 def conclude(difference_id: str, reason: str, by: str, second: str, as_json: bool) -> None:
     """Set a payment to succeeded, as the provider's statement says, and move its money.
 
-    For a payment that has no outcome, or failed, here; two people stand by it.
+    For a payment that has no outcome, or failed, here; two people must agree.
     """
     with open_services() as services:
         ended = services.reconciliation.differences.conclude(

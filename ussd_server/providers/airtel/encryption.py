@@ -1,4 +1,4 @@
-"""What Airtel wants encrypted: the PIN of a disbursement, and from version 2 on a signature over every body."""
+"""Encryption for Airtel: the PIN of a disbursement, and from version 2 on a signature over every body."""
 
 from __future__ import annotations
 

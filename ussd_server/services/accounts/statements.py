@@ -96,7 +96,7 @@ class StatementService:
         return tuple(cents or 0 for cents in row or [0] * len(request.moments))
 
     def stream(self, request: GetStatement, context: RequestContext) -> StatementStream:
-        """The whole statement, read by and by in constant memory. Raises what `get` raises."""
+        """The whole statement, read in parts and in constant memory. Raises what `get` raises."""
         context.require("statements:read")
         account_id = _account_id(request, context)
         if account_id is None:

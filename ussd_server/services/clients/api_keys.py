@@ -57,7 +57,7 @@ _OF_CLIENT = CompiledQuery(
 
 
 class ApiKeyService:
-    """Keeps the keys of clients. What a client does to its keys begins by locking its row, so that no two can cross."""
+    """Keeps the keys of clients. Each change of a client's keys locks the client's row first."""
 
     def __init__(self, vault: Vault, key_cache: KeyCache, limiter: Limiter, clock: Clock) -> None:
         self._vault = vault

@@ -1,4 +1,4 @@
-"""Clients and their people, as the operator keeps them, and the name by which a client asks for support."""
+"""Clients and their people, as the operator manages them, and the name that a client quotes to support."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
 class ClientService:
-    """Makes, disables and enables clients and their people. Whatever ends here ends at once."""
+    """Makes, disables and enables clients and their people. Disabling has its effect at once."""
 
     def __init__(self, tokens: Tokens, key_cache: KeyCache, clock: Clock) -> None:
         self._tokens = tokens
@@ -39,13 +39,13 @@ class ClientService:
         self._clock = clock
 
     def service_identifier(self, context: RequestContext) -> ServiceIdentifier:
-        """The signed text that names the calling client from now on."""
+        """The signed text that names the calling client."""
         context.require("service_identifier:read", "Insufficient permissions")
         now = self._clock.now()
         return ServiceIdentifier(self._tokens.service_identifier(context.client_id, now), context.client_id, now)
 
     def create(self, request: CreateClient, context: RequestContext) -> ClientView:
-        """Make a client. INVALID_REQUEST for a name or an id that cannot be, or that another client has."""
+        """Make a client. INVALID_REQUEST for a malformed name or id, and for one that another client has."""
         context.require_operator()
         if (
             not 1 <= len(request.name) <= _LONGEST_NAME
@@ -116,7 +116,7 @@ class ClientService:
     def create_user(self, request: CreateUser, context: RequestContext) -> UserView:
         """Make a person.
 
-        INVALID_REQUEST for an e-mail address, role or password that cannot be, NOT_FOUND for an unknown client.
+        INVALID_REQUEST for an invalid e-mail address, role or password, NOT_FOUND for an unknown client.
         """
         context.require_operator()
         email = checked_email(request.email)
@@ -186,7 +186,7 @@ class ClientService:
 
 
 def checked_email(email: str) -> str:
-    """The e-mail address as it is kept. INVALID_REQUEST for one that cannot be."""
+    """The e-mail address as it is kept. INVALID_REQUEST for a malformed one."""
     email = email.lower()
     if len(email) > _LONGEST_EMAIL or not email.isprintable() or not _EMAIL.fullmatch(email):
         raise ServiceError(Code.INVALID_REQUEST, "email: Must be an e-mail address.")

@@ -1,4 +1,4 @@
-"""When keys were last used: written down in bulk, so that no call waits for it."""
+"""When keys were last used, written in bulk, so that no call waits for it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class LastUses:
         self._starting = threading.Lock()
 
     def note(self, key_id: str, moment: datetime) -> None:
-        """Remember that a key was used."""
+        """Note that a key was used; `write` stores it."""
         self._latest[key_id] = moment
         if self._writer is None:
             self._start_writer()
 
     def write(self) -> None:
-        """Write down what was noted. What cannot be written now is kept for the next time."""
+        """Write what was noted. What cannot be written now is kept for the next time."""
         noted, self._latest = self._latest, {}
         if not noted:
             return
@@ -62,7 +62,7 @@ class LastUses:
             release_connection()
 
     def close(self) -> None:
-        """Write down the rest, and end."""
+        """Write the rest, and end the thread."""
         atexit.unregister(self.close)
         self._closed.set()
         self.write()

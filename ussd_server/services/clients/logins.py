@@ -1,4 +1,4 @@
-"""Logins: signing in, going on, and signing out."""
+"""Logins: signing in, refreshing, and signing out."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Guesses:
             self._refuse_unless_accepted(self._limiter.hit(policy, identity))
 
     def forgive(self) -> None:
-        """Forget the failures under this e-mail address: its owner is here."""
+        """Reset the failures of this e-mail address after a login that succeeded."""
         self._limiter.clear(*self._counts[1])
 
     def _refuse_unless_accepted(self, decision: RateLimitDecision) -> None:

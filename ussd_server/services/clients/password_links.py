@@ -32,7 +32,7 @@ class PasswordLinkService:
     def choose_password(self, token: str, password: str, context: RequestContext) -> str:
         """Set the password, which ends the link and all logins; returns the e-mail address.
 
-        NOT_FOUND for a link that is used, old or forged; INVALID_REQUEST for a password that cannot be.
+        NOT_FOUND for a link that is used, old or forged; INVALID_REQUEST for an invalid password.
         """
         self._person(token)
         password_hash = hash_checked_password(password)

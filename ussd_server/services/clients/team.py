@@ -45,7 +45,7 @@ _LAST_OWNER = "A client keeps one active owner. Make another person owner first.
 
 
 class TeamService:
-    """Lists, invites, changes and disables the people of the caller's client. Whatever ends here ends at once."""
+    """Lists, invites, changes and disables the people of the caller's client. Disabling has its effect at once."""
 
     def __init__(self, tokens: Tokens, clock: Clock) -> None:
         self._tokens = tokens
@@ -82,7 +82,7 @@ class TeamService:
     def invite(self, request: InvitePerson, context: RequestContext) -> PasswordLink:
         """Make a person without a password, and a link by which the person chooses one.
 
-        INVALID_REQUEST for an e-mail address or a role that cannot be, and for more than 500 people;
+        INVALID_REQUEST for an invalid e-mail address or role, and for more than 500 people;
         INSUFFICIENT_SCOPE where an admin makes an owner.
         """
         email, role = checked_email(request.email), _checked_role(request.role)
@@ -115,7 +115,7 @@ class TeamService:
         return self._link(row)
 
     def change_role(self, request: ChangeRole, context: RequestContext) -> PersonView:
-        """Give a person another role. It holds from the next request on."""
+        """Give a person another role. It applies from the next request on."""
         role = _checked_role(request.role)
         with self._changing(context, (role,)) as now:
             row = _locked_person(request.user_id, context)
@@ -127,7 +127,7 @@ class TeamService:
         return _view(row)
 
     def set_active(self, user_id: str, is_active: bool, context: RequestContext) -> PersonView:
-        """Enable a person, or disable them, which ends all their logins. Nobody disables themselves."""
+        """Enable a person, or disable them, which ends all their logins. A person cannot disable their own login."""
         with self._changing(context) as now:
             row = _locked_person(user_id, context)
             if not is_active:
@@ -151,7 +151,7 @@ class TeamService:
 
     @contextmanager
     def _changing(self, context: RequestContext, new_roles: Iterable[str] = ()) -> Iterator[datetime]:
-        """A unit of work in which nobody else changes the same team. Gives its time."""
+        """A unit of work that locks the team of the caller's client. Yields its time."""
         context.require("team:write", _REFUSAL)
         with unit_of_work():
             for_update(Client.select(Client.id).where(Client.id == context.client_id)).get()

@@ -1,4 +1,4 @@
-"""Drafts that can be walked: they may have errors, but none that the engine cannot bear."""
+"""Drafts that can be walked: they may have errors, but none that stops the engine."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ _SESSION_RULES = {
 
 
 class MarkError(ValueError):
-    """A mark to go on from that no check ever gave."""
+    """The mark is not one that a check has printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that must never be: in which part, of which id, and what is wrong, to be read behind the id.
+    """A broken rule: its part, the id, and what is wrong, as a phrase that follows the id.
 
     In the part `schema` the id is the name of a table, or `database` for what belongs to none; in the part `clock` it
     is `service_clock`.
@@ -146,11 +146,11 @@ def _read_mark(mark: str) -> tuple[str, str]:
 
 @contextmanager
 def _snapshot() -> Iterator[None]:
-    """A read-only look at one moment. On SQLite it must not begin as a writer, as every unit of work does."""
+    """A read-only snapshot. On SQLite it must not begin as a writer, as every unit of work does."""
     if is_postgres():
         with without_timeouts(), database.atomic():
             database.execute_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            # An account with millions of transfers takes seconds, and nobody waits for them.
+            # An account with millions of transfers takes seconds, and no request waits for them.
             database.execute_sql("SET LOCAL statement_timeout = 0")
             yield
     else:

@@ -58,7 +58,7 @@ class OperatorLoginService:
         operator = Operator.select().where(Operator.email == email).first()
         is_right = passwords.matches(request.password, operator and operator.password_hash)
         if is_right:
-            # Whoever knows the password has this many tries at the code, from all addresses together.
+            # A caller who knows the password may try this many codes, from all addresses together.
             guesses.add("operator-code", operator.id)
             guesses.refuse_when_used_up()
         login_id = self._open(operator, request.code, context) if is_right else None

@@ -1,4 +1,4 @@
-"""Operators' accounts: created, listed and disabled at the server's command line."""
+"""Operators' accounts: created, listed and disabled on the server's command line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OperatorService:
         self._clock = clock
 
     def create(self, request: CreateOperator, context: RequestContext) -> SecondFactor:
-        """Create an operator with a second factor. INVALID_REQUEST for an e-mail address or password that cannot be."""
+        """Create an operator with a second factor. INVALID_REQUEST for an invalid e-mail address or password."""
         context.require_operator()
         email = checked_email(request.email)
         password_hash = hash_checked_password(request.password)

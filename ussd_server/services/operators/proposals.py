@@ -103,7 +103,7 @@ def _name_of(context: RequestContext) -> str:
 
 
 def _close_expired(request: Propose, now: datetime) -> None:
-    """Make room for a new proposal where the one before it expired."""
+    """Close an expired proposal for the same action, so that a new one can be made."""
     Proposal.update(decided_at=now, outcome="expired").where(
         Proposal.action == request.action,
         Proposal.object_id == request.object_id,

@@ -81,7 +81,7 @@ class CallCounts:
                 self._errors[provider] = (f"{what}{said}", iso_milliseconds(now))
 
     def measures(self, now: datetime) -> dict[str, Any]:
-        """The counts of the window as plain JSON values; forgets what is older."""
+        """The counts of the window as plain JSON values; drops what is older."""
         oldest = iso_milliseconds(now - WINDOW)
         with self._lock:
             for provider, minutes in self._minutes.items():

@@ -26,7 +26,7 @@ class SubscriberNames:
         self._clock = clock
 
     def kept(self, phone_number: str) -> Registration | None:
-        """What the provider told within the last day, None when it was not asked or could not tell."""
+        """The reply of the provider within the last day; None when it was not asked or had no answer."""
         provider = self._providers.of_number(phone_number)
         is_known = (SubscriberName.provider == provider) & (SubscriberName.phone_number == phone_number)
         is_fresh = SubscriberName.asked_at > self._clock.now() - _KEPT
@@ -34,7 +34,7 @@ class SubscriberNames:
         return None if row is None else Registration(row.name, row.name is not None)
 
     def ask(self, phone_number: str, timeout_seconds: float) -> Registration:
-        """What the provider tells now, within `timeout_seconds`; kept when it can tell."""
+        """Ask the provider now, for at most `timeout_seconds`, and keep its answer if it has one."""
         name = self._providers.of_number(phone_number)
         provider = self._providers.get(name or "")
         if provider is None or self._providers.is_away(provider.name):
@@ -58,7 +58,7 @@ class SubscriberNames:
 
 
 class SubscriberService:
-    """Tells clients to whom a phone number is registered."""
+    """Shows clients to whom a phone number is registered."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class SubscriberService:
         self._place = place
 
     def get(self, request: GetSubscriber, context: RequestContext) -> Subscriber:
-        """The subscriber of a phone number; name and registration are None where the provider cannot tell in time.
+        """The subscriber of a phone number; name and registration are None where the provider has no answer in time.
 
         Raises RATE_LIMIT_EXCEEDED when the client asks for too many numbers that are not kept.
         """

@@ -1,4 +1,4 @@
-"""Amounts, dates and parties as they stand in statements."""
+"""Reads amounts, dates and parties in cells of statements."""
 
 from __future__ import annotations
 

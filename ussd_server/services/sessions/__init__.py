@@ -1,1 +1,1 @@
-"""Sessions of phones: where each stands, its steps, its transcript and the outcome that it shows."""
+"""Sessions of phones: their state, steps, transcripts and the outcomes that they show."""

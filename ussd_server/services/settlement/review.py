@@ -37,7 +37,7 @@ class ReviewService:
         return tuple(_item(row) for row in rows)
 
     def page(self, request: ListReviews, context: RequestContext) -> ReviewPage:
-        """A page of the same list. INVALID_REQUEST where `after` was never on it."""
+        """A page of the same list. INVALID_REQUEST for an `after` that was never on the list."""
         context.require_operator()
         rows = Transaction.select().where(_IS_OPEN).order_by(Transaction.review_opened_at, Transaction.id)
         if request.after is not None:

@@ -1,4 +1,4 @@
-"""What operators need for what they do to transactions: any client's transaction, and two people."""
+"""For operators: the transactions of any client, and the check that two people decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console's phone: it dials a client's code through the channel that a gateway would use."""
+"""The console's phone: dials a client's code through the channel that a gateway would use."""
 
 from __future__ import annotations
 

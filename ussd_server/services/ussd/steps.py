@@ -1,4 +1,4 @@
-"""Steps of a gateway: what is known of one while it is answered, and what it is to its session."""
+"""Steps of a gateway: the data of one while it is answered, and its relation to its session."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _within(
     may_repeat = row.turn != known_turn or sessions.was_just_answered(row, phone_step.input)
     if may_repeat and step.kind is StepKind.INPUT and answered[-1].equals(step.text, digest):
         return Repeat(row.turn)
-    # Where the gateway does not mark a first step, the dialled text tells it from an entry.
+    # Where the gateway does not mark a first step, the dialled text distinguishes it from an entry.
     is_dialled = step.opening_text is not None and step.service_code and answered[0].equals(step.text, digest)
     if step.kind is StepKind.BEGIN or is_dialled:
         return Repeat(0) if row.turn == 0 else Start(_dialled_entries(step))

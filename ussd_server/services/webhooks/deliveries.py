@@ -62,7 +62,7 @@ class DeliveryService:
     ) -> None:
         """`slots` is how many deliveries this process sends at the same time.
 
-        `new_lease_token` makes tokens that name the worker (`services/pulse.py`).
+        `new_lease_token` makes tokens that name the worker (`operations/heartbeat.py`).
         """
         self._vault = vault
         self._transport = transport

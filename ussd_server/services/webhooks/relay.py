@@ -34,7 +34,7 @@ class Relay:
         with unit_of_work():
             advisory_lock(_LOCK)
             oldest = Event.select(Event.object_id).where(Event.is_pending).order_by(Event.id).limit(_OBJECTS_AT_ONCE)
-            # All that is pending of an object goes together: ids of one moment do not tell the order, sequences do.
+            # All that is pending of an object goes together: ids of one moment have no order, sequences have one.
             events = list(
                 Event.select()
                 .where(Event.is_pending, Event.object_id.in_([event.object_id for event in oldest]))

@@ -172,7 +172,7 @@ def new_webhook(
 
 
 def locked_callbacks_row(vault: Vault, client_id: str, now: datetime) -> Webhook:
-    """The row that stands for the client's callbacks, made at its first use. Call inside a unit of work."""
+    """The row of the client's callbacks, made at its first use. Call inside a unit of work."""
     of_client = Webhook.select().where(Webhook.client_id == client_id, Webhook.url.is_null())
     if not of_client.exists():
         fresh = new_webhook(vault, client_id, None, None, new_webhook_secret(), now)

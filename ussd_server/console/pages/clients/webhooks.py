@@ -25,7 +25,7 @@ _GRACE = {"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at a
 
 
 def state_of(webhook: WebhookView) -> str:
-    """Whether a webhook accepts its deliveries, in a word."""
+    """Whether a webhook accepts its deliveries, as a status."""
     return "disabled" if not webhook.is_active else "failing" if webhook.failing_since else "active"
 
 

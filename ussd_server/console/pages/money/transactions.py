@@ -106,7 +106,7 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
 def about_transaction(
     view: TransactionView, context: RequestContext, live_view: str = "console.show_transaction_live"
 ) -> dict[str, Any]:
-    """What the page of one transaction shows, whoever looks at it. `live_view` answers its live part."""
+    """What the page of one transaction shows, to clients and operators. `live_view` answers its live part."""
     events = services().webhooks.events.list_of_object(view.transaction_id, context)
     return {
         "view": view,
