@@ -10,9 +10,9 @@ import pytest
 
 from tests.providers.provider_server import Hours
 from ussd_server.outbound.transport import SendState
-from ussd_server.providers.access_tokens import AccessTokens
-from ussd_server.providers.breaker import Breaker
-from ussd_server.providers.replies import NOT_SENT, ProviderReply
+from ussd_server.providers.http.access_tokens import AccessTokens
+from ussd_server.providers.http.breaker import Breaker
+from ussd_server.providers.http.replies import NOT_SENT, ProviderReply
 
 
 class Office:

@@ -22,7 +22,7 @@ from ussd_server.messages.providers import (
     Registration,
 )
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.breaker import Breaker
+from ussd_server.providers.http.breaker import Breaker
 from ussd_server.providers.mtn.adapter import MtnProvider
 from ussd_server.providers.mtn.settings import MTN_SCHEDULE, MtnAccess, MtnProduct
 

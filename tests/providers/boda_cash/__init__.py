@@ -11,11 +11,11 @@ from ussd_server.messages.providers import (
     Registration,
 )
 from ussd_server.outbound.transport import SendState
-from ussd_server.providers.connection import JSON, encode
-from ussd_server.providers.http_provider import HttpProvider
+from ussd_server.providers.http.connection import JSON, encode
+from ussd_server.providers.http.provider import HttpProvider
+from ussd_server.providers.http.replies import ProviderReply, code_or_message, failed, parse, uuid_in
 from ussd_server.providers.package import ProviderAccess, ProviderPackage
 from ussd_server.providers.reasons import Reasons
-from ussd_server.providers.replies import ProviderReply, code_or_message, failed, parse, uuid_in
 from ussd_server.providers.settings import SettingsReader
 
 _REASONS = Reasons(__package__)

@@ -17,11 +17,10 @@ from ussd_server.messages.providers import (
 from ussd_server.outbound.transport import SendState, Transport
 from ussd_server.providers.airtel.encryption import AirtelKey, read_key
 from ussd_server.providers.airtel.settings import AirtelAccess
-from ussd_server.providers.breaker import Breaker
-from ussd_server.providers.connection import JSON, AuthorisedConnection, encode
-from ussd_server.providers.http_provider import HttpProvider
-from ussd_server.providers.reasons import Meaning, Reasons, Standing
-from ussd_server.providers.replies import (
+from ussd_server.providers.http.breaker import Breaker
+from ussd_server.providers.http.connection import JSON, AuthorisedConnection, encode
+from ussd_server.providers.http.provider import HttpProvider
+from ussd_server.providers.http.replies import (
     NOT_SENT,
     ProviderReply,
     cents,
@@ -32,6 +31,7 @@ from ussd_server.providers.replies import (
     parse,
     uuid_in,
 )
+from ussd_server.providers.reasons import Meaning, Reasons, Standing
 
 _REASONS = Reasons(__package__)
 _NOTE_MAX_CHARACTERS = 60

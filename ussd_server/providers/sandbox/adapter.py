@@ -18,7 +18,7 @@ from ussd_server.messages.providers import (
     ProviderAnswer,
     Registration,
 )
-from ussd_server.providers.replies import parse, uuid_in
+from ussd_server.providers.http.replies import parse, uuid_in
 
 _SCRIPTED_NUMBER = re.compile(r"\+2567700000([0-9]{2})")
 _FLOAT_CENTS = 100_000_000_000

@@ -15,10 +15,10 @@ from ussd_server.messages.providers import (
     ProviderAnswer,
 )
 from ussd_server.outbound.transport import Transport
-from ussd_server.providers.breaker import Breaker
-from ussd_server.providers.connection import ProviderConnection
+from ussd_server.providers.http.breaker import Breaker
+from ussd_server.providers.http.connection import ProviderConnection
+from ussd_server.providers.http.replies import failed
 from ussd_server.providers.package import ProviderAccess
-from ussd_server.providers.replies import failed
 
 Access = TypeVar("Access", bound=ProviderAccess)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ussd_server.outbound.transport import SendState, Transport
-from ussd_server.providers.access_tokens import AccessTokens
-from ussd_server.providers.breaker import Breaker
-from ussd_server.providers.replies import NOT_SENT, ProviderReply, read
+from ussd_server.providers.http.access_tokens import AccessTokens
+from ussd_server.providers.http.breaker import Breaker
+from ussd_server.providers.http.replies import NOT_SENT, ProviderReply, read
 
 JSON = {"Content-Type": "application/json"}
 # These come from a proxy before the provider: the provider itself is unavailable.

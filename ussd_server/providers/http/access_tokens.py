@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ussd_server.outbound.transport import SendState
-from ussd_server.providers.breaker import Breaker
-from ussd_server.providers.replies import NOT_SENT, ProviderReply
+from ussd_server.providers.http.breaker import Breaker
+from ussd_server.providers.http.replies import NOT_SENT, ProviderReply
 
 _TOKEN = re.compile(r"[\x21-\x7e]{1,8192}")
 _RENEW_AT_SHARE_OF_LIFE = 0.8
