@@ -6,8 +6,6 @@ import http.client
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ import pytest
 from testbed.ports import free_port
 from tests.journeys.keys import fresh_keys
 from tests.journeys.service import Service, descendants, environment
+from tests.support.commands import run_command
 from tests.support.eventually import eventually
 from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
 
@@ -96,6 +95,4 @@ def kill(service: Service, program: str) -> None:
 
 def is_sound(service: Service) -> bool:
     """What `ussd-server check` says of the service's books."""
-    command = [sys.executable, "-m", "ussd_server.cli", "check", "--json"]
-    done = subprocess.run(command, env=environment(service.folder), capture_output=True, text=True, check=False)
-    return bool(json.loads(done.stdout)["ok"])
+    return bool(json.loads(run_command("check", "--json", env=environment(service.folder)).stdout)["ok"])

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from threading import Event
 from unittest import mock
 
 from tests.conftest import MovableClock
 from tests.journeys.service import environment
-from tests.support.commands import FORK_SERVER
+from tests.support.commands import FORK_SERVER, Command
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings, read_settings
 from ussd_server.worker import Worker
 
-_REPOSITORY = Path(__file__).parents[2]
 _PATIENCE_SECONDS = 120.0
 
 
@@ -43,12 +39,8 @@ class WorkerProcess:
     """One `ussd-server worker` on a test's database."""
 
     def __init__(self, settings: Settings, **more: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "ussd_server.cli", "worker"],
-            cwd=_REPOSITORY,
-            env=environment(settings.data_dir, **(_named(settings) | more)),
-        )
-        self.pid = self._process.pid
+        self._command = Command("worker", env=environment(settings.data_dir, **(_named(settings) | more)))
+        self.pid = self._command.pid
 
     def end(self, number: signal.Signals) -> int:
         """Send it a signal and wait for its end; give its status."""
@@ -57,7 +49,7 @@ class WorkerProcess:
 
     def wait(self) -> int:
         """Wait for its end; give its status."""
-        return self._process.wait(_PATIENCE_SECONDS)
+        return self._command.result().returncode
 
 
 @contextmanager

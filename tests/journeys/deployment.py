@@ -24,6 +24,7 @@ from testbed.ports import free_port
 from testbed.valkey import Server
 from tests.journeys.edge import Edge
 from tests.journeys.service import answers
+from tests.support.commands import run_command
 from tests.support.eventually import eventually
 from tests.support.shop import CODE, PHONE, shop_document
 
@@ -80,10 +81,13 @@ class Deployment:
 
     def ask(self, *words: str, check: bool = False) -> Any:
         """Run `ussd-server` with these words, which may find something wrong; give the JSON it prints."""
-        ran = subprocess.run(
-            [self._python, "-m", "ussd_server.cli", *words, "--json"],
-            env=self._whole_environment(), cwd=self.folder, stdout=subprocess.PIPE, check=check,
-        )  # fmt: skip
+        environment = self._whole_environment()
+        if self._python == Path(sys.executable):
+            ran = run_command(*words, "--json", env=environment)
+        else:
+            command = [self._python, "-m", "ussd_server.cli", *words, "--json"]
+            ran = subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, check=False)
+        assert not (check and ran.returncode), ran.stderr
         return json.loads(ran.stdout)
 
     def start(self) -> None:

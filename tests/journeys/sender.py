@@ -1,4 +1,4 @@
-"""A worker whose webhook retries come quickly, to be killed by tests: `python -m tests.journeys.sender`."""
+"""A worker whose webhook retries come quickly, to be killed by tests."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from ussd_server.outbound.transport import Transport
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
-from ussd_server.settings import read_settings
+from ussd_server.settings import Settings
 from ussd_server.worker import Worker
 
 PACE = RetrySchedule(delays=(0.02,) * 40, timeout_seconds=1.0, lease_seconds=1.5)
 
 
-def main() -> None:
-    """Work until SIGTERM, on the database that the settings name."""
-    settings = read_settings()
+def send(settings: Settings) -> None:
+    """Work until SIGTERM, in a process of its own."""
     services = build_services(settings)
     deliveries = DeliveryService(
         Vault(Keyring(settings.secrets_file)),
@@ -32,7 +31,3 @@ def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     Worker(replace(services, webhooks=replace(services.webhooks, deliveries=deliveries))).run(stop)
-
-
-if __name__ == "__main__":
-    main()

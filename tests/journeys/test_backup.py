@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ import pytest
 
 from testbed.postgres import binaries, create_database, drop_database
 from tests.conftest import MovableClock
+from tests.journeys.service import environment
+from tests.support.commands import run_command
 from tests.support.money import a_client, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.messages.api_keys import CreateApiKey
@@ -50,10 +51,8 @@ def rows(connection: Any) -> dict[str, list[str]]:
 
 def check(url: str, folder: Path) -> str:
     """What `ussd-server check` says of a database."""
-    return run(
-        sys.executable, "-m", "ussd_server.cli", "check",
-        USSD_DATABASE_URL=url, USSD_DATA_DIR=str(folder), USSD_SECRETS_FILE=str(folder / "secrets.json"),
-    )  # fmt: skip
+    settings = {"USSD_DATABASE_URL": url, "USSD_SECRETS_FILE": str(folder / "secrets.json")}
+    return run_command("check", env=environment(folder, **settings)).stdout
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)

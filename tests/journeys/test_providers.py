@@ -43,6 +43,7 @@ class Street:
         self.service = Service(
             folder,
             port,
+            USSD_WORKERS="1",
             USSD_PUBLIC_URL=f"http://127.0.0.1:{port}",
             USSD_MTN_ENQUIRY_SECONDS=enquiry_seconds,
             USSD_AIRTEL_ENQUIRY_SECONDS=enquiry_seconds,

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from tests.journeys.service import Service, command_line, descendants, environment, start
+from tests.support.commands import run_command
 from tests.support.eventually import eventually
 
 FACTS = {
@@ -85,8 +86,7 @@ def test_the_printed_phone_walks_the_menu_to_a_payment(service: Service) -> None
 def test_the_doctor_shows_the_settings_of_the_running_service_and_what_differs_here(service: Service) -> None:
     def ask(**settings: str) -> tuple[dict[str, Any], dict[str, Any]]:
         known = environment(service.folder, **{"USSD_BIND": f"127.0.0.1:{service.port}", **settings})
-        command = [sys.executable, "-m", "ussd_server.cli", "doctor", "--json"]
-        said = json.loads(subprocess.run(command, env=known, stdout=subprocess.PIPE, check=False).stdout)
+        said = json.loads(run_command("doctor", "--json", env=known).stdout)
         return said, {finding["part"]: finding for finding in said["findings"]}
 
     said, findings = ask()
@@ -183,14 +183,14 @@ def test_a_process_that_dies_is_started_again(service: Service) -> None:
 def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything(tmp_path: Path) -> None:
     # So long that the address of a socket in it would not fit.
     folder = tmp_path / ("long-" * 20) / "data"
-    first = Service(folder)
+    first = Service(folder, USSD_WORKERS="1")
     request = {"type": "collection", "phone_number": "+256770000000", "amount": 900, "reference": "kept"}
     _, paid = first.call("POST", "/api/transactions?wait=20", request, first.key)
     family = descendants(first.pid)
     assert first.stop(signal.SIGTERM) == 0
     assert not [line for pid, line in family.items() if command_line(pid) == line]
 
-    second = Service(folder, port=first.port)
+    second = Service(folder, port=first.port, USSD_WORKERS="1")
     assert second.demonstration == first.demonstration
     status, kept = second.call("GET", f"/api/transactions/{paid['data']['transaction_id']}", headers=second.key)
     assert (status, kept["data"]["amount"]) == (200, 900)
@@ -198,7 +198,7 @@ def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything
     (folder / "demo.json").unlink()
     assert second.stop(signal.SIGINT) == 0
 
-    third = Service(folder, port=first.port)
+    third = Service(folder, port=first.port, USSD_WORKERS="1")
     login = {name: third.demonstration[name] for name in ("email", "password")}
     assert login["password"] != first.demonstration["password"]
     assert third.demonstration["apikey"] != first.demonstration["apikey"]
@@ -210,7 +210,7 @@ def test_a_second_start_keeps_data_and_credentials_and_a_signal_stops_everything
 
 
 def test_a_stop_that_is_asked_for_twice_still_lets_a_call_finish(tmp_path: Path) -> None:
-    service = Service(tmp_path / "data")
+    service = Service(tmp_path / "data", USSD_WORKERS="1")
     body = b'{"type": "collection", "phone_number": "+256770000000", "amount": 900, "reference": "slow"}'
     fields = {**service.key, "Content-Type": "application/json", "Content-Length": len(body), "Expect": "100-continue"}
     address = ("127.0.0.1", service.port)

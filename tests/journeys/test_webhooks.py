@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
+from tests.journeys.sender import send
 from tests.services.webhooks.receivers import Received, Receiver, happen, subscribe
+from tests.support.commands import FORK_SERVER
 from tests.support.eventually import eventually
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
@@ -25,7 +25,6 @@ from ussd_server.models.webhooks import Delivery
 from ussd_server.settings import Settings
 from ussd_server.worker import Worker
 
-_REPOSITORY = Path(__file__).parents[2]
 _EVENTS = int(os.environ.get("USSD_TEST_WEBHOOK_EVENTS", "300"))
 _EVENTS_OF_AN_OBJECT = 5
 _SENDERS = 2
@@ -36,31 +35,24 @@ class Sender:
     """One worker process of the test's own."""
 
     def __init__(self, settings: Settings) -> None:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "USSD_DATA_DIR": str(settings.data_dir),
-            "USSD_DATABASE_URL": settings.database_url,
-            "USSD_REDIS_URL": settings.redis_url,
-            "USSD_SECRETS_FILE": str(settings.secrets_file),
-            "USSD_WORKER_THREADS": "8",
-        }
-        command = [sys.executable, "-m", "tests.journeys.sender"]
-        self._process = subprocess.Popen(command, cwd=_REPOSITORY, env=environment)
+        self._process = FORK_SERVER.Process(target=send, args=(replace(settings, worker_threads=8),), daemon=True)
+        self._process.start()
 
     @property
     def is_alive(self) -> bool:
         """Whether it still works; one that this test did not kill always should."""
-        return self._process.poll() is None
+        return self._process.is_alive()
 
     def kill(self) -> None:
         """End it at once, whatever it is doing."""
         self._process.kill()
-        self._process.wait()
+        self._process.join()
 
-    def stop(self) -> int:
+    def stop(self) -> int | None:
         """Ask it to finish; give its status."""
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait()
+        self._process.terminate()
+        self._process.join()
+        return self._process.exitcode
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
 
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 120
 _MAIN = Path(__file__).parents[2] / "ussd_server" / "cli" / "__main__.py"
 
 # A new interpreter takes a second to import the service. These children have none of a test's threads either.
@@ -32,6 +32,7 @@ class Command:
             target=_run, args=(self._arguments, dict(env), *map(str, self._printed)), daemon=True
         )
         self._process.start()
+        self.pid = self._process.pid or 0
 
     def result(self) -> CompletedProcess[str]:
         """Wait for its end; give its exit code and what it printed."""
