@@ -27,6 +27,8 @@ class Command:
         self._arguments = list(arguments)
         self._folder = TemporaryDirectory(prefix="command-")
         self._printed = [Path(self._folder.name) / name for name in ("stdout", "stderr")]
+        for path in self._printed:
+            path.touch()
         # daemon: it ends with the tests, should a test fail before its end.
         self._process: BaseProcess = FORK_SERVER.Process(
             target=_run, args=(self._arguments, dict(env), *map(str, self._printed)), daemon=True
