@@ -14,6 +14,7 @@ import psycopg
 
 from testbed.ports import free_port
 
+_ATTEMPTS = 6
 _SYSTEM_VERSIONS = Path("/usr/lib/postgresql")
 
 
@@ -53,7 +54,7 @@ class PostgresServer:
              "-c", "max_connections=300", *self._durability],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self._folder, **self._as,
         )  # fmt: skip
-        for _ in range(600):
+        for _ in range(1200):
             try:
                 psycopg.connect(self.url, connect_timeout=2).close()
                 return
@@ -78,8 +79,19 @@ def create_database(server_url: str, template: str = "template1", options: str =
 
 def drop_database(server_url: str, url: str) -> None:
     """Drop a database, with its connections."""
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
+    _execute_unused(server_url, f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
+
+
+def _execute_unused(server_url: str, statement: str) -> None:
+    """Execute what needs a database that nobody uses; PostgreSQL waits only five seconds for users that are leaving."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            with psycopg.connect(server_url, autocommit=True) as connection:
+                connection.execute(statement)
+            return
+        except psycopg.errors.ObjectInUse:
+            if attempt == _ATTEMPTS - 1:
+                raise
 
 
 def binaries() -> Path:
