@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -60,12 +61,13 @@ def example_client(office: Services) -> ExampleClient:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the database is asked from now on."""
+    """What this thread asks the database from now on; the times of last uses are written by another."""
     statements: list[str] = []
-    real = database.obj.execute_sql
+    real, here = database.obj.execute_sql, threading.current_thread()
 
     def note(sql: str, *rest: Any, **more: Any) -> Any:
-        statements.append(sql)
+        if threading.current_thread() is here:
+            statements.append(sql)
         return real(sql, *rest, **more)
 
     monkeypatch.setattr(database.obj, "execute_sql", note)
