@@ -22,6 +22,7 @@ from tests.journeys.deployment import Installed, install
 from tests.journeys.edge import HOST, assert_refused, assert_refused_to_people
 from tests.support.eventually import eventually
 from ussd_server.gateways import ADAPTERS
+from ussd_server.messages.gateways import Action, GatewayScreen
 
 SCREEN_OF_NGINX = (
     "Sorry, the service does not answer now. If you were paying, wait for a message about it before you try again."
@@ -234,7 +235,7 @@ def test_while_the_service_is_down_clients_may_retry_and_phones_get_a_last_scree
     requests = (("GET", "?input=1", None), ("POST", "", b"text=1"), ("POST", "", b"x" * 64 * 1025))
     for adapter, (method, path, body) in itertools.product(ADAPTERS, requests):
         status, headers, screen = installed.call(method, f"/ussd/{adapter}/{secret}{path}", body, form)
-        expected = ADAPTERS[adapter].write_error(SCREEN_OF_NGINX)
+        expected = ADAPTERS[adapter].write(GatewayScreen(Action.END, SCREEN_OF_NGINX), None)
         assert (status, headers["content-type"]) == (200, expected.content_type), adapter
         is_json = expected.content_type == "application/json"
         assert screen == (json.loads(expected.body) if is_json else expected.body), adapter
