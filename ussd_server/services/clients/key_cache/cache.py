@@ -64,7 +64,7 @@ class FoundKey(NamedTuple):
 class _Entry(NamedTuple):
     key: CachedKey
     generation: Proof | None  # of the client, read before the row; None if it could not be read
-    unseen_changes: int | None
+    unseen_changes: int
 
 
 class KeyCache:
@@ -99,13 +99,16 @@ class KeyCache:
         # The generation is read before the row: a change in between then makes the entry outdated, not wrongly current.
         # At the first call the client of a key is unknown, so the key is stored without a generation, and read once
         # more at the second call. A key never changes its client.
-        generation = self.generations.read(entry.key.client_id) if entry else None
+        generation = self.generations.read(entry.key.client_id) if entry and unseen_changes is not None else None
         row: Any = _FIND.first(ApiKey, apikey=apikey)
         key = None if row is None else _key_of(row)
         with self._storing:
             if key is None:
                 self._entries.pop(apikey, None)
                 return None
+            if unseen_changes is None:
+                # An older entry stays: it counts again when the count turns out to be the same.
+                return FoundKey(key, None)
             self._entries[apikey] = _Entry(key, generation, unseen_changes)
             if len(self._entries) > _MAX_ENTRIES:
                 del self._entries[next(iter(self._entries))]
