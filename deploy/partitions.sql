@@ -50,6 +50,7 @@ ALTER TABLE events RENAME TO events_first;
 ALTER TABLE transaction_events RENAME TO transaction_events_first;
 DROP TRIGGER events_unedited ON events_first;
 DROP TRIGGER events_keep ON events_first;
+DROP TRIGGER events_queue ON events_first;
 DROP TRIGGER transaction_events_follow ON transaction_events_first;
 DROP TRIGGER transaction_events_keep ON transaction_events_first;
 
@@ -78,6 +79,8 @@ CREATE TRIGGER events_unedited BEFORE UPDATE OF id, client_id, type, object_id, 
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER events_keep BEFORE DELETE ON events
     FOR EACH ROW WHEN (OLD.type LIKE 'transaction.%') EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER events_queue AFTER INSERT ON events
+    FOR EACH ROW WHEN (NOT NEW.is_pending) EXECUTE FUNCTION queue_event();
 CREATE TRIGGER events_keep_all BEFORE TRUNCATE ON events EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER transaction_events_follow BEFORE INSERT ON transaction_events
     FOR EACH ROW EXECUTE FUNCTION guard_story();

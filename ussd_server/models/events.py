@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from peewee import BooleanField, IntegerField, TextField, fn
@@ -15,8 +15,8 @@ class Event(Table):
     """One event.
 
     `object_id` is what it is about; events of one object are sent in the order of `sequence`, which counts from 1
-    without gaps for each object. `payload` is what the client receives. `is_pending` holds until its deliveries are
-    made: ids would not do as a mark of what was seen, because an event with a smaller id may be committed later.
+    without gaps for each object. `payload` is what the client receives. `is_pending` is true for an event of an earlier
+    version whose deliveries are not made; the database puts every other new event into `PendingEvent`.
     """
 
     id = IdField(primary_key=True)
@@ -26,10 +26,22 @@ class Event(Table):
     sequence = IntegerField()
     payload = JsonField()
     created_at = MomentField()
-    is_pending = BooleanField(default=True)
+    is_pending = BooleanField(default=False)
 
     class Meta:
         table_name = "events"
+
+
+class PendingEvent(Table):
+    """An event whose deliveries are not made yet.
+
+    The greatest id that was seen would not do as a mark: an event with a smaller one may be committed later.
+    """
+
+    event_id = IdField(primary_key=True)
+
+    class Meta:
+        table_name = "pending_events"
 
 
 def insert_event(event: Mapping[str, Any]) -> None:
@@ -38,6 +50,12 @@ def insert_event(event: Mapping[str, Any]) -> None:
     Call inside the unit of work that makes the change, with the object's row locked.
     """
     _INSERT.run(**event)
+
+
+def queue_events(event_ids: Sequence[str]) -> None:
+    """Have deliveries made of these events, once each. Call inside a unit of work."""
+    rows = [(event_id,) for event_id in event_ids]
+    PendingEvent.insert_many(rows, [PendingEvent.event_id]).on_conflict_ignore().execute()
 
 
 def last_event_id(object_id: str) -> str | None:

@@ -17,7 +17,7 @@ from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
 from ussd_server.messages.health import Measure
 from ussd_server.messages.transactions import UNFINISHED
-from ussd_server.models.events import Event
+from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
@@ -110,11 +110,10 @@ def _review(now: datetime) -> Iterator[Measure]:
 
 def _outbox(now: datetime) -> Iterator[Measure]:
     """Events that are not yet turned into deliveries, and deliveries that are due."""
-    yield Measure(
-        "ussd_events_pending", "Events without their deliveries yet.", _count(Event.select(), Event.is_pending)
-    )
-    first = Event.select(Event.created_at).where(Event.is_pending).order_by(Event.id).first()
-    lag = _since(first and first.created_at, now)
+    pending = PendingEvent.select().limit(MOST).count()
+    yield Measure("ussd_events_pending", "Events without their deliveries yet.", pending)
+    first_id = PendingEvent.select(PendingEvent.event_id).order_by(PendingEvent.event_id).limit(1)
+    lag = _since(Event.select(Event.created_at).where(Event.id == first_id).scalar(), now)
     yield Measure("ussd_events_lag_seconds", "How old the first of them is.", lag)
     due = Delivery.due_at.is_null(False) & Delivery.lease_token.is_null()
     yield Measure("ussd_deliveries_queued", "Queues of deliveries that are not empty.", _count(Delivery.select(), due))

@@ -13,7 +13,7 @@ from ussd_server.database.ids import new_id_floor
 from ussd_server.database.partitions import add_partitions, ends_of_partitions
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.webhooks import DeliveryStatus
-from ussd_server.models.events import Event
+from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.models.webhooks import Delivery
 
@@ -67,6 +67,7 @@ class Retention:
         ended = Event.select(Event.id).where(Event.object_id.in_(ids))
         with unit_of_work():
             Delivery.delete().where(Delivery.event_id.in_(ended)).execute()
+            PendingEvent.delete().where(PendingEvent.event_id.in_(ended)).execute()
             Event.delete().where(Event.object_id.in_(ids)).execute()
             ShownOutcome.delete().where(ShownOutcome.session_id.in_(ids)).execute()
             removed: int = UssdSession.delete().where(UssdSession.id.in_(ids)).execute()

@@ -81,7 +81,7 @@ def first_rows(
     change = common | {"transaction_id": view.transaction_id, "status": view.status, "source": source}
     event = common | {
         "id": new_id(view.created_at), "object_id": view.transaction_id, "type": f"transaction.{view.status}",
-        "is_pending": True, "payload": orjson.dumps(snapshot(view)).decode(),
+        "is_pending": False, "payload": orjson.dumps(snapshot(view)).decode(),
     }  # fmt: skip
     return change, event
 

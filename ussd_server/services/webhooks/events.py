@@ -22,7 +22,7 @@ from ussd_server.messages.webhooks import (
     RedeliverEvents,
     Redelivery,
 )
-from ussd_server.models.events import Event, insert_event, last_event_id
+from ussd_server.models.events import Event, insert_event, last_event_id, queue_events
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import of_period, page_of
@@ -81,7 +81,8 @@ class EventService:
             if len(chosen) > MOST_EVENTS_AT_ONCE:
                 raise ServiceError(Code.INVALID_REQUEST, "More than 1000 events; choose a shorter period")
             ids = [event.id for event in chosen]
-            Event.update(is_pending=True).where(Event.id.in_(ids)).execute()
+            if ids:
+                queue_events(ids)
             # The client wants the events now: queues that pause before another attempt go on at once.
             objects = Event.select(Event.object_id).where(Event.id.in_(ids))
             Delivery.update(due_at=now).where(
@@ -108,7 +109,7 @@ def new_event(
     """The next event of an object, as `insert_event` takes it; `after` is the id of the one before, if any."""
     return {
         "id": new_id(now, after), "client_id": client_id, "type": event_type, "object_id": object_id,
-        "payload": data, "created_at": now, "is_pending": True,
+        "payload": data, "created_at": now, "is_pending": False,
     }  # fmt: skip
 
 
