@@ -12,7 +12,9 @@ import click
 import orjson
 
 from benchmarks.calls import measure_calls
+from benchmarks.exports import measure_exports
 from benchmarks.pages import measure_pages
+from benchmarks.payouts import measure_payouts
 from benchmarks.postings import measure_postings
 from benchmarks.report import DOCUMENT, FIGURES, Size, fill_tables, floors_of, print_table
 from benchmarks.statements import measure_statements
@@ -21,7 +23,9 @@ _PARTS = {
     "calls": measure_calls,
     "postings": measure_postings,
     "pages": measure_pages,
+    "payouts": measure_payouts,
     "statements": measure_statements,
+    "exports": measure_exports,
 }
 
 
@@ -42,13 +46,15 @@ def bench() -> None:
 @click.option("--rows", default=1_000_000, show_default=True, type=click.IntRange(1000), help="Rows of the big table.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write medians and spreads to this file.")
 def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows: int, file: Path | None) -> None:
-    """Measure PARTS (default: all, about ten minutes).
+    """Measure PARTS (default: all, about twenty minutes).
 
     \b
     calls     requests per second and latencies of the API, beside the bare and the peer application
     postings  transfers per second, beside pgbench calling the same database function
     pages     the time of a page of transactions in a small and in a large table
+    payouts   rows of a payout recorded per second, beside single disbursements by the API
     statements  200,000 lines of a provider's statement: seconds and memory on both databases
+    exports   a statement of a million lines as CSV, and the opening balance of a long account
 
     Prints the medians with the least and the greatest value, then the floors. Exit status 1: a median misses its floor.
     """

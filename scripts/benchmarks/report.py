@@ -13,7 +13,7 @@ from rich.table import Table
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
 FIGURES, DOCUMENT = _DOCS / "performance.json", _DOCS / "PERFORMANCE.md"
-TABLES = ("calls", "latencies", "postings", "pages")
+TABLES = ("calls", "latencies", "postings", "pages", "payouts", "statements", "exports", "openings")
 _PLACE = re.compile(r"(<!-- (?P<name>[a-z]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDTH_OF_FILES = 160
 
@@ -32,6 +32,9 @@ _RATIOS = (
 _POSTINGS = {"many": 0.85, "one": 1.5}
 _MOST_P99_TO_P50 = 5
 _MOST_PAGE_GROWTH = 1.2
+_MOST_OPENING_MS = 10
+_PAYOUTS = {"rows judged and kept": 5, "rows recorded and reserved": 2.5}
+_MOST_STATEMENT = {"seconds": 60, "megabytes": 200}
 
 
 class Size(NamedTuple):
@@ -82,6 +85,20 @@ def _floors(result: Mapping[str, Any]) -> Iterator[Floor]:
             yield Floor(name, ">=", _POSTINGS[row["accounts"]], row["ratio"])
     for row in result.get("pages", ()):
         yield Floor(f"page {row['page']}: many rows / few rows", "<=", _MOST_PAGE_GROWTH, row["ratio"])
+    for row in result.get("payouts", ()):
+        step = row["step"].partition(":")[0]
+        if step in _PAYOUTS:
+            yield Floor(f"payout, {step} / single disbursements", ">=", _PAYOUTS[step], row["to_single"])
+    for row in result.get("statements", ()):
+        for figure, most in _MOST_STATEMENT.items():
+            name = f"statement of {row['lines']:,} lines, {row['file']}, {row['database']}: {figure}"
+            yield Floor(name, "<=", most, row[figure])
+    for row in result.get("exports", ()):
+        name = f"memory of an export, {row['database']}: many lines / few lines"
+        yield Floor(name, "<=", _MOST_PAGE_GROWTH, row["ratio"])
+    for row in result.get("openings", ()):
+        name = f"opening balance of many movements, {row['database']}: milliseconds"
+        yield Floor(name, "<=", _MOST_OPENING_MS, row["ms_of_many"])
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:

@@ -1,0 +1,60 @@
+"""`payouts`: rows of a payout recorded per second, beside single disbursements by concurrent calls of the API."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from benchmarks.calls import TARGETS
+from benchmarks.report import Size, print_table, ratios, spread
+from benchmarks.requests import Key, Reply, ask, key_headers, request
+from benchmarks.stage import Stage, start_stage
+
+ROWS = 5000
+_SINGLE = "single disbursements, 32 connections"
+_DRAFT, _APPROVE = "rows judged and kept: POST /api/payouts", "rows recorded and reserved: approve"
+
+
+def measure_payouts(size: Size) -> dict[str, Any]:
+    """Make a payout, approve it, and make single disbursements, in turn; return the rates."""
+    count = min(ROWS, size.rows)
+    (single,) = (target for target in TARGETS if target.name == "disbursement")
+    rates: dict[str, list[float]] = {_SINGLE: [], _DRAFT: [], _APPROVE: []}
+    with start_stage(size.clients) as stage:
+        # The first round warms up.
+        for number in range(1 + size.rounds):
+            drafted, approved = _pay_out(stage, number, count)
+            alone = single.run(stage, size.seconds).per_second
+            if number:
+                rates[_SINGLE].append(alone)
+                rates[_DRAFT].append(count / drafted)
+                rates[_APPROVE].append(count / approved)
+    rows = [
+        {"step": step, "per_second": spread(seen), "to_single": ratios(seen, rates[_SINGLE])}
+        for step, seen in rates.items()
+    ]
+    print_table(f"Payouts of {count:,} rows", rows)
+    return {"payouts": rows}
+
+
+def _pay_out(stage: Stage, number: int, count: int) -> tuple[float, float]:
+    """Make and approve one payout; return the seconds of each."""
+    # Two keys of one client: the maker does not approve.
+    maker, approver = (stage.keys[purpose][number] for purpose in ("disbursement", "balance"))
+    lines = "".join(f"+2567{71_000_000 + place},500,r{place}\n" for place in range(count))
+    file = f"phone_number,amount,reference\n{lines}".encode()
+    drafted, made = _post(stage, maker, f"/api/payouts?reference=bench{number}", file, "text/csv")
+    payout = made.document["data"]
+    assert payout["ready_count"] == count, payout
+    approved, reply = _post(stage, approver, f"/api/payouts/{payout['payout_id']}/approve", b"{}")
+    assert reply.document["data"]["queued_count"] == count, reply.body
+    return drafted, approved
+
+
+def _post(
+    stage: Stage, key: Key, path: str, body: bytes, content_type: str = "application/json"
+) -> tuple[float, Reply]:
+    headers = key_headers(key) | {"Content-Type": content_type}
+    began = time.perf_counter()
+    reply = ask(stage.webs["service"].port, request("POST", path, headers, body))
+    return time.perf_counter() - began, reply
