@@ -192,8 +192,9 @@ def test_a_token_lasts_three_minutes_and_is_renewed(meeting: Meeting) -> None:
 
 def test_a_wrong_pin_of_ours_is_our_configuration(unsigned: Meeting) -> None:
     access = replace(unsigned.access, pin="9999")
-    provider = AirtelProvider(access, Transport())
-    got = provider.ask(payment(direction=Direction.DISBURSEMENT), LONG_SECONDS)
+    transport = Transport()
+    got = AirtelProvider(access, transport).ask(payment(direction=Direction.DISBURSEMENT), LONG_SECONDS)
+    transport.close()
     assert (got.outcome, got.failure) == (Outcome.FAILED, FailureCode.PROVIDER_CONFIG)
 
 
