@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -117,8 +117,8 @@ def canary() -> Iterator[StrangeServer]:
 
 
 def test_the_watch_and_the_canary_see_a_connection(connections: ConnectionWatch) -> None:
-    with StrangeServer(polite(answer())) as bird, connections.watch() as attempts:
-        Transport().exchange("GET", bird.url, timeout_seconds=TIMEOUT_SECONDS)
+    with StrangeServer(polite(answer())) as bird, closing(Transport()) as transport, connections.watch() as attempts:
+        transport.exchange("GET", bird.url, timeout_seconds=TIMEOUT_SECONDS)
         assert attempts == [("127.0.0.1", bird.port)]
         assert len(bird.visits) == 1
 

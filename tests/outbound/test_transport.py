@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import httpcore2
@@ -241,7 +242,8 @@ def test_the_environment_does_not_choose_a_proxy(monkeypatch: pytest.MonkeyPatch
     with StrangeServer(polite(answer("502 Bad Gateway"))) as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.url)
-        assert meet(Transport(), polite(answer())).status == 200
+        with closing(Transport()) as transport:
+            assert meet(transport, polite(answer())).status == 200
         assert proxy.visits == []
 
 
@@ -279,8 +281,8 @@ def wait_until_closed(visit: Visit) -> None:
 
 
 def test_every_address_of_a_name_is_tried() -> None:
-    with StrangeServer(polite(answer())) as server:
-        transport = Transport(resolve=lambda host, port: ["127.0.0.2", "::1", "127.0.0.1"])
+    transport = Transport(resolve=lambda host, port: ["127.0.0.2", "::1", "127.0.0.1"])
+    with StrangeServer(polite(answer())) as server, closing(transport):
         got = transport.exchange("GET", f"http://pay.example:{server.port}/", timeout_seconds=LONG_SECONDS)
     assert got.status == 200
 
