@@ -29,13 +29,14 @@ class Clock:
         """Whether the clock has been set."""
         return self._anchor is not None
 
-    def anchor(self, moment: datetime) -> None:
-        """Take `moment` as the time of now."""
-        self._anchor = (moment, self._monotonic(), 0.0)
+    def anchor(self, moment: datetime, at: float | None = None) -> None:
+        """Take `moment` as the time when the monotonic clock was `at`; None for now."""
+        self._anchor = (moment, self._monotonic() if at is None else at, 0.0)
 
     def slew(self, seconds: float) -> None:
         """Gain `seconds`, or lose them when negative, evenly within SLEW_SECONDS."""
-        self._anchor = (self.exact(), self._monotonic(), seconds)
+        at = self._monotonic()
+        self._anchor = (self.exact(at), at, seconds)
 
     def now(self) -> datetime:
         """The present moment in UTC, whole milliseconds, as rows keep it.
@@ -51,9 +52,9 @@ class Clock:
         """As `now`, but the machine's own time while the clock is not set: for answers, not for decisions."""
         return self.now() if self.is_set else datetime.now(UTC)
 
-    def exact(self) -> datetime:
-        """The present moment in UTC, in microseconds. The clock must be set."""
+    def exact(self, at: float | None = None) -> datetime:
+        """The moment in UTC when the monotonic clock was `at`, in microseconds; None for now. The clock must be set."""
         assert self._anchor is not None
         moment, taken, gain = self._anchor
-        elapsed = self._monotonic() - taken
+        elapsed = (self._monotonic() if at is None else at) - taken
         return moment + timedelta(seconds=elapsed + gain * min(1.0, elapsed / SLEW_SECONDS))

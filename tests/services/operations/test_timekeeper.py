@@ -97,6 +97,21 @@ def test_a_database_clock_that_is_set_moves_no_process_and_all_agree(world: Worl
     assert abs(world.times()[-1]) < 0.3
 
 
+def test_a_process_that_is_held_up_after_its_reading_takes_that_for_no_jump(world: World) -> None:
+    process = Process(world)
+    world.go_on(2)
+    pauses = iter([0.0, 0.2])
+
+    def then_held_up() -> float:
+        now = world.passed
+        world.passed += next(pauses)
+        return now
+
+    world.set_database_clock(0)
+    Timekeeper(process.clock, then_held_up, world.sleep).look()
+    assert world.times() == pytest.approx([0.0], abs=0.01)
+
+
 def test_a_difference_is_made_up_little_by_little_until_nothing_is_left(world: World) -> None:
     Process(world), Process(world)
     world.go_on(2)

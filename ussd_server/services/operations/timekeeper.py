@@ -93,11 +93,12 @@ class Timekeeper:
         is_new_decision, self._decision = reading.decision != self._decision, reading.decision
         since_last, self._looked_at = ended_at - self._looked_at, ended_at
         if not self._clock.is_set:
-            self._clock.anchor(self._first_time(reading, timedelta(seconds=uncertain)))
+            self._clock.anchor(*self._first_time(reading, timedelta(seconds=uncertain), ended_at))
             return
         if reading.decided_at is None:
             return
-        gap = (there - self._clock.exact()).total_seconds()
+        # Both at the moment of the reading: a busy machine may have held up this thread since then.
+        gap = (there - self._clock.exact(ended_at)).total_seconds()
         if abs(gap) <= min(_JUMP_SECONDS + SLEW_SHARE * since_last, _LARGEST_SLEW_SECONDS) + uncertain:
             self._clock.slew(max(gap - uncertain, 0.0) if gap > 0 else min(gap + uncertain, 0.0))
             self._in_agreement += 1
@@ -113,22 +114,24 @@ class Timekeeper:
         )
         if is_new_decision or is_confirmed:
             log.warning("the clock was set to the time of the other processes", gap_seconds=round(gap, 3))
-            self._clock.anchor(there)
+            self._clock.anchor(there, ended_at)
         elif decision := put_ahead(reading, reading.ahead - timedelta(seconds=gap)):
             log.warning("the database's clock was set: the service's time goes on", gap_seconds=round(gap, 3))
             self._decision = decision
 
-    def _first_time(self, reading: ClockReading, uncertain: timedelta) -> datetime:
+    def _first_time(self, reading: ClockReading, uncertain: timedelta, read_at: float) -> tuple[datetime, float]:
         """Return the time at which this process starts, never earlier than what other processes have seen.
+
+        With it comes the monotonic time at which that was so; `read_at` is that of the `reading`.
 
         If the database's clock was set back, waits 1.5 s for the running processes to write the offset.
         """
         there = reading.service_at + uncertain
         if reading.last_seen_at is None or reading.last_seen_at - there <= _SET_BACK:
-            return there
+            return there, read_at
         self._sleep(_OTHERS_NOTICE_SECONDS)
-        reading = read_service_clock()
-        return max(reading.service_at + uncertain, reading.last_seen_at or there)
+        reading, read_at = read_service_clock(), self._monotonic()
+        return max(reading.service_at + uncertain, reading.last_seen_at or there), read_at
 
     def _try_to_look(self) -> None:
         try:
