@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
@@ -197,6 +198,13 @@ PHONES: dict[str, type[Phone]] = {
     "hubtel": Hubtel,
     "json": PlainJson,
 }
+
+# What a gateway sends and shows does not depend on the database: two of them show that PostgreSQL keeps it as well.
+every_gateway = pytest.mark.parametrize(
+    ("gateway", "database_url"),
+    [*((gateway, "sqlite") for gateway in PHONES), ("africastalking", "postgres"), ("json", "postgres")],
+    indirect=["database_url"],
+)
 
 
 def phone_of(gateway: str, shop: Shop, web: FlaskClient) -> Phone:

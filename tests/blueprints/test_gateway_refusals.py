@@ -91,6 +91,7 @@ def test_a_step_that_cannot_be_read_gets_a_screen_while_the_database_is_away(sho
     assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_wrong_method_is_a_405_in_the_general_envelope(shop: Shop, web: FlaskClient) -> None:
     reply = web.put(shop.channel.gateway_path)
     assert (reply.status_code, reply.json["error"]) == (405, "METHOD_NOT_ALLOWED")
@@ -104,6 +105,7 @@ def test_a_wrong_method_is_a_405_in_the_general_envelope(shop: Shop, web: FlaskC
      {"sessionId": "x", "phoneNumber": PHONE, "serviceCode": "*999#"},
      {"sessionId": "x", "phoneNumber": PHONE, "text": "1" * 2000}],
 )  # fmt: skip
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_whatever_is_sent_the_phone_gets_a_polite_last_screen(
     form: dict[str, str], shop: Shop, web: FlaskClient
 ) -> None:
@@ -111,6 +113,7 @@ def test_whatever_is_sent_the_phone_gets_a_polite_last_screen(
     assert (reply.status_code, reply.text) == (200, "END Sorry, this did not work. Please try again later.")
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_body_that_is_too_large_still_gets_a_screen_on_a_known_path(shop: Shop, web: FlaskClient) -> None:
     path = shop.channel.gateway_path
     reply = web.post(path, data=b"x" * 70_000)

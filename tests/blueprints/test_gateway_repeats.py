@@ -11,7 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.blueprints.conftest import Dial
-from tests.blueprints.phones import PHONES, phone_of
+from tests.blueprints.phones import every_gateway, phone_of
 from tests.conftest import MovableClock
 from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
@@ -19,8 +19,6 @@ from ussd_server.database.unit_of_work import release_connection
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.ussd.gateways import GatewayService
-
-every_gateway = pytest.mark.parametrize("gateway", PHONES)
 
 
 def of_one_price(**changes: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import itertools
 import uuid
 from typing import Any
 
+import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
@@ -22,6 +23,7 @@ MALFORMED_IDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_bulk_deletion_takes_one_to_a_hundred_strings(owner: Browser) -> None:
     for body in [
         {}, {"api_key_ids": []}, {"api_key_ids": None}, {"api_key_ids": "x"}, {"api_key_ids": [1]},
@@ -38,6 +40,7 @@ def test_a_malformed_id_is_refused_in_the_documents_words(owner: Browser) -> Non
         assert answer(owner.ask("POST", f"{KEYS}/{key_id}/rotate")) == (400, "Invalid API key ID format")
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_key_is_not_created_from_a_bad_body(owner: Browser) -> None:
     for body in [
         {"scopes": ""}, {"scopes": []}, {"scopes": "everything"}, {"scopes": "ussd:read  ussd:write"},
@@ -51,6 +54,7 @@ def test_a_key_is_not_created_from_a_bad_body(owner: Browser) -> None:
         assert owner.ask("GET", KEYS).json["data"] == []
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_grace_period_is_a_whole_number_of_seconds_up_to_a_week(owner: Browser) -> None:
     record = owner.ask("POST", KEYS).json["data"]
     for grace in (-1, 604_801, 1.5, True, "60", None, [], 10**30):
@@ -59,6 +63,7 @@ def test_a_grace_period_is_a_whole_number_of_seconds_up_to_a_week(owner: Browser
     assert owner.ask("GET", KEYS).json["data"] == [record]
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_malformed_json_is_an_invalid_body_and_nothing_worse(owner: Browser, web: FlaskClient) -> None:
     for text in [
         b"[]", b"null", b"{", b"\xff", b'{"a":1,"a":1}', b'{"scopes":NaN}', b"[" * 30_000,
@@ -72,6 +77,7 @@ def test_malformed_json_is_an_invalid_body_and_nothing_worse(owner: Browser, web
             assert answer(reply) == (400, "Invalid request body")
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_the_list_takes_no_query_parameter(owner: Browser) -> None:
     for query in ["page=1", "limit=10", "x", "api_key_ids=1", "page=1&page=2", "%00=%00"]:
         assert answer(owner.ask("GET", f"{KEYS}?{query}")) == (400, "Invalid query parameters")
@@ -134,12 +140,14 @@ def test_another_clients_key_answers_like_one_that_does_not_exist(
     assert [key.id for key in services.clients.api_keys.list(other.call())] == [foreign]
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_wrong_method_names_the_right_ones(owner: Browser) -> None:
     reply = owner.ask("GET", f"{KEYS}/bulk-delete")
     assert answer(reply) == (405, "Method not allowed")
     assert set(reply.headers["Allow"].split(", ")) >= {"DELETE", "POST"}
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_body_that_is_not_json_or_too_large_is_refused_in_the_envelope(owner: Browser, web: FlaskClient) -> None:
     form = owner.ask("POST", KEYS, data=b"scopes=x", content_type="application/x-www-form-urlencoded")
     assert answer(form)[0] == 415

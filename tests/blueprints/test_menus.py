@@ -182,6 +182,7 @@ def test_a_menu_is_written_in_yaml_and_its_findings_name_line_column_and_suggest
     assert refusal(send("put", f"{PATH}/kiosk", "a: " + "x" * 70_000)) == (413, "REQUEST_TOO_LARGE")
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_the_schema_of_a_menu_is_public(web: FlaskClient) -> None:
     reply = web.get("/menu.schema.json")
     assert (reply.status_code, reply.mimetype) == (200, "application/schema+json")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from tests.blueprints.phones import PHONES, Phone, phone_of
+from tests.blueprints.phones import Phone, every_gateway, phone_of
 from tests.conftest import MovableClock
 from tests.support.money import work
 from tests.support.shop import CODE, OPERATOR, Shop, shop_document
@@ -33,7 +32,7 @@ def paid(services: Services, web: FlaskClient, gateway: str = "hubtel", **menu: 
     return phone
 
 
-@pytest.mark.parametrize("gateway", PHONES)
+@every_gateway
 def test_an_outcome_is_shown_on_the_next_dial_once_and_0_leads_to_the_menu(
     gateway: str, services: Services, clock: MovableClock, web: FlaskClient
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_file_is_taken_as_people_write_it(maker: Program, web: FlaskClient) ->
         ({"reference": "r", "items": [{}], "currency": "KES"}, "currency: Unknown field."),
     ],
 )
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_what_is_no_list_of_rows_is_refused(maker: Program, document: dict[str, Any], message: str) -> None:
     reply = maker.post("/api/payouts", document)
     assert (reply.status_code, reply.json["error"], reply.json["message"]) == (400, "INVALID_REQUEST", message)

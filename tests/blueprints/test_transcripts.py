@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from tests.blueprints.phones import PHONES, Phone, phone_of
+from tests.blueprints.phones import Phone, every_gateway, phone_of
 from tests.conftest import MovableClock
 from tests.support.money import work
 from tests.support.program import Program
@@ -164,8 +164,6 @@ Continue where you stopped?
 Enter amount (UGX)
 0 Back
 """
-
-every_gateway = pytest.mark.parametrize("gateway", PHONES)
 
 
 def held(phone: Phone, acts: list[str]) -> str:

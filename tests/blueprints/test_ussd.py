@@ -189,6 +189,7 @@ def test_another_clients_code_answers_like_a_missing_one(
         ({"phone_number": PHONE, "service_code": CODE, "network": "64110; DROP"}, "INVALID_REQUEST"),
     ],
 )
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_malformed_dial_is_refused(program: Program, body: dict[str, object], error: str) -> None:
     assert refusal(program.post(PATH, body)) == (400, error)
     assert UssdSession.select().count() == 0
@@ -197,6 +198,7 @@ def test_a_malformed_dial_is_refused(program: Program, body: dict[str, object], 
 @pytest.mark.parametrize(
     "body", [{}, {"text": 1}, {"text": "1", "turn": True}, {"text": "1", "turn": -1}, {"text": None}]
 )
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_malformed_entry_is_refused(program: Program, body: dict[str, object]) -> None:
     path = begin(program)
     assert refusal(program.post(f"{path}/input", body)) == (400, "INVALID_REQUEST")

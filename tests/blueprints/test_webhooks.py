@@ -75,6 +75,7 @@ def test_a_webhook_is_created_shown_rotated_enabled_and_deleted(program: Program
         ({"url": URL, "tpyes": []}, "tpyes: Unknown field. Did you mean types?"),
     ],
 )
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_webhook_that_cannot_be_is_refused_with_the_reason(
     program: Program, body: dict[str, Any], message: str
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_webhook_that_cannot_be_is_refused_with_the_reason(
 
 
 @pytest.mark.parametrize("seconds", [-1, 604_801, "60", 1.5, True, None])
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_grace_period_is_a_whole_number_of_seconds_up_to_a_week(program: Program, seconds: Any) -> None:
     path = f"/api/webhooks/{made(program)['id']}/rotate"
     assert program.post(path, {"grace_period_seconds": seconds}).status_code == 400
