@@ -30,7 +30,7 @@ def demonstration(console: Console) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 390), ("light", 1600), ("dark", 1600)])
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 390), ("light", 1600)])
 def test_it_is_readable_and_fits(visitor: Visitor, scheme: str, width: int) -> None:
     with visitor.tab(scheme, width, signed_in=False) as page:
         page.goto("/docs")

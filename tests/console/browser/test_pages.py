@@ -85,7 +85,8 @@ def test_every_page_is_accessible_and_fits(
             visitor.look_at(page, path)
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+# The frame and the colours are those of the clients' pages, which are seen in all four looks.
+@pytest.mark.parametrize(("scheme", "width"), [LOOKS[1], LOOKS[2]])
 def test_every_page_of_operators_is_accessible_and_fits(
     operator: Visitor, console: Console, installed: Paths, delivered: Paths, scheme: str, width: int
 ) -> None:
