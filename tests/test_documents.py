@@ -19,14 +19,16 @@ from ussd_server.outbound.client_server import Handover
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(DOCS.rglob("*.md"))
-GUIDE = {"sh", "python", "javascript", "php", "text"}
+LANGUAGES_OF_GUIDES = {"sh", "python", "javascript", "php", "text"}
 # By page: the languages of its code blocks, which the test that is named runs or compares.
 RUN = {
     "API.md": {"sh", "http", "text"},  # tests/test_api_document.py
     "MENUS.md": {"yaml", "json"},  # tests/menus/test_menus_document.py, and here
     "WEBHOOKS.md": {"python", "javascript", "json"},  # tests/journeys/test_webhook_page.py
     "guides/README.md": {"sh"},  # tests/journeys/test_guides.py
-    **{f"guides/{page.name}": GUIDE for page in (DOCS / "guides").glob("[a-z]*.md")},  # tests/journeys/test_guides.py
+    **{
+        f"guides/{page.name}": LANGUAGES_OF_GUIDES for page in (DOCS / "guides").glob("[a-z]*.md")
+    },  # tests/journeys/test_guides.py
 }
 COMMAND = re.compile(r"(?:\w+=\S+ )*ussd(?:-server)?(?= |$)")
 TYPED = re.compile(r"^ {4,}(.+)$", re.MULTILINE)
