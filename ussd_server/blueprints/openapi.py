@@ -24,12 +24,13 @@ _PAGE_POLICY = (
     "img-src 'self' data:; font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-# Scalar's grey and its colours of methods are too faint to read (WCAG 1.4.3).
-_CONTRAST = (
+# Scalar's grey and its colours of methods are too faint to read (WCAG 1.4.3), and some buttons too small (2.5.8).
+_STYLE = (
     ".light-mode { --scalar-color-2: #4a4a4a; --scalar-color-3: #5c5c5c; --scalar-color-green: #0a6b34; "
     "--scalar-color-blue: #0b5c96; --scalar-color-orange: #a13c00; --scalar-color-red: #b3122b; } "
     ".dark-mode { --scalar-color-2: #c4c4c4; --scalar-color-3: #adadad; } "
-    ".sidebar-heading-type { --method-color: var(--scalar-color-2); }"
+    ".sidebar-heading-type { --method-color: var(--scalar-color-2); } "
+    ".scalar-app button { min-width: 24px; min-height: 24px; }"
 )
 
 # Samples are left in shell (curl), JavaScript (fetch), PHP (curl) and Python (requests).
@@ -99,7 +100,7 @@ def _configuration(key: dict[str, str]) -> dict[str, Any]:
         "defaultHttpClient": {"targetKey": "shell", "clientKey": "curl"},
         "hiddenClients": _HIDDEN_CLIENTS,
         "hideModels": True,
-        "customCss": _CONTRAST,
+        "customCss": _STYLE,
     }  # fmt: skip
 
 

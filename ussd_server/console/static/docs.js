@@ -14,6 +14,24 @@ function writtenOut(part, schemas) {
   return { ...shared, ...own, properties: { ...shared.properties, ...own.properties }, required: shared.required };
 }
 
+// Scalar leaves some of its widgets without what screen readers and keyboards need.
+const lacking = {
+  ".code-input-lite__editor": (field) => ({ role: "textbox", "aria-label": field.dataset.placeholder || "Value" }),
+  "button.scalar-code-copy": () => ({ "aria-label": "Copy" }),
+  "ul.endpoints": () => ({ tabindex: "0" }),
+};
+
+function complete() {
+  for (const [widgets, attributes] of Object.entries(lacking)) {
+    for (const widget of document.querySelectorAll(`${widgets}:not([data-complete])`)) {
+      Object.entries(attributes(widget)).forEach(([name, value]) => widget.setAttribute(name, value));
+      widget.dataset.complete = "";
+    }
+  }
+}
+
+new MutationObserver(complete).observe(document.body, { childList: true, subtree: true });
+
 fetch(page.dataset.url)
   .then((response) => response.json())
   .then((api) => {
