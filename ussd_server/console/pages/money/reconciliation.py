@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from io import TextIOWrapper
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -103,20 +104,23 @@ def new_reconciliation(context: RequestContext) -> str:
 def create_reconciliation(context: RequestContext) -> Any:
     """Compare a statement, and show its result or send the result of every line as a file."""
     file, provider = request.files.get("file"), request.form.get("provider", "")
-    result_file: IO[bytes] = TemporaryFile()  # noqa: SIM115 - sent after the view has returned
-    text = TextIOWrapper(result_file, encoding="utf-8", newline="")
-    try:
-        if file is None or not file.filename:
-            raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
-        wanted = ReconcileStatement(provider, file.filename, file.stream, _row_writer(text))  # type: ignore[arg-type]
-        result = services().reconciliation.statements.reconcile(wanted, context)
-    except ServiceError as error:
-        if error.code is not Code.INVALID_REQUEST:
-            raise
-        return Response(_form(context, error), status=error.code.http_status)
-    if request.form.get("result") == "csv":
-        text.detach()
-        return send_csv(f"reconciliation-{provider}.csv", _parts(result_file))
+    with ExitStack() as held:
+        result_file = held.enter_context(TemporaryFile())
+        text = TextIOWrapper(result_file, encoding="utf-8", newline="")
+        try:
+            if file is None or not file.filename:
+                raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
+            wanted = ReconcileStatement(provider, file.filename, file.stream, _row_writer(text))  # type: ignore[arg-type]
+            result = services().reconciliation.statements.reconcile(wanted, context)
+        except ServiceError as error:
+            if error.code is not Code.INVALID_REQUEST:
+                raise
+            return Response(_form(context, error), status=error.code.http_status)
+        finally:
+            text.detach()
+        if request.form.get("result") == "csv":
+            # The file is sent after the view has returned.
+            return send_csv(f"reconciliation-{provider}.csv", _parts(result_file, held.pop_all()))
     if result.is_repeat:
         flash("This file was compared before. Nothing was stored again.", "warn")
     statement_id = result.statement.statement_id
@@ -236,8 +240,8 @@ def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:
     return write
 
 
-def _parts(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
+def _parts(file: IO[bytes], held: ExitStack) -> Iterator[bytes]:
+    with held:
         file.seek(0)
         while part := file.read(_CHUNK_BYTES):
             yield part
