@@ -10,7 +10,6 @@ import socket
 _PORTS = range(10_000, 32_000)
 _BLOCK = 100
 
-_held: list[socket.socket] = []
 _left: list[int] = []
 _owner = 0
 
@@ -41,7 +40,8 @@ def _reserve_block() -> range:
         except OSError:
             holder.close()
             continue
-        _held.append(holder)
+        # Open until the process ends.
+        holder.detach()
         return range(start, start + _BLOCK)
     raise RuntimeError("Other processes hold all ports")
 
