@@ -86,6 +86,18 @@ def test_a_session_is_a_conversation_with_its_secret_masked_and_is_replayed_agai
     replayed = visitor.get(f"/sessions/{session.session_id}?replay=draft").text
     assert "another screen comes after entry 2" in replayed
     assert "&lt;i&gt;Noted" in replayed
+    together = visitor.get("/menus/shop/replay?from=2020-01-01T00:00").text
+    assert "1 session: another screen after entry 2" in together
+    assert "&lt;i&gt;Noted" in together
+    assert VOUCHER not in together
+    whole = visitor.get("/menus/shop/replay?from=2020-01-01T00:00&format=json").json["items"]
+    assert [(item["session_id"], item["result"], item["turn"]) for item in whole] == [
+        (session.session_id, "other_screen", 2)
+    ]
+    early = visitor.get("/menus/shop/replay?from=2020-01-01T00:00&to=2020-01-02T00:00").text
+    assert "No session of this menu began" in early
+    assert "Began from" in visitor.get("/menus/shop/replay").text
+    assert visitor.get("/menus/shop/replay?from=yesterday").status_code == 400
     for query, count in (
         ("", 1), ("phone_number=0770000000", 1), ("phone_number=0770000009", 0), ("service_code=*9%23", 0),
         ("status=ended_by_user", 1), ("status=active", 0), ("from=2020-01-01&to=2020-01-02", 0), ("from=2020-01-01", 1),
@@ -104,7 +116,7 @@ def test_another_clients_menu_and_session_answer_as_missing_ones(
     assert_same(
         visitor.get(f"/sessions/{session.session_id}"), visitor.get("/sessions/019e0000-0000-7000-8000-000000000000")
     )
-    for path in ("", "/edit", "/versions/1", "/versions/draft"):
+    for path in ("", "/edit", "/versions/1", "/versions/draft", "/replay?from=2020-01-01T00:00"):
         assert_same(visitor.get(f"/menus/shop{path}"), visitor.get(f"/menus/none{path}"))
     for path, fields in (("edit", {"text": "{}"}), ("publish", {}), ("rollback", {"version": "1"}), ("codes", {})):
         assert_same(visitor.post(f"/menus/shop/{path}", **fields), visitor.post(f"/menus/none/{path}", **fields))
