@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ussd_server.cli import main
+from ussd_server.models.clients import AuditEvent
 
 Command = Callable[..., Result]
 
@@ -48,6 +49,10 @@ def test_clients_people_and_keys_are_made_listed_disabled_and_enabled(command: C
         assert changed["is_active"]
         expected = {field: value for field, value in thing.items() if field not in ("updated_at", "apisecret")}
         assert {field: changed[field] for field in expected} == expected
+    assert "1 to 200 characters" in command("clients", "disable", "Acme", "--reason", " ").output
+    output_of(command("clients", "disable", "Acme", "--reason", "unpaid bill", "--json"))
+    (disabled,) = AuditEvent.select().where(AuditEvent.reason.is_null(False))
+    assert (disabled.action, disabled.reason) == ("client.disabled", "unpaid bill")
     assert [found["client_id"] for found in output_of(command("clients", "list", "--json"))] == [client["client_id"]]
     assert [found["email"] for found in output_of(command("users", "list", "--json"))] == ["a@acme.example"]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+from flask import Flask
+
 from tests.conftest import MovableClock
-from tests.console.conftest import Operators, Visit
-from tests.support.example_client import ExampleClient
+from tests.console.conftest import ConsoleVisitor, Operators, Visit
+from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import AuditEvent
+from ussd_server.models.examinations import Examination
 
 MISSING = "019e0000-0000-7000-8000-000000000000"
 
@@ -100,8 +103,46 @@ def test_the_system_page_shows_parts_workers_queues_and_settings_without_secrets
     checked = ann.post("/operator/system/check")
     assert "Everything that was checked is as it must be" in checked.text
     assert ann.post("/operator/system/check", mark="forged").status_code == 400
-    assert "USSD_" in ann.post("/operator/system/doctor").text
+    assert "It never ran. It checks settings" in page
+    assert ann.post("/operator/system/doctor").location == "/console/operator/system"
+    page = ann.get("/operator/system").text
+    assert "Findings of the doctor" in page
+    assert page.count("by <bdi>ann@ops.example</bdi>") == 2
+    Examination.update(result={"rows": {"keys": 1}, "violations": ["<b>x</b>"], "is_complete": False}).where(
+        Examination.kind == "check"
+    ).execute()
+    page = ann.get("/operator/system").text
+    assert "<li>&lt;b&gt;x&lt;/b&gt;</li>" in page
+    assert "Checked in part" in page
     assert {"system.checked", "system.examined"} <= {row.action for row in AuditEvent.select()}
     owner = visit()
     for path in ("system", "clients", "channels", "api-keys"):
         assert owner.get(f"/operator/{path}").status_code == 404
+
+
+def test_the_audit_trail_of_operators_has_what_they_did_anywhere_and_failed_sign_ins(
+    operator: Operators, visit: Visit, services: Services, example_client: ExampleClient, app: Flask
+) -> None:
+    ann, bob, _ = operator("ann"), operator("bob"), example_client.email()
+    ann.post(f"/operator/clients/{example_client.id}/disable", reason="<b>unpaid</b>")
+    services.clients.clients.set_active(example_client.id, True, OPERATOR, "paid")
+    stranger = ConsoleVisitor(app.test_client())
+    stranger.get("/operator/sign-in")
+    stranger.post("/operator/sign-in", email="nobody@ops.example", password="x" * 12, code="123456")
+    items = bob.get("/operator/audit?format=json").json["items"]
+    seen = [(item["operator"], item["action"], item["client"], item["reason"]) for item in items]
+    assert seen[:3] == [
+        ("Unknown person", "operator.sign_in_failed", None, None),
+        ("Command line", "client.enabled", "acme", "paid"),
+        ("ann@ops.example", "client.disabled", "acme", "<b>unpaid</b>"),
+    ]
+    assert ("bob@ops.example", "operator.signed_in", None, None) in seen
+    example_client.call()
+    assert bob.get("/operator/audit?format=json").json["items"] == items
+    page = bob.get("/operator/audit").text
+    assert f'href="/console/operator/clients/{example_client.id}"' in page
+    assert "&lt;b&gt;unpaid&lt;/b&gt;" in page
+    only = bob.get("/operator/audit?operator=bob@ops.example&format=json").json["items"]
+    assert {item["operator"] for item in only} == {"bob@ops.example"}
+    assert bob.get("/operator/audit?cursor=forged").status_code == 400
+    assert visit().get("/operator/audit").status_code == 404

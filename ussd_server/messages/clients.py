@@ -109,10 +109,19 @@ class ListAuditEvents:
 
 
 @dataclass(frozen=True, slots=True)
+class ListOperatorActions:
+    """Ask for one page (1 to 100) of what operators did, newest first, with `operator` of one e-mail address."""
+
+    cursor: str | None = None
+    operator: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
 class AuditEventView:
     """Who did what to which object, when, and from where. `actor` is `user` or `operator`.
 
-    `reason` is what an operator gave as the reason.
+    `reason` is what an operator gave as the reason. `operator` and `client` (a name) are set for operators only.
     """
 
     id: str
@@ -125,6 +134,9 @@ class AuditEventView:
     request_id: str
     created_at: datetime
     reason: str | None = None
+    operator: str | None = None
+    client_id: str | None = None
+    client: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,12 @@ class DoctorFinding:
 
     part: str
     found: str
-    mend: str | None
+    mend: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedCheck:
-    """What a check of the books found in a few seconds: rows by table, sentences, and where the next one goes on.
+    """What a check of the books found: rows by table, sentences of violations, and where the next one goes on.
 
     `mark` is None when everything was checked.
     """
@@ -48,3 +48,36 @@ class BoundedCheck:
     rows: dict[str, int]
     violations: tuple[str, ...]
     mark: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastDoctor:
+    """What the doctor found last, on which machine. `operator` ran it in the console, None at the command line."""
+
+    ended_at: datetime
+    machine: str
+    operator: str | None
+    findings: tuple[DoctorFinding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheck:
+    """What the last check found: rows by table, and at most 100 sentences of violations.
+
+    `is_complete` unless it was ended before everything was checked.
+    """
+
+    ended_at: datetime
+    machine: str
+    operator: str | None
+    rows: dict[str, int]
+    violations: tuple[str, ...]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LastExaminations:
+    """The last doctor and the last check; None for what never ran."""
+
+    doctor: LastDoctor | None
+    check: LastCheck | None

@@ -20,6 +20,7 @@ from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
 
 Found = TypeVar("Found")
+_reason = click.option("--reason", help="Why, in 1 to 200 characters. The client's owners read it.")
 
 
 @click.group()
@@ -49,18 +50,20 @@ def list_(as_json: bool) -> None:
 
 @clients.command()
 @click.argument("client", metavar="CLIENT")
+@_reason
 @with_json
-def disable(client: str, as_json: bool) -> None:
+def disable(client: str, reason: str | None, as_json: bool) -> None:
     """Refuse everything of CLIENT (name or id) from now on, and end its logins."""
-    _set_active(client, False, as_json)
+    _set_active(client, False, reason, as_json)
 
 
 @clients.command()
 @click.argument("client", metavar="CLIENT")
+@_reason
 @with_json
-def enable(client: str, as_json: bool) -> None:
+def enable(client: str, reason: str | None, as_json: bool) -> None:
     """Let CLIENT (name or id) call again."""
-    _set_active(client, True, as_json)
+    _set_active(client, True, reason, as_json)
 
 
 @clients.command()
@@ -120,10 +123,10 @@ def _find(look: Callable[[], Found]) -> Found | None:
         return None
 
 
-def _set_active(client: str, is_active: bool, as_json: bool) -> None:
+def _set_active(client: str, is_active: bool, reason: str | None, as_json: bool) -> None:
     with open_services() as services:
         client_id = client_named(services, client).client_id
-        changed = services.clients.clients.set_active(client_id, is_active, operator_context())
+        changed = services.clients.clients.set_active(client_id, is_active, operator_context(), reason)
     show(changed, _line(changed), as_json=as_json)
 
 

@@ -8,7 +8,9 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_services, show, with_json
+from ussd_server.messages.system import BoundedCheck
 from ussd_server.services.operations.book_check import MarkError, Violation, check_ranges
+from ussd_server.services.operations.examinations import keep_check
 
 _MOST_IN_JSON = 1000
 
@@ -28,7 +30,7 @@ def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> No
     """
     rows: Counter[str] = Counter()
     found: list[Violation] = []
-    number = 0
+    number, is_whole = 0, mark is None
     try:
         with open_services() as services:
             for checked in check_ranges(mark, batch, services.clock.now()):
@@ -42,6 +44,8 @@ def check(mark: str | None, batch: int, ranges: int | None, as_json: bool) -> No
                 ranges = ranges and ranges - 1
                 if ranges == 0:
                     break
+            checked_rows = BoundedCheck(dict(rows), tuple(map(str, found)), mark)
+            keep_check(checked_rows, services.clock.now(), is_whole=is_whole)
     except MarkError as refusal:
         raise click.BadParameter(str(refusal), param_hint="--from") from None
     except BaseException:

@@ -24,6 +24,7 @@ from ussd_server.status import Code, ServiceError
 
 _LONGEST_NAME = 100
 _LONGEST_EMAIL = 254
+_LONGEST_REASON = 200
 _ON_A_PAGE = 50
 # An id of the audit trail begins with the millisecond of its event.
 _AUDIT_PRECISION = timedelta(milliseconds=2)
@@ -99,9 +100,12 @@ class ClientService:
     ) -> ClientView:
         """Enable a client, or disable it, which ends its logins and stops its keys. NOT_FOUND for an unknown one.
 
-        The client's owners read `reason` in their audit trail.
+        The client's owners read `reason` in their audit trail. INVALID_REQUEST unless it has 1 to 200 characters.
         """
         context.require_operator()
+        reason = None if reason is None else reason.strip()
+        if reason is not None and not 1 <= len(reason) <= _LONGEST_REASON:
+            raise ServiceError(Code.INVALID_REQUEST, "Give a reason of 1 to 200 characters. The client reads it.")
         now = self._clock.now()
         row = _find_client(name_or_id)
         with self._key_cache.invalidate(row.id):

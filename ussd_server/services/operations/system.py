@@ -14,16 +14,16 @@ from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import is_postgres
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.system import BoundedCheck, DoctorFinding, SystemView
+from ussd_server.messages.system import BoundedCheck, DoctorFinding, LastExaminations, SystemView
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.operations.book_check import MarkError, check_ranges
+from ussd_server.services.operations.examinations import MOST_VIOLATIONS, keep_check, keep_doctor, last_examinations
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.status import Code, ServiceError
 
 _CHECK_SECONDS = 5.0
 _ROWS_IN_A_RANGE = 2000
-_MOST_VIOLATIONS = 100
 _DOCTOR_SECONDS = 60.0
 
 
@@ -60,19 +60,26 @@ class SystemService:
     def check(self, mark: str | None, context: RequestContext) -> BoundedCheck:
         """Check the books for five seconds, from the beginning or after `mark`. INVALID_REQUEST for a wrong mark."""
         context.require_operator()
-        until = time.monotonic() + _CHECK_SECONDS
+        is_whole, until = mark is None, time.monotonic() + _CHECK_SECONDS
         rows, found = Counter[str](), list[str]()
         try:
             for checked in check_ranges(mark, _ROWS_IN_A_RANGE, self._clock.now()):
                 rows[checked.part] += checked.rows
-                found += map(str, checked.violations[: _MOST_VIOLATIONS - len(found)])
+                found += map(str, checked.violations[: MOST_VIOLATIONS - len(found)])
                 mark = checked.mark
                 if time.monotonic() > until:
                     break
         except MarkError:
             raise ServiceError(Code.INVALID_REQUEST, "Begin the check anew.") from None
-        write_audit_event("system.checked", context, self._clock.now(), client_id=None)
-        return BoundedCheck(dict(rows), tuple(found), mark)
+        outcome, now = BoundedCheck(dict(rows), tuple(found), mark), self._clock.now()
+        write_audit_event("system.checked", context, now, client_id=None)
+        keep_check(outcome, now, is_whole=is_whole, operator=context.caller.operator)
+        return outcome
+
+    def last(self, context: RequestContext) -> LastExaminations:
+        """What the doctor and the check found last, in the console or at the command line."""
+        context.require_operator()
+        return last_examinations()
 
     def doctor(self, context: RequestContext) -> tuple[DoctorFinding, ...]:
         """Run `ussd-server doctor` on this machine. Raises SERVICE_UNAVAILABLE when it does not end within a minute.
@@ -84,9 +91,11 @@ class SystemService:
         command = [sys.executable, "-m", "ussd_server.cli", "doctor", "--json"]
         try:
             ran = subprocess.run(command, capture_output=True, timeout=_DOCTOR_SECONDS, check=False)  # noqa: S603
-            findings = json.loads(ran.stdout)["findings"]
+            found = json.loads(ran.stdout)["findings"]
+            findings = tuple(DoctorFinding(each["part"], each["found"], each["mend"]) for each in found)
         except (subprocess.TimeoutExpired, OSError, ValueError, KeyError):
             raise ServiceError(
                 Code.SERVICE_UNAVAILABLE, "The doctor did not end. Run `ussd-server doctor` at the server."
             ) from None
-        return tuple(DoctorFinding(each["part"], each["found"], each["mend"]) for each in findings)
+        keep_doctor(findings, self._clock.now(), context.caller.operator)
+        return findings

@@ -160,10 +160,7 @@ def _client_page(client_id: str, context: RequestContext, error: ServiceError | 
 
 
 def _set_client(client_id: str, is_active: bool, text: str, context: RequestContext) -> Any:
-    reason = request.form.get("reason", "").strip()
-    if not 1 <= len(reason) <= 200:
-        raise ServiceError(Code.INVALID_REQUEST, "Give a reason of 1 to 200 characters. The client reads it.")
-    services().clients.clients.set_active(client_id, is_active, context, reason)
+    services().clients.clients.set_active(client_id, is_active, context, request.form.get("reason", ""))
     flash(text, "good")
     return redirect(url_for("console.show_client", client_id=client_id), 303)
 

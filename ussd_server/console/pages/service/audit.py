@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from flask import Response, request
+from flask import Response, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.tables import Column, DataTable, show_table
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.clients import AuditEventView, ListAuditEvents
+from ussd_server.messages.clients import AuditEventView, ListAuditEvents, ListOperatorActions
 
 _COLUMNS = (
     Column("created_at", "When", "moment"),
     Column("who", "Who", value=lambda event: _who(event)),
     Column("action", "Action", "code"),
     Column("reason", "Reason"),
+    Column("object_id", "Object", "id"),
+    Column("address", "Address", "code"),
+    Column("request_id", "Request id", "id"),
+)
+
+_COLUMNS_OF_OPERATORS = (
+    Column("created_at", "When", "moment"),
+    Column("operator", "Who", value=lambda event: event.operator or _who_without_account(event)),
+    Column("action", "Action", "code"),
+    Column("reason", "Reason"),
+    Column("client", "Client", link=lambda event: _client_page(event.client_id)),
     Column("object_id", "Object", "id"),
     Column("address", "Address", "code"),
     Column("request_id", "Request id", "id"),
@@ -29,7 +40,29 @@ def list_audit_events(context: RequestContext) -> Response:
     return show_table("console/audit.html", table)
 
 
+@console.page("GET", "/operator/audit", who="operator")
+def list_operator_actions(context: RequestContext) -> Response:
+    """What operators did, for any client and at the command line, and sign-ins under unknown addresses."""
+    operators = [each.email for each in services().operators.accounts.list(context)]
+    chosen = TableFilter("operator", "Operator", {email: email for email in operators})
+    wanted = ListOperatorActions(request.args.get("cursor"), chosen.chosen or None)
+    page = services().audit.list_of_operators(wanted, context)
+    table = DataTable(
+        "What operators did, newest first", _COLUMNS_OF_OPERATORS, page.items, page.next_cursor, (chosen,),
+        empty_title="Nothing was done yet", empty_text="What operators do here and at the command line appears here.",
+    )  # fmt: skip
+    return show_table("console/operator/audit.html", table)
+
+
 def _who(event: AuditEventView) -> str:
     if event.actor == "operator":
         return "Operator"
     return event.email or "Unknown person"
+
+
+def _who_without_account(event: AuditEventView) -> str:
+    return "Command line" if event.actor == "operator" else "Unknown person"
+
+
+def _client_page(client_id: str | None) -> str | None:
+    return url_for("console.show_client", client_id=client_id) if client_id else None

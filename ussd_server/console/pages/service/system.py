@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import render_template, request
+from flask import redirect, render_template, request, url_for
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
@@ -25,9 +25,10 @@ def show_system_parts(context: RequestContext) -> str:
 
 
 @console.page("POST", "/operator/system/doctor", who="operator")
-def run_doctor(context: RequestContext) -> str:
-    """Run the doctor and show what it found."""
-    return _page(context, findings=services().operations.system.doctor(context))
+def run_doctor(context: RequestContext) -> Any:
+    """Run the doctor; its findings stay on the page."""
+    services().operations.system.doctor(context)
+    return redirect(url_for("console.show_system"), 303)
 
 
 @console.page("POST", "/operator/system/check", who="operator")
@@ -37,8 +38,11 @@ def check_books(context: RequestContext) -> str:
 
 
 def _page(context: RequestContext, **shown: Any) -> str:
-    settings = services().operations.system.settings(context)
-    return render_template("console/system/system.html", **_parts(context), settings=settings, **shown)
+    system = services().operations.system
+    return render_template(
+        "console/system/system.html", **_parts(context), settings=system.settings(context),
+        last=system.last(context), **shown,
+    )  # fmt: skip
 
 
 def _parts(context: RequestContext) -> dict[str, Any]:
