@@ -78,12 +78,18 @@ class Settings:
     log_file: Path | None = None
     machines: int = 1
     console_idle_seconds: int = 1800
+    console_phone_pays: bool = False
     operator_addresses: tuple[str, ...] = OWN_NETWORKS
 
     @property
     def is_sandbox(self) -> bool:
         """Return whether this is the sandbox: the sandbox provider answers, and master keys are made when missing."""
         return self.environment == "sandbox"
+
+    @property
+    def has_console_phone(self) -> bool:
+        """Return whether the console's phone dials codes: its payments are real, except in a sandbox."""
+        return self.is_sandbox or self.console_phone_pays
 
     @property
     def web_processes(self) -> int:
@@ -175,6 +181,7 @@ def read_settings(*, find_data: bool = False) -> Settings:
         keep_deliveries_days=env.int("KEEP_DELIVERIES_DAYS", 30, validate=validate.Range(7, 36_500)),
         operator_addresses=tuple(map(str.strip, env.list("OPERATOR_ADDRESSES", list(OWN_NETWORKS)))),
         console_idle_seconds=env.int("CONSOLE_IDLE_SECONDS", 1800, validate=validate.Range(60, 43_200)),
+        console_phone_pays=env.bool("CONSOLE_PHONE_PAYS", False),
         reports_dir=Path(reports) if (reports := env.str("REPORTS_DIR", None)) else None,
         statement_headings=Path(headings) if (headings := env.str("STATEMENT_HEADINGS", None)) else None,
         ca_file=Path(ca_file) if (ca_file := env.str("CA_FILE", None)) else None,

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from html import unescape
 
+import pytest
+
 from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import ExampleClient
-from tests.support.shop import CODE, Shop, shop_document
+from tests.support.shop import CODE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.messages.menus import NameMenu, SaveDraft
+from ussd_server.messages.handsets import HandsetCall
+from ussd_server.messages.menus import NameMenu, NameVersion, SaveDraft
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.status import ServiceError
 
 _CALL = re.compile(r'name="call" value="([^"]+)"')
 _LCD = re.compile(r'id="lcd"[^>]*>(.*?)</div>', re.DOTALL)
@@ -132,3 +136,49 @@ def test_foreign_menus_and_forged_calls_count_as_not_given(
     assert (wrong.status_code, "Enter a Ugandan phone number" in wrong.text) == (400, True)
     part = phone.visitor.web.get("/console/phone", headers={"HX-Request": "true"}).text
     assert part.lstrip().startswith('<div id="phone">')
+
+
+def test_a_secret_is_neither_in_the_page_nor_in_the_script_of_the_walk(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    shop = Shop(services, client_id=example_client.id)
+    for target in ("draft:shop", f"code:{CODE}"):
+        phone = _Phone(visit(), target)
+        phone.press("call", CODE)
+        assert "Enter your voucher code" in phone.press("send", "4")
+        assert 'type="password"' in phone.page
+        for part in VOUCHER[:2]:
+            phone.press("", key=part)
+        assert "2 typed" in phone.page
+        screens = [phone.press("send", secret_entry=VOUCHER[2:]), phone.press("retry")]
+        assert all("Your voucher was noted." in screen for screen in screens)
+        assert VOUCHER[:3] not in phone.page
+        assert not any(VOUCHER[:3] in unescape(found) for found in _CALL.findall(phone.page))
+        call = unescape(_CALL.findall(phone.page)[0])
+        saved = phone.visitor.post("/phone/script", **phone.fields, call=call, name=f"from {target[:5]}")
+        assert saved.location == "/console/menus/shop/edit"
+        page = phone.visitor.get("/menus/shop/edit").text
+        assert VOUCHER not in page
+        assert "&lt;fill in code&gt;" in page
+        assert "write a made-up entry in the place of" in page
+        stranger = visit("developer").post("/phone", **phone.fields, call=call, do="redial")
+        assert "Press Call" in stranger.text
+    text = services.menus.diagrams.text(NameVersion("shop"), shop.call).replace("<fill in code>", "made-up")
+    assert "The check passes" in visit().post("/menus/shop/edit", text=text, do="check").text
+
+
+def test_in_production_codes_are_dialled_only_where_a_setting_allows_it_by_people_who_may_move_money(
+    visit: Visit, services: Services, example_client: ExampleClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Shop(services, client_id=example_client.id)
+    handsets, owner, developer = services.ussd.handsets, visit(), visit("developer")
+    monkeypatch.setattr(handsets, "_is_sandbox", False)
+    assert CODE in owner.get("/phone").text
+    assert CODE not in developer.get("/phone").text
+    monkeypatch.setattr(handsets, "_may_dial", False)
+    page = owner.post("/phone", target=f"code:{CODE}", do="call", entry=CODE).text
+    assert CODE not in page
+    assert 'value="draft:shop"' in page
+    with pytest.raises(ServiceError):
+        handsets.step(HandsetCall("0123456789abcdef-0", "+256770000000", CODE), example_client.at_console())
+    assert not UssdSession.select().exists()

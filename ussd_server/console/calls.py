@@ -23,7 +23,8 @@ class Call:
     """A phone on the page. `target` is `code:*165#` (the gateway path) or `draft:MENU`.
 
     `line` is what became of the call: `over` by a last screen, `dropped` when the network is gone and the server was
-    told nothing. `acts` are all acts since the first dial, redials included.
+    told nothing. `acts` are all acts since the first dial, redials included. `typed` is the part of a secret entry that
+    was typed with the keys. A call holds secrets: it goes into a page encrypted only.
     """
 
     target: str = ""
@@ -34,6 +35,7 @@ class Call:
     dialled: str = field(default="", repr=False)
     acts: tuple[WalkAct, ...] = field(default=(), repr=False)
     line: Line = "idle"
+    typed: str = field(default="", repr=False)
 
     @property
     def code(self) -> str:
@@ -82,21 +84,21 @@ class Call:
         )
 
     def written(self) -> str:
-        """The call as a field of a form."""
+        """The call as one text."""
         acts = [[act.kind.value, act.text] for act in self.acts]
-        return orjson.dumps([self.id, self.dialled, acts, self.line]).decode()
+        return orjson.dumps([self.id, self.dialled, acts, self.line, self.typed]).decode()
 
     def read(self, text: str) -> Call:
         """The call with what `written` made; unchanged by any other text."""
         try:
-            call_id, dialled, acts, line = orjson.loads(text)
+            call_id, dialled, acts, line, typed = orjson.loads(text)
             known = tuple(_acts(acts))
         except (ValueError, TypeError):
             return self
-        is_text = all(isinstance(each, str) and len(each) <= _LONGEST_TEXT for each in (call_id, dialled))
+        is_text = all(isinstance(each, str) and len(each) <= _LONGEST_TEXT for each in (call_id, dialled, typed))
         if not is_text or line not in _LINES or len(known) > MOST_ACTS:
             return self
-        return replace(self, id=call_id, dialled=dialled, acts=known, line=line)
+        return replace(self, id=call_id, dialled=dialled, acts=known, line=line, typed=typed)
 
 
 def _acts(raw: Any) -> Iterator[WalkAct]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from base64 import urlsafe_b64encode
 from typing import Any
 
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from flask import Flask, Request, request, session
 from flask.sessions import SecureCookieSessionInterface
 from flask_wtf.csrf import generate_csrf, validate_csrf
@@ -96,6 +98,25 @@ def kept_form(text: str) -> dict[str, Any] | None:
     except BadData:
         return None
     return form if form["user"] == session.get("user") else None
+
+
+def encrypt_field(text: str) -> str:
+    """A text for a hidden field, which nobody but this service reads."""
+    return _fields_cipher().encrypt(f"{session.get('user')}\n{text}".encode()).decode()
+
+
+def decrypt_field(text: str) -> str:
+    """The text that `encrypt_field` encrypted for the same person less than an hour ago; empty for any other."""
+    try:
+        user, _, decrypted = _fields_cipher().decrypt(text, ttl=_FORM_SECONDS).decode().partition("\n")
+    except InvalidToken:
+        return ""
+    return decrypted if user == str(session.get("user")) else ""
+
+
+def _fields_cipher() -> MultiFernet:
+    keys = [hashlib.sha256(b"console/field" + secret).digest() for secret in reversed(_secrets())]
+    return MultiFernet([Fernet(urlsafe_b64encode(key)) for key in keys])
 
 
 def _serializer(salt: str) -> URLSafeTimedSerializer:

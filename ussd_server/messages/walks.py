@@ -57,7 +57,10 @@ class KeyView:
 
 @dataclass(frozen=True, slots=True)
 class WalkScreen:
-    """A screen of a walk. `used` and `limit` count `unit`, "septets" or "characters"; `entry` led to this screen."""
+    """A screen of a walk. `used` and `limit` count `unit`, "septets" or "characters"; `entry` led to this screen.
+
+    `is_secret`: the next entry may be a secret, such as a PIN.
+    """
 
     entry: str = field(repr=False)
     text: str
@@ -71,6 +74,7 @@ class WalkScreen:
     unit: str
     variables: Mapping[str, Any]
     keys: tuple[KeyView, ...]
+    is_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +99,14 @@ class MakeScript:
 
 @dataclass(frozen=True, slots=True)
 class ScriptView:
-    """A script as it is written in a menu document, and as YAML."""
+    """A script as it is written in a menu document, and as YAML.
+
+    `left_out` is the number of secret entries that its author has to write.
+    """
 
     script: Mapping[str, Any]
     text: str
+    left_out: int
 
 
 class ReplayResult(StrEnum):

@@ -79,11 +79,16 @@ def enter(document: Document, state: State, entry: str, channel: DisplayOptions 
     stored state returns the same action.
     """
     navigator = Navigator(document, channel)
-    node = document.nodes[state.node]
-    secret = isinstance(node, HandoverNode) or (isinstance(node, InputNode) and node.secret)
+    secret = asks_secret(document, state)
     return replace(
         _enter(navigator, state, entry), entry_shown=MASK if secret else drop_controls(entry)[:160], is_secret=secret
     )
+
+
+def asks_secret(document: Document, state: State) -> bool:
+    """Whether the next entry may be a secret, such as a PIN: it is never stored or shown."""
+    node = document.nodes[state.node]
+    return isinstance(node, HandoverNode) or (isinstance(node, InputNode) and node.secret)
 
 
 def enter_masked(document: Document, state: State, channel: DisplayOptions = STANDARD) -> Turn:

@@ -17,6 +17,7 @@ MAX_SCRIPTS = 50
 MAX_STEPS = 100
 MAX_WAIT_SECONDS = 86_400
 
+_TO_FILL_IN = "<fill in "
 _PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
 
 
@@ -43,6 +44,16 @@ class Script:
     world: World
     steps: tuple[ScriptStep, ...]
     after: Mapping[str, Any] = field(default_factory=dict)
+
+
+def to_fill_in(name: str) -> str:
+    """What stands in a script in the place of a secret entry. A script with it fails until its author replaces it."""
+    return f"{_TO_FILL_IN}{name}>"
+
+
+def left_to_fill_in(script: Mapping[str, Any]) -> int:
+    """How many secret entries the author of a script still has to write."""
+    return sum(str(step.get("send", "")).startswith(_TO_FILL_IN) for step in script["steps"])
 
 
 def run_scripts(document: Document) -> list[Finding]:
@@ -154,6 +165,8 @@ def _act(simulator: Simulator, step: ScriptStep) -> str | None:
     elif step.send is not None:
         if simulator.is_over:
             return "the session has already ended"
+        if step.send.startswith(_TO_FILL_IN):
+            return f"write a made-up entry in the place of `{step.send}`; real ones are not kept in scripts"
         simulator.send(step.send)
     elif step.retry:
         before = simulator.screen.text

@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ussd_server.menus.document.document import Document
+from ussd_server.menus.document.nodes import InputNode
 from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.engine import asks_secret
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.state import State
 from ussd_server.menus.text.gsm7 import Size, measure
 from ussd_server.menus.text.screen import Screen
 from ussd_server.menus.tools.graph import kind_of
 from ussd_server.menus.tools.keys import NextKey, next_keys
-from ussd_server.menus.tools.scripts import MAX_STEPS, MAX_WAIT_SECONDS
+from ussd_server.menus.tools.scripts import MAX_STEPS, MAX_WAIT_SECONDS, to_fill_in
 from ussd_server.menus.tools.simulator import Simulator, World
 
 MAX_ACTS = MAX_STEPS - 1
@@ -31,7 +33,10 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class WalkedScreen:
-    """A screen, and what a designer wants to know about it. `limit` is in the unit of `size`."""
+    """A screen, and what a designer wants to know about it. `limit` is in the unit of `size`.
+
+    `secret` names what the screen asks for secretly: the variable, or the node where there is none. Empty elsewhere.
+    """
 
     act: Act
     screen: Screen
@@ -40,6 +45,7 @@ class WalkedScreen:
     limit: int
     variables: Mapping[str, Any]
     keys: tuple[NextKey, ...]
+    secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,10 @@ def walk(
 
 
 def script_of(walked: Walk, name: str) -> dict[str, Any]:
-    """Return the script that repeats a walk: it expects the first line of every screen."""
+    """Return the script that repeats a walk: it expects the first line of every screen.
+
+    A secret entry is left out: in its place stands what its author has to fill in.
+    """
     simulator = walked.simulator
     facts = simulator.facts
     dial = {"phone": facts.phone_number, "code": facts.service_code, "network": facts.network}
@@ -124,7 +133,8 @@ def _steps(screens: Sequence[WalkedScreen]) -> Iterator[dict[str, Any]]:
             case "retry" | "redial" as act:
                 step[act] = True
             case _ if number:
-                step["send"] = seen.act.text
+                asked = screens[number - 1].secret
+                step["send"] = to_fill_in(asked) if asked else seen.act.text
         line = next((line for line in seen.screen.text.split("\n") if line.strip()), "")
         yield {**step, "expect": line, "end": seen.screen.ends}
 
@@ -138,7 +148,13 @@ def seen_screen(
     limit = budget.septets if size.encoding == "gsm7" else budget.characters
     keys = () if state is None or screen.ends else next_keys(document, state, channel)
     variables = {} if state is None else dict(state.variables)
-    return WalkedScreen(act, screen, kind_of(document.nodes[screen.node]), size, limit, variables, keys)
+    secret = "" if state is None or screen.ends or not asks_secret(document, state) else _name_of(document, state)
+    return WalkedScreen(act, screen, kind_of(document.nodes[screen.node]), size, limit, variables, keys, secret)
+
+
+def _name_of(document: Document, state: State) -> str:
+    node = document.nodes[state.node]
+    return node.var if isinstance(node, InputNode) else state.node
 
 
 def _seen(simulator: Simulator, act: Act) -> WalkedScreen:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.context import RequestContext
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.source.yaml_text import write_yaml
-from ussd_server.menus.tools.scripts import MAX_SCRIPTS
+from ussd_server.menus.tools.scripts import MAX_SCRIPTS, left_to_fill_in
 from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, walk, world_of
 from ussd_server.messages.menus import NameMenu, SaveDraft
 from ussd_server.messages.walks import KeyView, MakeScript, ScriptView, WalkMenu, WalkScreen, WalkView
@@ -48,7 +48,7 @@ class WalkService:
                 raise ServiceError(Code.INVALID_REQUEST, f"A menu may have at most {MAX_SCRIPTS} scripts")
             document = {**draft, "scripts": [*scripts, script]}
             self._menus.save_draft(SaveDraft(request.walk.menu_id, document), context)
-        return ScriptView(script, write_yaml({"scripts": [script]}))
+        return ScriptView(script, write_yaml({"scripts": [script]}), left_to_fill_in(script))
 
     def _walk(self, request: WalkMenu, context: RequestContext) -> Walk:
         document = usable_document(self._menus.document(request.menu_id, request.version, context))
@@ -74,4 +74,5 @@ def screen_view(seen: WalkedScreen, network: str) -> WalkScreen:
         unit="septets" if seen.size.encoding == "gsm7" else "characters",
         variables=seen.variables,
         keys=tuple(KeyView(each.key, each.label, each.goto) for each in seen.keys),
+        is_secret=bool(seen.secret),
     )

@@ -38,10 +38,20 @@ _LONGEST_HISTORY = 1_000
 class HandsetService:
     """Sends the steps of a phone that a client's person holds in the browser. Its payments are real payments."""
 
-    def __init__(self, channels: ChannelService, gateways: GatewayService, clock: Clock) -> None:
+    def __init__(
+        self, channels: ChannelService, gateways: GatewayService, clock: Clock, *, may_dial: bool, is_sandbox: bool
+    ) -> None:
+        """Nothing is dialled unless `may_dial`; outside of a sandbox only by callers that may move money."""
         self._channels = channels
         self._gateways = gateways
         self._clock = clock
+        self._may_dial = may_dial
+        self._is_sandbox = is_sandbox
+
+    def may_dial(self, context: RequestContext) -> bool:
+        """Whether the caller may dial codes, and so make the payments of its menus."""
+        may_pay = self._is_sandbox or context.may("transactions:write")
+        return self._may_dial and context.may("ussd:write") and may_pay
 
     def step(self, call: HandsetCall, context: RequestContext) -> HandsetView:
         """Send the newest entry of a call, or the dialled code, and return the next screen.
@@ -81,7 +91,8 @@ class HandsetService:
 
     def _checked(self, call: HandsetCall, context: RequestContext) -> tuple[HandsetCall, CachedChannel, str]:
         """Return a call with the gateway's name for its session, and its channel with the secret of its path."""
-        context.require("ussd:write")
+        if not self.may_dial(context):
+            raise ServiceError(Code.INSUFFICIENT_SCOPE, "You may not dial codes here: their payments are real.")
         if not _PHONE_NUMBER.fullmatch(call.phone_number):
             raise ServiceError(Code.INVALID_PHONE_NUMBER, "phone_number: Must be +256 followed by nine digits.")
         texts = (call.dialled, *call.entries)

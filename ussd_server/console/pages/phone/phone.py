@@ -13,6 +13,7 @@ from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.calls import Call
+from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
 from ussd_server.messages.handsets import HandsetView
 from ussd_server.messages.menus import DrawMenu, MenuSummary, NameMenu
@@ -50,14 +51,16 @@ def use_phone(context: RequestContext) -> Any:
     call = _chosen(form, targets)
     if form.get("do") == "choose":
         return _page(call, context)
-    call = call.read(form.get("call", ""))
-    entry = form.get("press", form.get("entry", ""))[:_LONGEST_ENTRY]
+    call = call.read(decrypt_field(form.get("call", "")))
+    entry = form.get("press", call.typed + form.get("secret_entry", form.get("entry", "")))[:_LONGEST_ENTRY]
+    call = replace(call, typed="")
     if typed := form.get("key", ""):
         return _page(call, context, entry=(entry + typed)[:_LONGEST_ENTRY])
     try:
         after = _after(call, form.get("do", "send"), entry, targets, context)
     except ServiceError as error:
-        return _page(replace(call, line="idle", acts=()), context, error=error, entry=entry)
+        dialled = entry if call.line == "idle" else ""
+        return _page(replace(call, line="idle", acts=()), context, error=error, entry=dialled)
     sends = after.line == "open" and (call.line == "idle" or after.acts != call.acts)
     return _page(after, context, sends=sends)
 
@@ -66,14 +69,17 @@ def use_phone(context: RequestContext) -> Any:
 def save_walk(context: RequestContext) -> Any:
     """Save the call as a script of the menu's draft."""
     targets = _targets(context)
-    call = _chosen(request.form, targets).read(request.form.get("call", ""))
+    call = _chosen(request.form, targets).read(decrypt_field(request.form.get("call", "")))
     target = _find(targets, call.target)
     if target is None or call.line == "idle":
         raise ServiceError(Code.INVALID_REQUEST, "Dial first: there is no walk to save.")
     name = request.form.get("name", "").strip() or "a walk from the console"
     walk = call.as_walk(target.menu_id, target.version, target.code or _WALKED_CODE)
-    services().menus.walks.make_script(MakeScript(walk, name[:60], save=True), context)
+    script = services().menus.walks.make_script(MakeScript(walk, name[:60], save=True), context)
     flash(f"Saved as a script of the draft of {target.menu_id}.", "good")
+    if script.left_out:
+        flash("What you typed into secret entries was left out. Fill in made-up ones before you publish.", "warn")
+        return redirect(url_for("console.edit_menu", menu_id=target.menu_id), 303)
     return redirect(url_for("console.show_phone", target=call.target), 303)
 
 
@@ -132,6 +138,8 @@ def _page(
             call, error = replace(call, line="idle", acts=()), refusal
     if call.line == "open" and (seen is None or seen.screen.ends):
         call = replace(call, line="over")
+    if call.line == "open" and seen is not None and seen.screen.is_secret:
+        call, entry = replace(call, typed=entry), ""
     diagram = ""
     if target is not None:
         version = seen.version if seen and seen.menu_id else target.version
@@ -140,8 +148,8 @@ def _page(
     shown = render_template(
         f"console/phone/{part}.html", call=call, target=target, targets=targets, seen=seen,
         error=error, entry=entry, diagram=diagram, keys=_KEYS, networks=NETWORKS, languages=LANGUAGES,
-        menu_languages=languages, now=services().clock.now(),
-        is_sandbox=services().settings.is_sandbox,
+        menu_languages=languages, now=services().clock.now(), written=encrypt_field(call.written()),
+        is_sandbox=services().settings.is_sandbox, may_dial=services().ussd.handsets.may_dial(context),
     )  # fmt: skip
     return Response(shown, status=error.code.http_status if error and part == "page" else 200)
 
@@ -169,13 +177,14 @@ def _languages(target: _Target, context: RequestContext) -> list[str]:
 
 
 def _targets(context: RequestContext) -> list[_Target]:
-    """What the client can dial: its codes with a published menu, then every draft."""
+    """What the client can dial: its codes with a published menu, where the person may, then every draft."""
     menus = services().menus.menus.list(context)
+    may_dial = services().ussd.handsets.may_dial(context)
     coded = [
         _Target(f"code:{code}", f"{code} · {_name(menu)}", menu.menu_id, menu.published_version, code)
         for menu in menus
         for code in menu.codes
-        if menu.published_version
+        if menu.published_version and may_dial
     ]
     drafts = [_Target(f"draft:{menu.menu_id}", f"Draft · {_name(menu)}", menu.menu_id, None, "") for menu in menus]
     return [*coded, *drafts]
