@@ -47,7 +47,10 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
 ) -> None:
     maker, approver = visit("owner"), visit("admin")
-    assert "No payouts yet" in maker.get("/payouts").text
+    empty = maker.get("/payouts").text
+    assert "No payouts yet" in empty
+    assert '<a class="button" href="/console/payouts/new">Upload a file</a>' in empty
+    assert "Upload a file</a>" not in visit("viewer").get("/payouts").text
     made = upload(maker)
     assert made.status_code == 303
     path = made.location.removeprefix("/console")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
@@ -13,7 +13,7 @@ import orjson
 from markupsafe import Markup
 
 from ussd_server.amounts import written_amount
-from ussd_server.messages.reports import KAMPALA
+from ussd_server.messages.reports import KAMPALA, HourOfPayments
 
 _TONES = {
     "good": {
@@ -92,6 +92,11 @@ def version_of(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest()[:12] if path.is_file() else "missing"
 
 
+def hourly(hours: Iterable[HourOfPayments], name: str) -> list[tuple[str, float]]:
+    """One field of hours as points of a chart, in shillings."""
+    return [(local_time(hour.began_at), getattr(hour, name) / 100) for hour in hours]
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "money": money,
     "moment": moment,
@@ -99,6 +104,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "status": status,
     "number": number,
     "iso": iso,
+    "hourly": hourly,
     "provider_name": provider_name,
     "readable_json": readable_json,
 }

@@ -65,8 +65,19 @@ class ProviderPayments:
 
 
 @dataclass(frozen=True, slots=True)
+class HourOfPayments:
+    """What was collected and paid out in one hour."""
+
+    began_at: datetime
+    collected_cents: int
+    paid_out_cents: int
+
+
+@dataclass(frozen=True, slots=True)
 class RecentPayments:
     """What was collected and paid out since the day began in Kampala, and each provider's figures.
+
+    `hours` are the present hour and the 23 before it, oldest first.
 
     `is_complete` is False when there were more payments than are counted at once: the figures are the newest ones'.
     """
@@ -77,4 +88,5 @@ class RecentPayments:
     paid_out_count: int
     paid_out_cents: int
     providers: tuple[ProviderPayments, ...]
+    hours: tuple[HourOfPayments, ...]
     is_complete: bool

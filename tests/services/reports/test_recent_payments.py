@@ -35,6 +35,9 @@ def test_payments_count_by_the_moment_at_which_they_became_final(
     assert (sandbox.hour.count, sandbox.hour.success_rate) == (1, 1.0)
     assert (sandbox.day.count, sandbox.day.success_rate) == (5, 0.8)
     assert sandbox.day.median_seconds is not None
+    hours = [(hour.began_at.hour, hour.collected_cents) for hour in seen.hours]
+    assert [hours[0], *hours[-3:]] == [(21, 0), (18, 600_000), (19, 0), (20, 50_000)]
+    assert len(hours) == 24
     assert recent.get(operator()).collected_cents == 655_000
     create(request(shillings=7), call)
     work(services, clock)

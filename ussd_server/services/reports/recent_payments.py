@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ussd_server.clock import Clock
@@ -11,12 +12,20 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.messages.reports import KAMPALA, PaymentFigures, ProviderPayments, RecentPayments, bounds_of_day
+from ussd_server.messages.reports import (
+    KAMPALA,
+    HourOfPayments,
+    PaymentFigures,
+    ProviderPayments,
+    RecentPayments,
+    bounds_of_day,
+)
 from ussd_server.messages.transactions import TransactionStatus, TransactionType
 
 MOST_PAYMENTS = 100_000
 _KEPT_FOR = timedelta(seconds=10)
 _MOST_KEPT = 1000
+_HOURS = 24
 _PAID = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
 
 
@@ -50,8 +59,13 @@ def _read(client_id: str | None, now: datetime) -> RecentPayments:
     in_hour: dict[str, Counter[tuple[bool, float]]] = defaultdict(Counter)
     in_day: dict[str, Counter[tuple[bool, float]]] = defaultdict(Counter)
     read = 0
-    for provider, kind, status, seconds, is_today, is_in_hour, count, cents in _groups(client_id, now, today, hour):
+    by_hour: Counter[tuple[str, str]] = Counter()
+    for provider, kind, status, seconds, bucket, is_today, is_in_hour, count, cents in _groups(
+        client_id, now, today, hour
+    ):
         read += count
+        if status in _PAID:
+            by_hour[bucket, kind] += int(cents)
         if is_today and status in _PAID:
             sums[kind][0] += count
             sums[kind][1] += int(cents)
@@ -65,13 +79,14 @@ def _read(client_id: str | None, now: datetime) -> RecentPayments:
     return RecentPayments(
         as_of=now, collected_count=collected[0], collected_cents=collected[1], paid_out_count=paid_out[0],
         paid_out_cents=paid_out[1], providers=tuple(providers), is_complete=read < MOST_PAYMENTS,
+        hours=tuple(_hours(by_hour, now)),
     )  # fmt: skip
 
 
 def _groups(client_id: str | None, now: datetime, today: datetime, hour: datetime) -> Any:
     """Counts of the payments of the last day, by all that the figures distinguish."""
     since = now - timedelta(days=1)
-    query = _GROUPS.replace("{seconds}", _SECONDS[is_postgres()])
+    query = _GROUPS.replace("{seconds}", _SECONDS[is_postgres()]).replace("{hour}", _HOUR[is_postgres()])
     # No index has the payments of all clients by their end: of those, one that began earlier is left out.
     query = query.replace("{rows}", _OF_ALL if client_id is None else _OF_CLIENT)
     given: dict[str, Any] = {"most": MOST_PAYMENTS}
@@ -81,6 +96,14 @@ def _groups(client_id: str | None, now: datetime, today: datetime, hour: datetim
         for name in given:
             query = query.replace(f":{name}", f"%({name})s")
     return database.execute_sql(query, given)
+
+
+def _hours(by_hour: Counter[tuple[str, str]], now: datetime) -> Iterator[HourOfPayments]:
+    for before in reversed(range(_HOURS)):
+        began_at = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=before)
+        bucket = began_at.strftime("%Y-%m-%dT%H")
+        collected, paid_out = TransactionType.COLLECTION, TransactionType.DISBURSEMENT
+        yield HourOfPayments(began_at, by_hour[bucket, collected], by_hour[bucket, paid_out])
 
 
 def _figures(outcomes: Counter[tuple[bool, float]]) -> PaymentFigures:
@@ -100,6 +123,7 @@ _SECONDS = (
     "round((julianday(completed_at) - julianday(created_at)) * 86400, 1)",
     "round(extract(epoch FROM completed_at - created_at), 1)",
 )
+_HOUR = ("substr(completed_at, 1, 13)", """to_char(completed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')""")
 _OF_CLIENT = "client_id = :client_id AND completed_at >= :since ORDER BY completed_at DESC"
 _OF_ALL = "id >= :first_id AND completed_at >= :since ORDER BY id DESC"
 _GROUPS = """
@@ -107,6 +131,7 @@ WITH recent AS (
     SELECT provider, type, status, amount_cents, created_at, completed_at
     FROM transactions WHERE {rows} LIMIT :most
 )
-SELECT provider, type, status, {seconds}, completed_at >= :today, completed_at >= :hour, count(*), sum(amount_cents)
-FROM recent GROUP BY 1, 2, 3, 4, 5, 6
+SELECT provider, type, status, {seconds}, {hour}, completed_at >= :today, completed_at >= :hour, count(*),
+    sum(amount_cents)
+FROM recent GROUP BY 1, 2, 3, 4, 5, 6, 7
 """
