@@ -11,10 +11,10 @@ from flask import Response, url_for
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.formats import KAMPALA
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.menus import NameMenu
+from ussd_server.messages.reports import KAMPALA
 from ussd_server.messages.walks import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.status import Code, ServiceError
 
