@@ -9,7 +9,8 @@ from markupsafe import Markup
 Point = tuple[str, float]
 """A label and a value from 0 up."""
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 200, 56, 24, 10
+_HEIGHT, _LEFT, _BOTTOM, _TOP = 200, 56, 24, 10
+_WIDTH = 720
 
 _BAR = Markup(
     '<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="2"><title>{}: {}</title></rect>'
@@ -19,12 +20,14 @@ _GRID_LINE = Markup(
 )
 
 
-def bars(points: Sequence[Point], title: str, write: Callable[[float], str] = "{:,.0f}".format) -> Markup:
-    """A bar chart. `title` says in words what it shows; `write` writes a value."""
+def bars(
+    points: Sequence[Point], title: str, write: Callable[[float], str] = "{:,.0f}".format, width: int = _WIDTH
+) -> Markup:
+    """A bar chart. `title` says what it shows; `write` writes a value; a smaller `width` enlarges the texts."""
     if not points:
         return Markup("")
     top = _round_up(max(value for _, value in points))
-    step = (_WIDTH - _LEFT) / len(points)
+    step = (width - _LEFT) / len(points)
     shapes = Markup("").join(
         _BAR.format(
             _LEFT + index * step + step * 0.15, _y(value, top), step * 0.7, _HEIGHT - _BOTTOM - _y(value, top),
@@ -32,7 +35,7 @@ def bars(points: Sequence[Point], title: str, write: Callable[[float], str] = "{
         )
         for index, (label, value) in enumerate(points)
     )  # fmt: skip
-    return _frame(points, top, title, write, shapes)
+    return _frame(points, top, title, shapes, width)
 
 
 def lines(points: Sequence[Point], title: str, write: Callable[[float], str] = "{:,.0f}".format) -> Markup:
@@ -49,15 +52,15 @@ def lines(points: Sequence[Point], title: str, write: Callable[[float], str] = "
         )
         for (x, y), (label, value) in zip(places, points, strict=True)
     )
-    return _frame(points, top, title, write, Markup('<polyline class="line" points="{}"/>').format(path) + dots)
+    return _frame(points, top, title, Markup('<polyline class="line" points="{}"/>').format(path) + dots, _WIDTH)
 
 
-def _frame(points: Sequence[Point], top: float, title: str, write: Callable[[float], str], shapes: Markup) -> Markup:
-    step = (_WIDTH - _LEFT) / len(points)
-    every = -(-len(points) // 12)
+def _frame(points: Sequence[Point], top: float, title: str, shapes: Markup, width: int) -> Markup:
+    step = (width - _LEFT) / len(points)
+    every = -(-len(points) // (12 if width == _WIDTH else 8))
     grid = Markup("").join(
         _GRID_LINE.format(
-            _LEFT, _WIDTH, _LEFT - 8, _y(part * top, top) + 4, write(part * top), y=_y(part * top, top)
+            _LEFT, width, _LEFT - 8, _y(part * top, top) + 4, _short(part * top), y=_y(part * top, top)
         )
         for part in (0, 0.5, 1)
     )  # fmt: skip
@@ -69,8 +72,16 @@ def _frame(points: Sequence[Point], top: float, title: str, write: Callable[[flo
         if index % every == 0
     )
     return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>').format(
-        _WIDTH, _HEIGHT, title, grid, shapes, labels
+        width, _HEIGHT, title, grid, shapes, labels
     )
+
+
+def _short(value: float) -> str:
+    """A value of the scale: `500`, `20k` or `1.5M`."""
+    for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:g}{name}"
+    return f"{value:g}"
 
 
 def _y(value: float, top: float) -> float:

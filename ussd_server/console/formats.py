@@ -74,6 +74,16 @@ def number(value: float | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
+def duration(seconds: float) -> str:
+    """How long something took or waits: `0.4 s`, `12 min 5 s`, `3 h 20 min` or `4 days`."""
+    if seconds < 60:
+        return f"{max(0.0, seconds):.1f} s"
+    minutes, hours = int(seconds // 60), int(seconds // 3600)
+    if minutes < 60:
+        return f"{minutes} min {int(seconds % 60)} s"
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} days"
+
+
 def readable_json(value: Any) -> str:
     """A JSON value as people read it, one field a line."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
@@ -103,6 +113,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "local_time": local_time,
     "status": status,
     "number": number,
+    "duration": duration,
     "iso": iso,
     "hourly": hourly,
     "provider_name": provider_name,

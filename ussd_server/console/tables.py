@@ -16,7 +16,7 @@ from ussd_server.spreadsheets.cells import csv_parts
 
 _LONGEST_SEND_SECONDS = 30
 
-Kind = Literal["text", "code", "id", "money", "moment", "number", "sentence", "status"]
+Kind = Literal["text", "code", "id", "money", "moment", "number", "reference", "sentence", "status"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
-from ussd_server.console.formats import provider_name
+from ussd_server.console.formats import duration, provider_name
 from ussd_server.messages.transactions import (
     Source,
     TransactionChange,
@@ -51,7 +50,7 @@ def timeline_of(view: TransactionView) -> tuple[TimelineStep, ...]:
         steps.append(
             TimelineStep(
                 change, title, _SOURCES[change.source].format(provider=provider), _facts(change, provider),
-                _duration(change.created_at - before) if before else "",
+                duration((change.created_at - before).total_seconds()) if before else "",
             )
         )  # fmt: skip
         before = change.created_at
@@ -76,13 +75,3 @@ def _facts(change: TransactionChange, provider: str) -> tuple[str, ...]:
     if detail.note:
         facts.append(detail.note)
     return tuple(facts)
-
-
-def _duration(passed: timedelta) -> str:
-    seconds = max(0.0, passed.total_seconds())
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, hours = int(seconds // 60), int(seconds // 3600)
-    if minutes < 60:
-        return f"{minutes} min {int(seconds % 60)} s"
-    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} days"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 from peewee import IntegrityError
@@ -76,6 +77,11 @@ class ClientService:
         """Every client, oldest first."""
         context.require_operator()
         return tuple(_client_view(row) for row in Client.select().order_by(Client.created_at, Client.id))
+
+    def names(self, client_ids: Collection[str], context: RequestContext) -> Mapping[str, str]:
+        """The names of clients by their ids; unknown ids are left out."""
+        context.require_operator()
+        return {row.id: row.name for row in Client.select(Client.id, Client.name).where(Client.id.in_(client_ids))}
 
     def page(self, cursor: str | None, context: RequestContext) -> ClientPage:
         """Fifty clients, newest first, and where the next page begins."""

@@ -26,7 +26,7 @@ def explain(view: TransactionView, *, is_in_review: bool) -> str:
     """
     where = _leaving(view) if view.type in _LEAVES else _ELSE.get(view.type, _arriving)(view)
     ending = _next_step(view, is_in_review=is_in_review)
-    return f"{where}; {ending}."
+    return f"{where[0].upper()}{where[1:]}; {ending}."
 
 
 def _arriving(view: TransactionView) -> str:

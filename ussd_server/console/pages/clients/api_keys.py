@@ -30,7 +30,7 @@ _COLUMNS = (
     Column("scopes", "Scopes", value=lambda key: key.scopes or "everything"),
     Column("last_used_at", "Last use", "moment", missing="never used"),
     Column("created_at", "Created", "moment"),
-    Column("updated_at", "Changed", "moment"),
+    Column("updated_at", "Changed", "moment", where="files"),
     Column("expires_at", "Expires", "moment", missing="never"),
     Column("id", "Id", "id"),
 )

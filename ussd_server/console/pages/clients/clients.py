@@ -30,7 +30,7 @@ _CLIENTS = (
 _CHANNELS = (
     Column("name", "Name", link=lambda channel: url_for("console.show_channel", channel_id=channel.channel_id)),
     Column("adapter", "Gateway", "code"),
-    Column("state", "State", "status", value=lambda channel: "open" if channel.is_active else "closed"),
+    Column("state", "State", "status", value=lambda channel: "active" if channel.is_active else "closed"),
     Column("codes", "Codes", value=lambda channel: ", ".join(channel.codes) or "all"),
     Column("client_id", "Client", "id", missing="every client"),
     Column("created_at", "Created", "moment"),

@@ -34,9 +34,9 @@ _COLUMNS = (
     Column("state", "State", "status", value=state_of),
     Column("types", "Events", value=lambda webhook: ", ".join(webhook.types or ()) or "all"),
     Column("failing_since", "Failing since", "moment", missing="not failing"),
-    Column("disabled_reason", "Why it is disabled"),
+    Column("disabled_reason", "Why it is disabled", where="files"),
     Column("created_at", "Created", "moment"),
-    Column("id", "Id", "id"),
+    Column("id", "Id", "id", where="files"),
 )
 
 

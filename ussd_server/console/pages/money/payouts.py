@@ -35,7 +35,7 @@ _FORM_BYTES = 64 * 1024
 _COLUMNS = (
     Column("created_at", "Created", "moment"),
     Column(
-        "reference", "Reference",
+        "reference", "Reference", "reference",
         link=lambda seen: url_for("console.show_payout", payout_id=seen.payout_id),
     ),
     Column("status", "Status", "status", value=lambda seen: seen.status.value),
@@ -55,7 +55,7 @@ _ITEM_COLUMNS = (
     Column("name_match", "Registered name", "status", value=lambda item: item.name_match and item.name_match.value),
     Column("amount", "Amount", "money", value=lambda item: item.amount_cents),
     Column("fee", "Fee", "money", value=lambda item: item.fee_cents, where="files"),
-    Column("reference", "Reference", link=lambda item: link_to("transaction", item.transaction_id)),
+    Column("reference", "Reference", "reference", link=lambda item: link_to("transaction", item.transaction_id)),
     Column("state", "State", "status", value=lambda item: item.state.value),
     Column("result", "Result", "sentence", value=lambda item: _result(item), where="page"),
     Column("transaction_id", "Transaction", "id", where="files"),

@@ -23,7 +23,7 @@ _MOST_POINTS = 31
 _LINE_COLUMNS = (
     Column("at", "When", "moment"),
     Column("kind", "Kind"),
-    Column("reference", "Reference", link=lambda line: link_to("transaction", line.transaction_id)),
+    Column("reference", "Reference", "reference", link=lambda line: link_to("transaction", line.transaction_id)),
     Column("description", "Description"),
     Column("debit", "Debit", "money", value=lambda line: line.debit_cents),
     Column("credit", "Credit", "money", value=lambda line: line.credit_cents),

@@ -34,7 +34,7 @@ _COLUMNS = (
     Column("phone_number", "Phone number", "code"),
     Column("amount", "Amount", "money", value=lambda seen: seen.amount_cents),
     Column("status", "Status", "status", value=lambda seen: seen.status.value),
-    Column("reference", "Reference"),
+    Column("reference", "Reference", "reference"),
     Column("outcome", "Receipt or failure", value=lambda seen: _outcome(seen), where="page"),
     Column("provider_transaction_id", "Receipt", where="files"),
     Column("failure", "Failure", value=lambda seen: seen.failure.code if seen.failure else None, where="files"),

@@ -28,7 +28,7 @@ _COLUMNS_OF_OPERATORS = (
     Column("client", "Client", link=lambda event: _client_page(event.client_id)),
     Column("object_id", "Object", "id"),
     Column("address", "Address", "code"),
-    Column("request_id", "Request id", "id"),
+    Column("request_id", "Request id", "id", where="files"),
 )
 
 

@@ -19,8 +19,8 @@ from ussd_server.messages.review import ListReviews, ReviewItem
 def list_reviews(context: RequestContext) -> Response:
     """Transactions that operators must review, the one that has waited longest first."""
     proposed = {each.object_id: each.proposed_by for each in services().operators.proposals.list_open(context)}
-    clients = {each.client_id: each.name for each in services().clients.clients.list(context)}
     page = services().transactions.review.page(ListReviews(after=request.args.get("cursor")), context)
+    clients = services().clients.clients.names({item.client_id for item in page.items}, context)
     columns = (
         Column("opened_at", "On the list since", "moment", link=lambda item: link_to("transaction", _id(item))),
         Column("client", "Client", value=lambda item: clients.get(item.client_id, item.client_id)),
@@ -29,7 +29,7 @@ def list_reviews(context: RequestContext) -> Response:
         Column("type", "Type", value=lambda item: item.transaction.type.value),
         Column("provider", "Provider", value=lambda item: provider_name(item.transaction.provider)),
         Column("reference", "Reference", value=lambda item: item.transaction.reference, where="files"),
-        Column("reason", "Why"),
+        Column("reason", "Why", "sentence"),
         Column("proposed", "Proposal", value=lambda item: _proposal(proposed.get(_id(item)))),
         Column("transaction_id", "Id", "id", value=_id, where="files"),
     )

@@ -1,0 +1,192 @@
+"""Every list with ten thousand rows: as many queries as with one row, and each of them answered by an index."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.console.conftest import ConsoleVisitor, Operators, Visit
+from tests.services.reconciliation.statement_files import csv_file
+from tests.support.example_client import OPERATOR, ExampleClient
+from tests.support.money import deposit, request, work
+from tests.support.shop import Shop
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
+from ussd_server.messages.payouts import CreatePayout
+from ussd_server.messages.reconciliation import ReconcileStatement
+from ussd_server.messages.ussd import BeginSession
+from ussd_server.models.ledger import AccountEntry, Transfer
+from ussd_server.models.transactions import Transaction
+
+ROWS = 10_000
+_ID = "{n}"
+# What differs from the copied row, so that unique columns stay unique. Ids grow with the number of the copy.
+_COPIES: dict[str, dict[str, str]] = {
+    "clients": {"id": _ID, "name": "{text}"},
+    "transactions": {"id": _ID, "provider_reference": _ID, "reference": "{text}", "provider_transaction_id": "{text}"},
+    "ussd_sessions": {"id": _ID, "provider_session_id": "{text}"},
+    "events": {"id": _ID, "object_id": _ID},
+    "audit_events": {"id": _ID},
+    "payouts": {"id": _ID, "reference": "{text}"},
+    "payout_items": {
+        "payout_id": "CASE WHEN n / 10 * 10 = n THEN copied.payout_id ELSE {n} END",
+        "line": "{number}",
+        "reference": "{text}",
+        "transaction_id": "NULL",
+    },
+    "ledger_transfers": {"id": _ID, "position": "{number}", "transaction_id": _ID},
+    "ledger_entries": {"posted_us": "posted_us + {number}", "transfer_id": _ID},
+    "provider_statements": {"id": _ID, "digest": "{text}"},
+    "statement_differences": {"id": _ID, "key": "{text}"},
+    "differences_in_statements": {"id": _ID, "difference_id": _ID},
+}
+
+
+def test_every_list_reads_one_page_by_an_index(
+    visit: Visit, operator: Operators, services: Services, clock: MovableClock, example_client: ExampleClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    payout_id, statement_id = _begin(services, clock, example_client)
+    owner, ann = visit(), operator("ann")
+    pages: list[tuple[ConsoleVisitor, str]] = [
+        *((owner, f"/transactions{query}") for query in (
+            "", "?status=failed", "?type=collection", "?phone_number=0770000000", "?reference=x", "?receipt=x",
+        )),
+        *((owner, f"/sessions{query}") for query in ("", "?phone_number=0770000000")),
+        *((owner, f"/events{query}") for query in ("", "?type=transaction.created")),
+        (owner, "/payouts"), (owner, f"/payouts/{payout_id}"), (owner, "/statements"), (owner, "/audit"),
+        (ann, "/operator/clients"), (ann, "/operator/reviews"), (ann, "/operator/reconciliation"),
+        (ann, f"/operator/reconciliation/{statement_id}"), (ann, "/operator/differences"),
+        (ann, "/operator/audit"), (ann, "/operator/audit?operator=ann@ops.example"),
+    ]  # fmt: skip
+    counts = {}
+    for visitor, path in pages:
+        with _watched(monkeypatch) as statements:
+            assert visitor.get(path).status_code == 200, path
+        counts[path] = len(statements)
+    _multiply()
+    for visitor, path in pages:
+        with _watched(monkeypatch) as statements:
+            page = visitor.get(path)
+        assert page.status_code == 200, path
+        assert len(statements) <= counts[path], (path, statements)
+        _assert_by_index(path, statements)
+        following = re.search(r'rel="next" href="([^"]+)"', page.text)
+        assert following or "?" in path, path
+        if following:
+            with _watched(monkeypatch) as statements:
+                again = visitor.web.get(following[1].replace("&amp;", "&"))
+            assert again.status_code == 200, path
+            _assert_by_index(following[1], statements)
+
+
+def _begin(services: Services, clock: MovableClock, client: ExampleClient) -> tuple[str, str]:
+    """One row for each list; returns the ids of a payout and of a statement."""
+    context = operator_context(client.id)
+    shop = Shop(services, client_id=client.id)
+    services.ussd.api_sessions.begin(BeginSession("+256770000000", shop.code), shop.call)
+    deposit(services, context, 100_000)
+    services.transactions.transactions.create(request(), context)
+    work(services, clock, 2)
+    Transaction.update(review_opened_at=clock.now(), review_reason="x").where(
+        Transaction.type == "collection"
+    ).execute()
+    file = b"phone_number,amount,reference\n0770000000,1000,E-1\n"
+    payout = services.payouts.payouts.create(CreatePayout("NOV", file=file), client.call()).payout
+    line = ["7", "", "2026-11-22 10:00:00", "Successful", "Payment", "FRI:256770000000/MSISDN", "FRI:41000001/MM"]
+    statement = ReconcileStatement("sandbox", "may.csv", BytesIO(csv_file([[*line, "5,000", "UGX", "0", "0"]])))
+    compared = services.reconciliation.statements.reconcile(statement, operator_context()).statement
+    services.clients.clients.set_active(client.id, True, replace(OPERATOR, address="127.0.0.1"))
+    return payout.payout_id, compared.statement_id
+
+
+def _multiply() -> None:
+    """Copy one row of each table. Triggers and foreign keys are off: the copies need not make sense together."""
+    named = {"id": Transfer.get().id, "account_id": AccountEntry.get().account_id}
+    assert all(named.values())
+    with unit_of_work():
+        if is_postgres():
+            database.execute_sql("SET LOCAL session_replication_role = replica")
+            numbers = f"generate_series(1, {ROWS}) AS copies (n)"
+            an_id = "('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid"
+        else:
+            triggers = database.execute_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+            for (trigger,) in triggers:
+                database.execute_sql(f"DROP TRIGGER {trigger}")
+            database.execute_sql("PRAGMA defer_foreign_keys = on")
+            numbers = (
+                f"(WITH RECURSIVE counted (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM counted WHERE n < {ROWS}) "
+                "SELECT n FROM counted) AS copies"
+            )
+            an_id = "printf('01900000-0000-7000-8000-%012x', n)"
+        for table, changes in _COPIES.items():
+            written = {"{n}": an_id, "{text}": "'copy-' || n", "{number}": "(n + 100)"}
+            columns = [column.name for column in database.get_columns(table)]
+            values = []
+            for column in columns:
+                value = changes.get(column, f'copied."{column}"')
+                for mark, expression in written.items():
+                    value = value.replace(mark, expression)
+                values.append(value)
+            names = ", ".join(f'"{column}"' for column in columns)
+            database.execute_sql(
+                f"INSERT INTO {table} ({names}) SELECT {', '.join(values)} "
+                f"FROM (SELECT * FROM {table} LIMIT 1) AS copied, {numbers}"
+            )
+    database.execute_sql("ANALYZE")
+
+
+@contextmanager
+def _watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Any]]]:
+    """The SELECTs that are run meanwhile."""
+    statements: list[tuple[str, Any]] = []
+    execute = database.obj.execute_sql
+
+    def watch(sql: str, params: Any = None) -> Any:
+        if sql.lstrip().startswith(("SELECT", "WITH")):
+            statements.append((sql, params))
+        return execute(sql, params)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database.obj, "execute_sql", watch)
+        yield statements
+
+
+def _assert_by_index(path: str, statements: list[tuple[str, Any]]) -> None:
+    """No statement reads or sorts a large table as a whole."""
+    for sql, params in statements:
+        for table in _COPIES:
+            if not re.search(rf"\b{table}\b", sql):
+                continue
+            whole = _reads_whole(table, sql, params)
+            assert whole is None, (path, table, sql, whole)
+
+
+def _reads_whole(table: str, sql: str, params: Any) -> str | None:
+    if is_postgres():
+        (plan,) = database.execute_sql(f"EXPLAIN (FORMAT JSON) {sql}", params).fetchone()
+        steps = list(_steps((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]))
+        found = [
+            step["Node Type"]
+            for step in steps
+            if (step["Node Type"] == "Seq Scan" and step["Relation Name"] == table)
+            or (step["Node Type"] == "Sort" and step["Plan Rows"] > ROWS / 10)
+        ]
+        return found[0] if found else None
+    lines = [row[3] for row in database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", params).fetchall()]
+    return next((line for line in lines if re.match(rf"SCAN {table}\b(?!.* USING)", line)), None)
+
+
+def _steps(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from _steps(below)
