@@ -13,7 +13,7 @@ from ussd_server.menus.document.document import Document
 from ussd_server.menus.text.gsm7 import drop_controls
 from ussd_server.menus.tools.graph import graph
 
-WIDTH, GAP, ROW_GAP, MARGIN, LINE = 210, 60, 56, 24, 15
+WIDTH, GAP, ROW_GAP, MARGIN, LINE = 244, 60, 56, 24, 16
 # So many characters fit into a box in the widest of the usual sans-serif fonts.
 CHARACTERS_A_LINE = 30
 MAX_LINES = 3
@@ -70,7 +70,7 @@ def draw(document: Document, notes: Mapping[str, str] | None = None, marks: Mapp
         "svg",
         {
             "xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}", "width": str(width),
-            "height": str(height), "font-family": "sans-serif", "font-size": "11", "role": "img", "class": "diagram",
+            "height": str(height), "font-family": "sans-serif", "font-size": "12", "role": "img", "class": "diagram",
         },
     )  # fmt: skip
     Xml.SubElement(svg, "title").text = drop_controls(document.title or document.id)
@@ -167,7 +167,7 @@ def _draw_box(svg: Xml.Element, box: Box, boxes: Mapping[str, Box], mark: str, *
         label = _shortened(edge["label"], 16)
         to = _shortened(edge["to"], CHARACTERS_A_LINE - len(label))
         written = f"{label} {'→' if is_forward else '↑'} {to}".strip()
-        _write(drawn, box.x + 8, box.exit_y(number), written, {"fill": _QUIET_COLOUR, "font-size": "10"})
+        _write(drawn, box.x + 8, box.exit_y(number), written, {"fill": _QUIET_COLOUR})
 
 
 def _write(parent: Xml.Element, x: int, y: int, text: str, style: Mapping[str, str]) -> None:
