@@ -81,5 +81,7 @@ def ussd_services(
         channels=channels,
         api_sessions=UssdService(sessions, conversations, base.tokens),
         gateways=gateways,
-        handsets=HandsetService(channels, gateways, base.clock),
+        handsets=HandsetService(
+            channels, gateways, base.clock, may_dial=settings.has_console_phone, is_sandbox=settings.is_sandbox
+        ),
     )

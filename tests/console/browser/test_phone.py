@@ -11,7 +11,7 @@ from tests.console.browser.visitor import LOOKS, Visitor
 pytestmark = pytest.mark.needs_chromium
 
 
-@pytest.mark.parametrize(("scheme", "width"), [LOOKS[1], LOOKS[2]])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_a_call_is_made_with_keys_and_the_keyboard_beside_its_lit_diagram(
     visitor: Visitor, scheme: str, width: int
 ) -> None:
