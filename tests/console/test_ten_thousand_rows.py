@@ -32,7 +32,13 @@ _ID = "{n}"
 # What differs from the copied row, so that unique columns stay unique. Ids grow with the number of the copy.
 _COPIES: dict[str, dict[str, str]] = {
     "clients": {"id": _ID, "name": "{text}"},
-    "transactions": {"id": _ID, "provider_reference": _ID, "reference": "{text}", "provider_transaction_id": "{text}"},
+    "transactions": {
+        "id": _ID,
+        "provider_reference": _ID,
+        "reference": "{text}",
+        "provider_transaction_id": "{text}",
+        "review_opened_at": "{moment}",
+    },
     "ussd_sessions": {"id": _ID, "provider_session_id": "{text}"},
     "events": {"id": _ID, "object_id": _ID},
     "audit_events": {"id": _ID},
@@ -48,6 +54,13 @@ _COPIES: dict[str, dict[str, str]] = {
     "provider_statements": {"id": _ID, "digest": "{text}"},
     "statement_differences": {"id": _ID, "key": "{text}"},
     "differences_in_statements": {"id": _ID, "difference_id": _ID},
+}
+
+# The row to copy, where any row will not do: the list must have it.
+_CHOSEN = {
+    "transactions": "WHERE review_opened_at IS NOT NULL",
+    "audit_events": "WHERE action = 'client.enabled'",
+    "events": "WHERE type = 'transaction.created'",
 }
 
 
@@ -117,6 +130,7 @@ def _multiply() -> None:
         if is_postgres():
             database.execute_sql("SET LOCAL session_replication_role = replica")
             numbers = f"generate_series(1, {ROWS}) AS copies (n)"
+            moment = "copied.review_opened_at + n * interval '1 second'"
             an_id = "('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid"
         else:
             triggers = database.execute_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
@@ -127,9 +141,10 @@ def _multiply() -> None:
                 f"(WITH RECURSIVE counted (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM counted WHERE n < {ROWS}) "
                 "SELECT n FROM counted) AS copies"
             )
+            moment = "strftime('%Y-%m-%dT%H:%M:%fZ', copied.review_opened_at, '+' || n || ' seconds')"
             an_id = "printf('01900000-0000-7000-8000-%012x', n)"
         for table, changes in _COPIES.items():
-            written = {"{n}": an_id, "{text}": "'copy-' || n", "{number}": "(n + 100)"}
+            written = {"{n}": an_id, "{text}": "'copy-' || n", "{number}": "(n + 100)", "{moment}": moment}
             columns = [column.name for column in database.get_columns(table)]
             values = []
             for column in columns:
@@ -140,7 +155,7 @@ def _multiply() -> None:
             names = ", ".join(f'"{column}"' for column in columns)
             database.execute_sql(
                 f"INSERT INTO {table} ({names}) SELECT {', '.join(values)} "
-                f"FROM (SELECT * FROM {table} LIMIT 1) AS copied, {numbers}"
+                f"FROM (SELECT * FROM {table} {_CHOSEN.get(table, '')} LIMIT 1) AS copied, {numbers}"
             )
     database.execute_sql("ANALYZE")
 
