@@ -27,7 +27,6 @@ def install_into(folder: Path) -> Path:
     # Named in such a file, a folder is searched, but its own such files, an editable checkout's too, are not read.
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
     pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
-    # With the build tools that are here, so that no network is needed.
-    subprocess.run([*pip, "install", "--no-deps", "--no-build-isolation", sources], check=True, cwd=folder)
+    subprocess.run([*pip, "install", "--no-deps", sources], check=True, cwd=folder)
     shutil.rmtree(sources)
     return python
