@@ -117,7 +117,7 @@ def test_a_refusal_is_one_sentence_and_exit_code_1(words: list[str], command: Co
 def test_a_scope_that_does_not_exist_is_explained(command: Command) -> None:
     result = command("keys", "create", "--client", "Acme", "--scopes", "everything")
     assert result.exit_code == 2
-    assert "each must be one of ussd, menus, transactions, balance, collection, webhooks" in result.output
+    assert "Each must be one of ussd, menus, transactions, balance, collection, webhooks" in result.output
 
 
 def test_a_key_is_explained(command: Command) -> None:
