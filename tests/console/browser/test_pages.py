@@ -86,7 +86,7 @@ def test_every_page_is_accessible_and_fits(
 
 
 # The frame and the colours are those of the clients' pages, which are seen in all four looks.
-@pytest.mark.parametrize(("scheme", "width"), [LOOKS[1], LOOKS[2]])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_page_of_operators_is_accessible_and_fits(
     operator: Visitor, console: Console, installed: Paths, delivered: Paths, scheme: str, width: int
 ) -> None:
