@@ -38,6 +38,7 @@ PAGES = (
     "/menus/shop",
     "/menus/shop/edit",
     "/menus/shop/versions/1",
+    "/menus/shop/replay?from=2020-01-01T00:00",
     "/sessions",
     "/phone",
     "/phone?target=draft:shop",
@@ -50,6 +51,7 @@ OPERATOR_PAGES = (
     "/operator/reconciliation/new",
     "/operator/differences",
     "/operator/operators",
+    "/operator/audit",
     "/operator/providers",
     "/operator/search?q=0770000000",
     "/operator/clients",
@@ -85,7 +87,6 @@ def test_every_page_is_accessible_and_fits(
             visitor.look_at(page, path)
 
 
-# The frame and the colours are those of the clients' pages, which are seen in all four looks.
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_page_of_operators_is_accessible_and_fits(
     operator: Visitor, console: Console, installed: Paths, delivered: Paths, scheme: str, width: int
