@@ -34,7 +34,7 @@ TRIES = 8
 LEAKS = re.compile(r"Traceback|sqlite|postgres|psycopg|peewee|marshmallow|werkzeug|site-packages|\.py\b|0x[0-9a-f]{8}")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 # What the tenant's own credentials write while they are renewed; everything else must stay as it is.
-OF_CREDENTIALS = {"api_keys", "deleted_api_keys", "logins", "audit_events", "events"}
+OF_CREDENTIALS = {"api_keys", "deleted_api_keys", "logins", "audit_events", "events", "pending_events"}
 
 NOT_JSON_OBJECTS = [
     b"{", b"}", b"[]", b"null", b"true", b"0", b'"x"', b"{} {}", b"{}x", b"{,}", b"{'a':1}", b'{"a":}', b'{"a":1,}',
