@@ -125,7 +125,7 @@ def test_a_command_that_fails_prints_one_sentence(data_dir: Path, menu_file: Pat
         ("channels", "disable", "x"): "Channel not found",
         ("menu", "publish", broken, "--client", "ACME"): "nowhere",
         ("menu", "publish", menu_file, "--client", "Nobody"): "There is no client Nobody.",
-        ("menu", "show", "never-saved", "--client", "ACME"): "Menu not found",
+        ("menu", "show", "never-saved", "--client", "ACME"): "There is no menu never-saved.",
     }.items():
         result = run(*arguments)
         assert (result.exit_code, sentence in result.output) == (1, True), result.output

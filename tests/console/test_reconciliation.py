@@ -58,7 +58,8 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     assert "compared before" in page
     assert "2 differences" in page
     assert "&lt;b&gt;day&lt;/b&gt;.csv" in page
-    assert "&lt;u&gt;party" in page
+    (silent_one,) = ann.get(f"{path}?verdict=status_differs&format=json").json["items"]
+    assert "&lt;u&gt;party" in ann.get(f"/operator/differences/{silent_one['difference_id']}").text
     (unknown,) = ann.get(f"{path}?verdict=not_ours&format=json").json["items"]
     assert (unknown["provider_id"], unknown["theirs"]) == ("=1+1", "UGX 5,000")
     (listed,) = ann.get("/operator/reconciliation?format=json").json["items"]

@@ -50,7 +50,7 @@ _COPIES: dict[str, dict[str, str]] = {
         "transaction_id": "NULL",
     },
     "ledger_transfers": {"id": _ID, "position": "{number}", "transaction_id": _ID},
-    "ledger_entries": {"posted_us": "posted_us + {number}", "transfer_id": _ID},
+    "ledger_entries": {"posted_us": "posted_us - {number}", "transfer_id": _ID},
     "provider_statements": {"id": _ID, "digest": "{text}"},
     "statement_differences": {"id": _ID, "key": "{text}"},
     "differences_in_statements": {"id": _ID, "difference_id": _ID},
@@ -61,6 +61,7 @@ _CHOSEN = {
     "transactions": "WHERE review_opened_at IS NOT NULL",
     "audit_events": "WHERE action = 'client.enabled'",
     "events": "WHERE type = 'transaction.created'",
+    "ledger_entries": "ORDER BY posted_us",
 }
 
 

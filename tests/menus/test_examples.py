@@ -18,7 +18,7 @@ from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.phrases import PHRASES
 from ussd_server.menus.text.screen import MIN_SEPTETS
-from ussd_server.menus.tools.diagram import draw
+from ussd_server.menus.tools.diagram import GAP, MARGIN, WIDTH, draw
 from ussd_server.menus.tools.graph import graph
 from ussd_server.menus.tools.simulator import Simulator, World
 
@@ -111,7 +111,7 @@ def test_a_diagram_of_the_largest_menu_has_at_most_six_boxes_beside_each_other()
     nodes: dict[str, Any] = {f"n{number}": {"type": "text", "text": "On", "goto": "root"} for number in range(499)}
     nodes["root"] = {"type": "menu", "text": "Hi", "options": options}
     drawn = Xml.fromstring(draw(parse({"id": "m", "start": "root", "nodes": nodes})))
-    assert int(drawn.attrib["width"]) < 1700
+    assert int(drawn.attrib["width"]) == 2 * MARGIN + 6 * WIDTH + 5 * GAP
     assert len([group for group in drawn.iter(f"{SVG}g") if "data-node" in group.attrib]) == 500
 
 

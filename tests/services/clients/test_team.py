@@ -42,7 +42,7 @@ def log_in(services: Services, email: str, password: str = PASSWORD) -> str:
 
 
 def test_an_invited_person_chooses_a_password_by_a_link_that_works_once(
-    services: Services, acme: ExampleClient, clock: MovableClock
+    services: Services, acme: ExampleClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     team, links = services.clients.team, services.clients.password_links
     owner = acme.at_console()
@@ -60,7 +60,10 @@ def test_an_invited_person_chooses_a_password_by_a_link_that_works_once(
     for token in (invited.token, "", "forged", invited.token[:-1]):
         assert refusal(lambda token=token: links.choose_password(token, PASSWORD, NOBODY))[0] is Code.NOT_FOUND
     # A link for a lost password: the old one works until another is chosen, which ends all logins.
-    first, second = (team.new_link(invited.person.user_id, owner) for _ in range(2))
+    with monkeypatch.context() as patched:
+        moment = clock.now()
+        patched.setattr(clock, "now", lambda: moment)
+        first, second = (team.new_link(invited.person.user_id, owner) for _ in range(2))
     assert refusal(lambda: links.email_of(first.token))[0] is Code.NOT_FOUND
     log_in(services, "ann@acme.example")
     assert len(team.show(invited.person.user_id, owner).logins) == 2

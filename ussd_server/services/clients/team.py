@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from peewee import IntegrityError
 
@@ -109,7 +109,8 @@ class TeamService:
             row = _locked_person(user_id, context)
             if not row.is_active:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
-            row.updated_at = now
+            # A link is bound to this time: of two links in one millisecond, the first ends too.
+            row.updated_at = max(now, row.updated_at + timedelta(milliseconds=1))
             row.save(only=[User.updated_at])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
         return self._link(row)
