@@ -114,6 +114,8 @@ def test_a_process_with_another_secret_is_named_and_one_that_ended_is_forgotten(
         monkeypatch.setenv(name, value)
     with announced(read_settings(), "worker"):
         assert diagnose(folder, **given("first-word"))[1]["running worker"]["mend"] is None
+        elsewhere = diagnose(folder, USSD_BIND="127.0.0.1:1", **given("first-word"))[1]["running worker"]
+        assert ("USSD_BIND is" in elsewhere["found"], elsewhere["mend"]) == (True, None)
         found = diagnose(folder, **given("other-word"))[1]["running worker"]
         assert found["found"].endswith("with other settings: USSD_AIRTEL_CLIENT_SECRET has another secret part there")
         (file,) = (folder / "running").iterdir()

@@ -51,7 +51,7 @@ _COMMANDS = {
 }
 
 # Of the settings, those with which a command would reach another service or be refused what the service accepts.
-_SETTINGS_OF_COMMANDS = ("USSD_ALLOW_PRIVATE_ADDRESSES ", "USSD_DATABASE_URL ", "USSD_ENV ", "USSD_SECRETS_FILE ")
+_SETTINGS_OF_COMMANDS = {"USSD_ALLOW_PRIVATE_ADDRESSES", "USSD_DATABASE_URL", "USSD_ENV", "USSD_SECRETS_FILE"}
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -146,7 +146,8 @@ def _differences_from_the_running_service(settings: Settings) -> list[str]:
     """Return what commands would do otherwise than the service, in sentences."""
     with suppress(PermissionError):
         for process in running_processes(settings)[:1]:
-            return [each for each in process.differences(settings) if each.startswith(_SETTINGS_OF_COMMANDS)]
+            different = process.differences(settings)
+            return [different[name] for name in different if name in _SETTINGS_OF_COMMANDS]
     return []
 
 

@@ -23,6 +23,9 @@ from ussd_server.logs import logger
 from ussd_server.settings import Settings
 from ussd_server.shown_settings import hidden_settings, shown_settings
 
+OF_PROCESSES_ALONE = frozenset({"USSD_BIND", "USSD_LOG_LEVEL", "USSD_THREADS", "USSD_WORKERS", "USSD_WORKER_THREADS"})
+"""Settings that no command uses: a shell may have others than the service."""
+
 _FOLDER = "running"
 
 log = logger(__name__)
@@ -39,21 +42,21 @@ class RunningProcess:
     salt: str
     digests: dict[str, str]
 
-    def differences(self, settings: Settings) -> list[str]:
-        """Return a sentence for each setting of this process that differs from `settings`."""
+    def differences(self, settings: Settings) -> dict[str, str]:
+        """Return a sentence for each setting of this process that differs from `settings`, by its name."""
         here = shown_settings(settings)
-        different = [
-            f"{name} is {self.settings.get(name, 'not set')} there and {here.get(name, 'not set')} here"
+        different = {
+            name: f"{name} is {self.settings.get(name, 'not set')} there and {here.get(name, 'not set')} here"
             for name in {**self.settings, **here}
             if self.settings.get(name, "not set") != here.get(name, "not set")
-        ]
+        }
         digests = _digests(settings, self.salt)
-        secret = [
-            f"{name} has another secret part there"
+        secret = {
+            name: f"{name} has another secret part there"
             for name, digest in self.digests.items()
             if name in digests and digest != digests[name] and self.settings.get(name) == here.get(name)
-        ]
-        return different + secret
+        }
+        return different | secret
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from ussd_server.models.service_clock import read_service_clock
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.key_ring import Keyring, Ring
-from ussd_server.server.running import RunningProcess, running_processes
+from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess, running_processes
 from ussd_server.services.operations.examinations import keep_doctor
 from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_settings
 
@@ -135,7 +135,11 @@ def _running(settings: Settings, running: list[RunningProcess]) -> Iterator[Doct
         part, since = f"running {each.process}", f"process {each.pid}, since {each.started_at}"
         if different := each.differences(settings):
             mend = "Restart it if the settings here are right; otherwise set them here as they are there."
-            yield DoctorFinding(part, f"{since}, with other settings: {'; '.join(different)}", mend)
+            yield DoctorFinding(
+                part,
+                f"{since}, with other settings: {'; '.join(different.values())}",
+                None if different.keys() <= OF_PROCESSES_ALONE else mend,
+            )
         else:
             yield DoctorFinding(part, f"{since}, with the settings of this shell")
 
