@@ -42,7 +42,7 @@ def bench() -> None:
 @click.argument("parts", nargs=-1, type=click.Choice(list(_PARTS)))
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(min=1), help="Repetitions.")
 @click.option("--seconds", default=1.5, show_default=True, type=click.FloatRange(0.1), help="Length of a measurement.")
-@click.option("--clients", default=1000, show_default=True, type=click.IntRange(50), help="API clients that call.")
+@click.option("--clients", default=1250, show_default=True, type=click.IntRange(50), help="API clients that call.")
 @click.option("--rows", default=1_000_000, show_default=True, type=click.IntRange(1000), help="Rows of the big table.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write medians and spreads to this file.")
 def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows: int, file: Path | None) -> None:
