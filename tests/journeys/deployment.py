@@ -126,7 +126,7 @@ class Deployment:
 
     def lines(self) -> list[dict[str, Any]]:
         """Everything that the web processes and the worker have logged: every line is one JSON object."""
-        return [json.loads(line) for file in self.folder.glob("w*.log") for line in file.read_text().splitlines()]
+        return [json.loads(line) for file in self.folder.glob("w*.log") for line in file.read_bytes().splitlines()]
 
     def _is_ready(self) -> bool:
         try:
