@@ -38,11 +38,11 @@ class _Batch(Generic[Item]):
 
 
 class BatchLostError(Exception):
-    """The batch failed, and whether it was carried out is unknown."""
+    """The batch failed and may have been carried out, or it was given up because the one before it failed so."""
 
 
 class Batches(Generic[Item]):
-    """Runs items in batches, one batch at a time.
+    """Runs items in batches, one batch at a time. Items of a refused batch run alone, beside the next batch.
 
     A caller who finds no batch running runs one at once, so an idle service waits for nothing. Callers that arrive
     meanwhile queue; the first of each batch runs it. There is no timer and no thread.
@@ -73,7 +73,7 @@ class Batches(Generic[Item]):
             return sum(len(batch.items) for batch in self._queue)
 
     def do(self, item: Item) -> Sequence[Item]:
-        """Return when `item` is done. Returns the items that this thread ran; empty for most callers.
+        """Return when `item` is done. Returns the items that this thread ran, for what one caller does for all of them.
 
         When a batch is refused, each caller runs its own item again, alone, and gets its own exception.
         When the outcome of a batch is unknown, its runner gets the exception of `run`, and every other
@@ -96,6 +96,7 @@ class Batches(Generic[Item]):
         else:
             batch.is_over.wait()
         if batch.result is None:
+            # Only the first caller of a batch wakes before it has a result.
             self._run_batch(batch)
         if batch.result is _Result.UNKNOWN:
             raise BatchLostError
@@ -135,7 +136,7 @@ class Batches(Generic[Item]):
     def _begin_next(self, finished: _Batch[Item]) -> None:
         with self._lock:
             if self._queue and self._queue[0] is finished:
-                # It was ended before it began.
+                # Its caller was killed before the batch began.
                 self._queue.popleft()
             following = self._queue[0] if self._queue else None
             self._is_running = following is not None

@@ -10,9 +10,9 @@ from socket import SHUT_WR
 import gevent
 from gevent.socket import socket
 
-# The time for sending a request, and that for reading its response.
+# A client has this long to send a request, and as long again to read the response.
 _REQUEST_SECONDS = 30.0
-# A body of 64 KiB with its framing. A chunk of one byte takes six bytes on the wire, and processor time.
+# A body of 64 KiB with its framing. In chunks of one byte it takes six times its size, and is refused: each costs time.
 _MOST_WIRE_BYTES = 96 * 1024
 # A client that still sends when the connection ends is read up to these limits: a reset could discard its response.
 _LINGER_SECONDS, _LINGER_READS, _LINGER_BYTES = 2.0, 16, 8192
@@ -26,6 +26,7 @@ class ClientConnection(socket):  # type: ignore[misc]
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
         self._hub = gevent.get_hub()
         self._readable = self._hub.loop.io(self.fileno(), 1)
+        # Zero also when a request was broken off: the connection is never idle again.
         self._ends_at = 0.0
         self._wire_bytes = 0
         self._response: list[bytes] = []
@@ -34,8 +35,10 @@ class ClientConnection(socket):  # type: ignore[misc]
     def begin_request(self) -> None:
         """Give other connections a turn before a request that arrived together with the one before it."""
         if self.is_idle:
+            # `recv` was not called: the request was in the buffer already.
             gevent.sleep(0)
             self._begin()
+        # The head has been read; from here on the body counts.
         self._wire_bytes = 0
 
     def recv(self, size: int, flags: int = 0) -> bytes:

@@ -22,7 +22,7 @@ from ussd_server.services.transactions.history import append_change
 # A payment that could not be sent for this long fails: the client should not wait for a provider that is away.
 UNREACHABLE_SECONDS = 60
 UNAVAILABLE_RETRY_SECONDS = 5
-# A payment under review is still enquired about: a late answer of the provider makes the decision unnecessary.
+# A payment under review for a silent provider is still enquired about: a late answer makes the decision unnecessary.
 SLOW_POLL_SECONDS = 3600
 _MOST_ASKS = 3
 
@@ -67,6 +67,7 @@ def apply_answer(
             # The provider never got it, so a second request under the same reference has no second effect.
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
             if row.ask_attempts < _MOST_ASKS and row.review_opened_at is None:
+                # Without `asked_at` the next step sends the request instead of enquiring.
                 row.asked_at, row.due_at = None, now
         case Outcome.NOT_FOUND if row.status == TransactionStatus.PENDING:
             # A provider that has just accepted a payment may need a moment until it finds it.
@@ -87,6 +88,7 @@ def _wait_on(
     # A row of a payout may have waited for days before it was sent.
     began_at = (row.asked_at if row.payout_id is not None else None) or row.created_at
     is_silent_for_long = now - began_at > timedelta(seconds=pace.give_up_after)
+    # `checks` counts the call that was just answered, so it is 1 at least.
     delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
     if is_silent_for_long:
         delay = max(delay, SLOW_POLL_SECONDS)
