@@ -93,8 +93,8 @@ def test_the_doctor_shows_the_settings_of_the_running_service_and_what_differs_h
     assert [each["process"] for each in said["running"]] == ["web", "worker"]
     assert all(each["settings"]["USSD_BIND"] == f"127.0.0.1:{service.port}" for each in said["running"])
     assert findings["running web"]["mend"] is findings["running worker"]["mend"] is None
-    said, findings = ask(USSD_WORKERS="3")
-    assert "USSD_WORKERS is 2 there and 3 here" in findings["running web"]["found"]
+    said, findings = ask(USSD_MACHINES="3")
+    assert "USSD_MACHINES is 1 there and 3 here" in findings["running web"]["found"]
     assert "Restart it" in findings["running web"]["mend"]
     assert said["healthy"] is False
 

@@ -20,6 +20,8 @@ def test_a_call_is_made_with_keys_and_the_keyboard_beside_its_lit_diagram(
         screen = page.locator("#lcd")
         page.locator("#target").select_option("draft:shop")
         expect(page.locator(".map h2")).to_have_text("shop · draft")
+        # The new list has no script yet while htmx settles.
+        expect(page.locator(".htmx-settling")).to_have_count(0)
         page.locator("#target").select_option("code:*384*123#")
         expect(page.locator(".map h2")).to_have_text("shop · version 1")
         page.get_by_role("button", name="Call").click()
