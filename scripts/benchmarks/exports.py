@@ -18,7 +18,7 @@ from testbed.postgres import PostgresServer
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import database, is_postgres, release_connection, unit_of_work, without_timeouts
-from ussd_server.messages.statements import GetStatement
+from ussd_server.messages.accounts.statements import GetStatement
 
 FEW = 1_000
 _MAIN, _PROVIDER = f"{CLIENT_ID[:-1]}1", f"{CLIENT_ID[:-1]}2"

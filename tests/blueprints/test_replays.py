@@ -12,8 +12,8 @@ from tests.conftest import MovableClock
 from tests.support.program import Program
 from tests.support.shop import VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.messages.menus import SaveDraft
-from ussd_server.messages.walks import GetDropOffs
+from ussd_server.messages.menus.drop_offs import GetDropOffs
+from ussd_server.messages.menus.menus import SaveDraft
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 

@@ -20,7 +20,7 @@ from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
-from ussd_server.messages.accounts import FeeTerms
+from ussd_server.messages.accounts.fees import FeeTerms
 from ussd_server.messages.reports import GetDailyReport
 from ussd_server.messages.transactions import Source, TransactionType
 from ussd_server.models.transactions import Transaction

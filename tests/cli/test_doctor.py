@@ -14,7 +14,7 @@ from tests.support.commands import run_command
 from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
-from ussd_server.messages.api_keys import CreateApiKey
+from ussd_server.messages.clients.api_keys import CreateApiKey
 from ussd_server.models.clients import Client
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.security.key_ring import Keyring

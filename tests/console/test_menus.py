@@ -10,9 +10,9 @@ from tests.console.test_api_keys import assert_same
 from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, OPERATOR, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.messages.channels import AssignCode
-from ussd_server.messages.handsets import HandsetCall
-from ussd_server.messages.ussd import ListSessions
+from ussd_server.messages.menus.codes import AssignCode
+from ussd_server.messages.sessions import ListSessions
+from ussd_server.messages.ussd.handsets import HandsetCall
 
 
 def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(

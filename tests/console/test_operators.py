@@ -15,7 +15,7 @@ from tests.support.shop import VOUCHER, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.messages.payouts import CreatePayout
-from ussd_server.messages.ussd import BeginSession, EnterText
+from ussd_server.messages.sessions import BeginSession, EnterText
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 

@@ -11,8 +11,8 @@ from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.messages.handsets import HandsetCall
-from ussd_server.messages.menus import NameMenu, NameVersion, SaveDraft
+from ussd_server.messages.menus.menus import NameMenu, NameVersion, SaveDraft
+from ussd_server.messages.ussd.handsets import HandsetCall
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.status import ServiceError

@@ -10,7 +10,7 @@ from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.database.columns import iso_milliseconds, written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.messages.ussd import BeginSession
+from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
 

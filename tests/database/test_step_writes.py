@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.database.ids import new_id
-from ussd_server.messages.ussd import BeginSession
+from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
 from ussd_server.services.sessions.step_writes import StepWrite, WriteCondition, write_steps
 

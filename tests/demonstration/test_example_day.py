@@ -15,8 +15,8 @@ from tests.support.stand_ins import mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.demonstration.client import prepare_demonstration
-from ussd_server.messages.statements import GetStatement
-from ussd_server.messages.walks import GetDropOffs
+from ussd_server.messages.accounts.statements import GetStatement
+from ussd_server.messages.menus.drop_offs import GetDropOffs
 from ussd_server.models.payouts import Payout
 from ussd_server.models.service_clock import read_service_clock, set_service_time
 from ussd_server.models.transactions import Transaction

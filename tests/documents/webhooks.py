@@ -20,10 +20,10 @@ from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.ids import new_id
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.messages.api_keys import CreateApiKey, DeleteApiKey
+from ussd_server.messages.clients.api_keys import CreateApiKey, DeleteApiKey
 from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.messages.sessions import BeginSession, NameSession
 from ussd_server.messages.transactions import CreateRefund
-from ussd_server.messages.ussd import BeginSession, NameSession
 from ussd_server.messages.webhooks import EVENT_TYPES, NameWebhook
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Webhook

@@ -14,8 +14,9 @@ from tests.support.money import deposit, work
 from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.messages.api_keys import CreateApiKey, DeleteApiKey
-from ussd_server.messages.clients import CreateUser, LogIn
+from ussd_server.messages.clients.api_keys import CreateApiKey, DeleteApiKey
+from ussd_server.messages.clients.clients import CreateUser
+from ussd_server.messages.clients.logins import LogIn
 
 _CALLS_OF_A_CREDENTIAL = 95
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
-from ussd_server.messages.gateways import (
+from ussd_server.messages.ussd.gateways import (
     Action,
     ChannelOptions,
     GatewayRequest,

@@ -11,8 +11,8 @@ import pytest
 from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
 from ussd_server.gateways.fields import RequestFields
 from ussd_server.gateways.handset import HANDSET_FORMATS
-from ussd_server.messages.gateways import Action, GatewayReply, GatewayScreen
-from ussd_server.messages.handsets import HandsetCall
+from ussd_server.messages.ussd.gateways import Action, GatewayReply, GatewayScreen
+from ussd_server.messages.ussd.handsets import HandsetCall
 
 _PAGE = (Path(__file__).parents[2] / "docs/GATEWAYS.md").read_text(encoding="utf-8")
 _CALL = HandsetCall("ATUid_1", "+256772123456", "*165#", "64110")

@@ -13,7 +13,14 @@ import pytest
 
 from simulators.airtel import AirtelMoney, AirtelSettings
 from simulators.server import run
-from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer, Registration
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import (
+    Direction,
+    Outcome,
+    PaymentOrder,
+    ProviderAnswer,
+    Registration,
+)
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.airtel.adapter import AirtelProvider
 from ussd_server.providers.airtel.settings import AirtelAccess

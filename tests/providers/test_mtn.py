@@ -12,9 +12,9 @@ import pytest
 
 from tests.outbound.strange_server import StrangeServer
 from tests.providers.provider_server import HANG_UP, SILENCE, TOKEN, ProviderServer, said
-from ussd_server.messages.providers import (
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import (
     Direction,
-    FailureCode,
     Outcome,
     PaymentOrder,
     Provider,

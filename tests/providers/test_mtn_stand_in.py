@@ -11,7 +11,14 @@ import pytest
 
 from simulators.mtn import MtnMomo, MtnSettings
 from simulators.server import run
-from ussd_server.messages.providers import Direction, FailureCode, Outcome, PaymentOrder, ProviderAnswer, Registration
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import (
+    Direction,
+    Outcome,
+    PaymentOrder,
+    ProviderAnswer,
+    Registration,
+)
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.mtn.adapter import MtnProvider
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct

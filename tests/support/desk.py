@@ -10,10 +10,10 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, request
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.messages.providers import (
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import (
     AmountBounds,
     Direction,
-    FailureCode,
     Outcome,
     PaymentOrder,
     PollingSchedule,

@@ -10,8 +10,9 @@ from werkzeug.test import TestResponse
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.messages.api_keys import ApiKeyView, CreateApiKey
-from ussd_server.messages.clients import CreateClient, CreateUser, LogIn
+from ussd_server.messages.clients.api_keys import ApiKeyView, CreateApiKey
+from ussd_server.messages.clients.clients import CreateClient, CreateUser
+from ussd_server.messages.clients.logins import LogIn
 
 PASSWORD = "correct horse battery"
 OPERATOR = RequestContext(Caller(CallerKind.OPERATOR, grants=None))

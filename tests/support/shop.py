@@ -8,8 +8,9 @@ from typing import Any
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.database.ids import new_id
-from ussd_server.messages.channels import AssignCode, BindCode, CreateChannel
-from ussd_server.messages.menus import NameMenu, SaveDraft
+from ussd_server.messages.menus.codes import AssignCode, BindCode
+from ussd_server.messages.menus.menus import NameMenu, SaveDraft
+from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.models.clients import Client
 
 PHONE = "+256770000000"

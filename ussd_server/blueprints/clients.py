@@ -20,7 +20,8 @@ from schemas.shared import DeletionResultRecord, RotateSecretBody
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, allow_anyone, authenticate_access_token
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.api_keys import (
+from ussd_server.messages.audit import AuditEventPage, ListAuditEvents
+from ussd_server.messages.clients.api_keys import (
     ApiKeyView,
     BulkDeletion,
     CreateApiKey,
@@ -30,14 +31,12 @@ from ussd_server.messages.api_keys import (
     RotateApiKey,
     RotatedApiKeyView,
 )
-from ussd_server.messages.clients import (
-    AuditEventPage,
-    ListAuditEvents,
+from ussd_server.messages.clients.clients import ServiceIdentifier
+from ussd_server.messages.clients.logins import (
     LogIn,
     LoginView,
     LogOut,
     RefreshLogin,
-    ServiceIdentifier,
 )
 from ussd_server.status import Code
 

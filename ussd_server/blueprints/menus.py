@@ -23,8 +23,8 @@ from schemas.menus import (
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import ApiResponse, services
 from ussd_server.context import RequestContext
-from ussd_server.messages.channels import BindCode, CodeView
-from ussd_server.messages.menus import (
+from ussd_server.messages.menus.codes import BindCode, CodeView
+from ussd_server.messages.menus.menus import (
     CheckMenu,
     CheckReport,
     GetGraph,
@@ -36,7 +36,7 @@ from ussd_server.messages.menus import (
     SaveDraft,
     VersionView,
 )
-from ussd_server.messages.walks import ReplayItem, ReplayMenu
+from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu
 from ussd_server.status import Code
 
 menus = ApiBlueprint("menus", authenticate_api_key)

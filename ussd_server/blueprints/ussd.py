@@ -13,7 +13,14 @@ from schemas.ussd import (
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.ussd import BeginSession, EnterText, ListSessions, NameSession, SessionPage, SessionView
+from ussd_server.messages.sessions import (
+    BeginSession,
+    EnterText,
+    ListSessions,
+    NameSession,
+    SessionPage,
+    SessionView,
+)
 from ussd_server.status import Code
 
 ussd = ApiBlueprint("ussd", authenticate_api_key)

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import orjson
 
-from ussd_server.messages.handsets import HandsetCall
-from ussd_server.messages.walks import ActKind, WalkAct, WalkMenu
+from ussd_server.messages.menus.walks import ActKind, WalkAct, WalkMenu
+from ussd_server.messages.ussd.handsets import HandsetCall
 
 MOST_ACTS = 99
 _LONGEST_TEXT = 200

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from ussd_server.gateways.fields import RequestFields
 from ussd_server.gateways.replies import plain_reply
-from ussd_server.messages.gateways import (
+from ussd_server.messages.ussd.gateways import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,

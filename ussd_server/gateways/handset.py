@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from ussd_server.messages.gateways import Action, GatewayReply, GatewayRequest, GatewayScreen
-from ussd_server.messages.handsets import HandsetCall
+from ussd_server.messages.ussd.gateways import (
+    Action,
+    GatewayReply,
+    GatewayRequest,
+    GatewayScreen,
+)
+from ussd_server.messages.ussd.handsets import HandsetCall
 
 _CONTINUES = {"CON ": Action.CONTINUE, "END ": Action.END}
 

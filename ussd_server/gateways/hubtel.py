@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ussd_server.gateways.fields import RequestFields, split_dialled
 from ussd_server.gateways.replies import json_reply
-from ussd_server.messages.gateways import (
+from ussd_server.messages.ussd.gateways import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from ussd_server.messages.providers import Fault, Retry
+from ussd_server.messages.providers.failures import Fault, Retry
 
 
 class TransactionType(StrEnum):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ussd_server.messages.providers import PollingSchedule, Provider
-from ussd_server.messages.statement_formats import StatementFormat
+from ussd_server.messages.providers.providers import PollingSchedule, Provider
+from ussd_server.messages.reconciliation.statement_formats import StatementFormat
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.settings import SettingsReader
 

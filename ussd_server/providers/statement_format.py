@@ -8,7 +8,12 @@ from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 
-from ussd_server.messages.statement_formats import LineStatus, LineType, StatementField, StatementFormat
+from ussd_server.messages.reconciliation.statement_formats import (
+    LineStatus,
+    LineType,
+    StatementField,
+    StatementFormat,
+)
 from ussd_server.spreadsheets.headings import heading_key
 
 _Rows = Iterable[Mapping[str, str | None]]

@@ -12,7 +12,12 @@ from peewee import SQL
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
-from ussd_server.messages.clients import AuditEventPage, AuditEventView, ListAuditEvents, ListOperatorActions
+from ussd_server.messages.audit import (
+    AuditEventPage,
+    AuditEventView,
+    ListAuditEvents,
+    ListOperatorActions,
+)
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import page_of

@@ -20,9 +20,10 @@ from tests.support.shop import Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.messages.channels import AssignCode, CreateChannel
+from ussd_server.messages.clients.team import InvitePerson
+from ussd_server.messages.menus.codes import AssignCode
 from ussd_server.messages.operators import CreateOperator, Propose
-from ussd_server.messages.team import InvitePerson
+from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.settings import Settings
 
 # A name as a hostile person would choose it: markup, text from right to left, and a sign of four bytes.

@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect
 
 from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
 from ussd_server.context import operator_context
-from ussd_server.messages.api_keys import CreateApiKey
+from ussd_server.messages.clients.api_keys import CreateApiKey
+from ussd_server.messages.sessions import BeginSession
 from ussd_server.messages.transactions import CreateDeposit, GetTransaction
-from ussd_server.messages.ussd import BeginSession
 
 pytestmark = pytest.mark.needs_chromium
 

@@ -20,7 +20,8 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.messages.operators import SecondFactor
 from ussd_server.messages.payouts import CreatePayout
-from ussd_server.messages.reconciliation import ListDifferences, ReconcileStatement
+from ussd_server.messages.reconciliation.differences import ListDifferences
+from ussd_server.messages.reconciliation.statements import ReconcileStatement
 from ussd_server.messages.transactions import CreateTransaction, TransactionType
 
 _AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ussd_server.messages.providers import (
+from ussd_server.messages.providers.providers import (
     Direction,
     Outcome,
     PaymentOrder,

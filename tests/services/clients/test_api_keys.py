@@ -17,7 +17,7 @@ from tests.support.shop import Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.columns import iso_milliseconds
-from ussd_server.messages.api_keys import (
+from ussd_server.messages.clients.api_keys import (
     ApiKeyView,
     CreateApiKey,
     DeleteApiKey,
@@ -26,7 +26,7 @@ from ussd_server.messages.api_keys import (
     RotateApiKey,
     joined_scopes,
 )
-from ussd_server.messages.ussd import BeginSession, NameSession
+from ussd_server.messages.sessions import BeginSession, NameSession
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey

@@ -7,7 +7,8 @@ import pytest
 from tests.support.crowd import at_once, refusals
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
-from ussd_server.messages.clients import CreateClient, CreateUser, ListAuditEvents
+from ussd_server.messages.audit import ListAuditEvents
+from ussd_server.messages.clients.clients import CreateClient, CreateUser
 from ussd_server.models.clients import User
 from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.status import Code, ServiceError

@@ -10,8 +10,14 @@ from peewee import DatabaseError
 from tests.support.shop import CODE, Shop, client_call, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.channels import BindCode
-from ussd_server.messages.menus import CheckMenu, GetGraph, NameMenu, RollBack, SaveDraft
+from ussd_server.messages.menus.codes import BindCode
+from ussd_server.messages.menus.menus import (
+    CheckMenu,
+    GetGraph,
+    NameMenu,
+    RollBack,
+    SaveDraft,
+)
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.status import Code, ServiceError
 

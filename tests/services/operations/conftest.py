@@ -14,8 +14,8 @@ from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.messages.sessions import BeginSession
 from ussd_server.messages.transactions import CreateRefund
-from ussd_server.messages.ussd import BeginSession
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 

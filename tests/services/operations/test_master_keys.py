@@ -11,8 +11,8 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.columns import Table
-from ussd_server.messages.api_keys import ApiKeyView, RotateApiKey
-from ussd_server.messages.channels import CreateChannel
+from ussd_server.messages.clients.api_keys import ApiKeyView, RotateApiKey
+from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.messages.webhooks import CreateWebhook, RotateWebhook
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator

@@ -8,7 +8,7 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.messages.ussd import BeginSession
+from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.ledger import Transfer

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import MovableClock
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.messages.clients import LogOut
+from ussd_server.messages.clients.logins import LogOut
 from ussd_server.messages.operators import CreateOperator, OperatorSignIn, Propose, SecondFactor
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operators import Operator

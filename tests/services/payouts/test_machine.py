@@ -13,7 +13,7 @@ from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.books import check_everything
 from tests.support.money import operator
 from ussd_server.bootstrap import Services
-from ussd_server.messages.accounts import FeeTerms
+from ussd_server.messages.accounts.fees import FeeTerms
 from ussd_server.messages.payouts import ItemState, PayoutView
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.services.accounts.fees import set_fee

@@ -13,9 +13,9 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request
 from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.bootstrap import Services
-from ussd_server.messages.accounts import FeeTerms
+from ussd_server.messages.accounts.fees import FeeTerms
 from ussd_server.messages.payouts import ItemState, ListPayoutItems, ListPayouts, NamePayout
-from ussd_server.messages.providers import Registration
+from ussd_server.messages.providers.providers import Registration
 from ussd_server.messages.search import Search
 from ussd_server.messages.transactions import ListTransactions, TransactionType
 from ussd_server.models.events import Event

@@ -12,7 +12,7 @@ from tests.support.program import Program
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.messages.providers import Direction
+from ussd_server.messages.providers.providers import Direction
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.redis.provider_outages import ProviderOutages
 from ussd_server.services.providers.providers import Providers

@@ -14,14 +14,9 @@ from ussd_server.bootstrap import Services
 from ussd_server.menus.document.expressions import ExpressionError, compile_expression
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.state import State
-from ussd_server.messages.providers import (
-    PROVIDER_NAMES,
-    FailureCode,
-    Outcome,
-    ProviderAnswer,
-    ProviderState,
-    SwitchProvider,
-)
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import PROVIDER_NAMES, Outcome, ProviderAnswer
+from ussd_server.messages.providers.states import ProviderState, SwitchProvider
 from ussd_server.messages.transactions import GetTransaction
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction

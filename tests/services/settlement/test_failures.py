@@ -16,7 +16,7 @@ from tests.support.desk import (
     FakeProvider,
 )
 from tests.support.money import balances
-from ussd_server.messages.providers import ProviderAnswer
+from ussd_server.messages.providers.providers import ProviderAnswer
 from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT

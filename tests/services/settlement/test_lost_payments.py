@@ -17,7 +17,7 @@ from tests.support.desk import (
     FakeProvider,
 )
 from tests.support.money import balances, operator
-from ussd_server.messages.review import EndReview
+from ussd_server.messages.settlement.review import EndReview
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.providers.providers import Providers

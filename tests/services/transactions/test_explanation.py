@@ -15,7 +15,8 @@ from tests.services.payouts.desk import PayoutDesk
 from tests.support.desk import FAILURE, NOT_SENT, PENDING, SUCCESS, UNKNOWN, Desk, FakeProvider
 from tests.support.money import a_client, deposit, operator, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.messages.providers import FAILURES, FailureCode, Outcome, ProviderAnswer
+from ussd_server.messages.providers.failures import FAILURES, FailureCode
+from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
 from ussd_server.messages.transactions import (
     CreateRefund,
     Failure,

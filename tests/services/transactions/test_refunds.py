@@ -17,8 +17,9 @@ from tests.support.money import a_client, balances, deposit, operator, request, 
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.providers import FailureCode, Outcome, ProviderAnswer
-from ussd_server.messages.review import EndReview
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
+from ussd_server.messages.settlement.review import EndReview
 from ussd_server.messages.transactions import CreatedTransaction, CreateRefund, GetTransaction, Source
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction

@@ -10,10 +10,10 @@ from tests.support.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop, client_call
 from ussd_server.bootstrap import Services
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.handset import HANDSET_FORMATS
-from ussd_server.messages.channels import CreateChannel
-from ussd_server.messages.handsets import HandsetCall, HandsetView
+from ussd_server.messages.sessions import NameSession
 from ussd_server.messages.transactions import ListTransactions
-from ussd_server.messages.ussd import NameSession
+from ussd_server.messages.ussd.channels import CreateChannel
+from ussd_server.messages.ussd.handsets import HandsetCall, HandsetView
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession

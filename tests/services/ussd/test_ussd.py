@@ -23,8 +23,13 @@ from ussd_server import polling
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.gateways import GatewayRequest
-from ussd_server.messages.ussd import BeginSession, EnterText, NameSession, SessionView
+from ussd_server.messages.sessions import (
+    BeginSession,
+    EnterText,
+    NameSession,
+    SessionView,
+)
+from ussd_server.messages.ussd.gateways import GatewayRequest
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.key_ring import Keyring

@@ -12,7 +12,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownName, among, client_named
 from ussd_server.context import operator_context
-from ussd_server.messages.clients import CreateUser, UserView
+from ussd_server.messages.clients.clients import CreateUser, UserView
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.auth import PERMISSIONS
 

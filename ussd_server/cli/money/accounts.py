@@ -12,8 +12,8 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
+from ussd_server.messages.accounts.statements import GetStatement
 from ussd_server.messages.reports import KAMPALA
-from ussd_server.messages.statements import GetStatement
 from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateDeposit
 
 

@@ -17,15 +17,14 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownFile, KnownName
 from ussd_server.context import operator_context
-from ussd_server.messages.reconciliation import (
+from ussd_server.messages.reconciliation.differences import (
     ComparedLine,
     ConcludeFromStatement,
     DifferenceView,
     EndDifference,
     ListDifferences,
-    ReconcileStatement,
-    Reconciliation,
 )
+from ussd_server.messages.reconciliation.statements import ReconcileStatement, Reconciliation
 from ussd_server.providers.registry import provider_names
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import ServiceError

@@ -10,7 +10,7 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
-from ussd_server.messages.review import EndReview, ReviewItem
+from ussd_server.messages.settlement.review import EndReview, ReviewItem
 from ussd_server.messages.transactions import OperatorRefund, TransactionChange
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.messages.system import BoundedCheck
+from ussd_server.messages.operations.system import BoundedCheck
 from ussd_server.services.operations.book_check import MarkError, Violation, check_ranges
 from ussd_server.services.operations.examinations import keep_check
 

@@ -22,8 +22,8 @@ from ussd_server.database.replica import Replica
 from ussd_server.database.schema import check_version, missing_migrations
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
 from ussd_server.logs import configure_logs
-from ussd_server.messages.providers import Direction
-from ussd_server.messages.system import DoctorFinding
+from ussd_server.messages.operations.system import DoctorFinding
+from ussd_server.messages.providers.providers import Direction
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.service_clock import read_service_clock
 from ussd_server.providers.registry import build_providers

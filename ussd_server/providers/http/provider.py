@@ -6,11 +6,11 @@ import time
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from ussd_server.messages.providers import (
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import (
     MOST_CENTS,
     AmountBounds,
     Direction,
-    FailureCode,
     PaymentOrder,
     ProviderAnswer,
 )

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ussd_server.messages.providers import FailureCode, Outcome, ProviderAnswer
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
 from ussd_server.outbound.transport import HttpExchange, SendState
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)

@@ -7,9 +7,9 @@ import time
 from typing import Any
 from urllib.parse import quote
 
-from ussd_server.messages.providers import (
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import (
     Direction,
-    FailureCode,
     Outcome,
     PaymentOrder,
     ProviderAnswer,

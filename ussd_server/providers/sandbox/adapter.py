@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from ussd_server.messages.providers import (
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import (
     MOST_CENTS,
     AmountBounds,
     Direction,
-    FailureCode,
     Outcome,
     PaymentOrder,
     PollingSchedule,

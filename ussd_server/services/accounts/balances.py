@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.group_commit import GroupCommit
-from ussd_server.messages.accounts import Balance, GetBalance
+from ussd_server.messages.accounts.balances import Balance, GetBalance
 from ussd_server.messages.transactions import MAIN_ACCOUNT
 from ussd_server.models.ledger import Account, Holding, read_holdings
 

@@ -12,7 +12,7 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
-from ussd_server.messages.statements import (
+from ussd_server.messages.accounts.statements import (
     GetBalances,
     GetStatement,
     StatementCsv,

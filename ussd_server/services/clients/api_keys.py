@@ -15,7 +15,7 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.api_keys import (
+from ussd_server.messages.clients.api_keys import (
     ApiKeyView,
     BulkDeletion,
     CreateApiKey,

@@ -12,7 +12,14 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
-from ussd_server.messages.clients import ClientPage, ClientView, CreateClient, CreateUser, ServiceIdentifier, UserView
+from ussd_server.messages.clients.clients import (
+    ClientPage,
+    ClientView,
+    CreateClient,
+    CreateUser,
+    ServiceIdentifier,
+    UserView,
+)
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.security import passwords
 from ussd_server.security.tokens import Tokens

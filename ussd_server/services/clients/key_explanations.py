@@ -9,7 +9,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.api_keys import KeyAnswer, KeyExplanation
+from ussd_server.messages.clients.api_keys import KeyAnswer, KeyExplanation
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey

@@ -8,7 +8,7 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.api_keys import ApiKeySummary, CallWindow, ShowApiKey
+from ussd_server.messages.clients.api_keys import ApiKeySummary, CallWindow, ShowApiKey
 from ussd_server.models.keys import ApiKey
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit import write_audit_event

@@ -13,7 +13,12 @@ from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.decisions import RateLimitDecision
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
-from ussd_server.messages.clients import LogIn, LoginView, LogOut, RefreshLogin
+from ussd_server.messages.clients.logins import (
+    LogIn,
+    LoginView,
+    LogOut,
+    RefreshLogin,
+)
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.security import passwords
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims, Tokens

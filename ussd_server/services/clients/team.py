@@ -15,7 +15,7 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.team import (
+from ussd_server.messages.clients.team import (
     ChangeRole,
     InvitePerson,
     ListPeople,

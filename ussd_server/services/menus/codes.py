@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ussd_server.messages.channels import CodeView
+from ussd_server.messages.menus.codes import CodeView
 from ussd_server.models.ussd import Menu, ServiceCode
 from ussd_server.status import Code, ServiceError
 

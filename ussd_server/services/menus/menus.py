@@ -24,8 +24,8 @@ from ussd_server.menus.source.places import Places, SourceError, json_places
 from ussd_server.menus.source.texts import read_text
 from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
-from ussd_server.messages.channels import BindCode, CodeView
-from ussd_server.messages.menus import (
+from ussd_server.messages.menus.codes import BindCode, CodeView
+from ussd_server.messages.menus.menus import (
     CheckMenu,
     CheckReport,
     GetGraph,

@@ -13,9 +13,10 @@ from ussd_server.database.ids import is_id, new_id_floor
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
-from ussd_server.messages.gateways import Action
-from ussd_server.messages.ussd import SessionStatus
-from ussd_server.messages.walks import DropOffItem, DropOffView, GetDropOffs, ReplayItem, ReplayMenu, ReplayResult
+from ussd_server.messages.menus.drop_offs import DropOffItem, DropOffView, GetDropOffs
+from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu, ReplayResult
+from ussd_server.messages.sessions import SessionStatus
+from ussd_server.messages.ussd.gateways import Action
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.services.menus.menus import MenuService, published_document
 from ussd_server.services.menus.usable import usable_document

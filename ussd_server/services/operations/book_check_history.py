@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ussd_server.database.unit_of_work import is_postgres
-from ussd_server.messages.providers import FAILURES
+from ussd_server.messages.providers.failures import FAILURES
 from ussd_server.messages.transactions import UNFINISHED
 from ussd_server.messages.webhooks import EVENT_TYPES
 

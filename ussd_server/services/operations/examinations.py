@@ -8,7 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.system import BoundedCheck, DoctorFinding, LastCheck, LastDoctor, LastExaminations
+from ussd_server.messages.operations.system import (
+    BoundedCheck,
+    DoctorFinding,
+    LastCheck,
+    LastDoctor,
+    LastExaminations,
+)
 from ussd_server.models.examinations import Examination
 
 MOST_VIOLATIONS = 100

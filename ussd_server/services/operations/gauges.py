@@ -15,7 +15,7 @@ from peewee import fn
 from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
-from ussd_server.messages.health import Measure
+from ussd_server.messages.operations.health import Measure
 from ussd_server.messages.transactions import UNFINISHED
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.transactions import Transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import is_reachable
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.health import Health
+from ussd_server.messages.operations.health import Health
 from ussd_server.status import Code, ServiceError
 
 

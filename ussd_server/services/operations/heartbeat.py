@@ -18,9 +18,9 @@ from peewee import fn
 from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger
-from ussd_server.messages.health import Measure
-from ussd_server.messages.providers import ProviderAnswer
-from ussd_server.messages.system import WorkerView
+from ussd_server.messages.operations.health import Measure
+from ussd_server.messages.operations.system import WorkerView
+from ussd_server.messages.providers.providers import ProviderAnswer
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery

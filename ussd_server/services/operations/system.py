@@ -14,7 +14,12 @@ from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import is_postgres
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.system import BoundedCheck, DoctorFinding, LastExaminations, SystemView
+from ussd_server.messages.operations.system import (
+    BoundedCheck,
+    DoctorFinding,
+    LastExaminations,
+    SystemView,
+)
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.operations.book_check import MarkError, check_ranges
 from ussd_server.services.operations.examinations import MOST_VIOLATIONS, keep_check, keep_doctor, last_examinations

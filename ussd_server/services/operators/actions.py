@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ussd_server.context import RequestContext
 from ussd_server.messages.operators import ProposalView
-from ussd_server.messages.reconciliation import ConcludeFromStatement
-from ussd_server.messages.review import EndReview
+from ussd_server.messages.reconciliation.differences import ConcludeFromStatement
+from ussd_server.messages.settlement.review import EndReview
 from ussd_server.messages.transactions import OperatorRefund
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.reconciliation.differences import DifferenceService

@@ -12,7 +12,7 @@ from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
-from ussd_server.messages.clients import LogOut
+from ussd_server.messages.clients.logins import LogOut
 from ussd_server.messages.operators import OperatorSignIn
 from ussd_server.models.operators import Operator, OperatorLogin
 from ussd_server.security import passwords

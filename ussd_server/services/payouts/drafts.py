@@ -17,7 +17,7 @@ from ussd_server.database.bulk_insert import insert_rows
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.payouts import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus
-from ussd_server.messages.providers import Direction
+from ussd_server.messages.providers.providers import Direction
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction

@@ -17,7 +17,7 @@ from ussd_server.database.bulk_insert import insert_rows
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database, for_update, is_postgres, unit_of_work, without_timeouts
-from ussd_server.messages.providers import FailureCode
+from ussd_server.messages.providers.failures import FailureCode
 from ussd_server.messages.transactions import UNFINISHED, Source, TransactionStatus
 from ussd_server.models.events import Event
 from ussd_server.models.ledger import Account, Transfer

@@ -13,7 +13,7 @@ from peewee import SQL, Case, fn
 from ussd_server.amounts import shillings
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.messages.payouts import ItemState, NameMatch, PayoutItemView, PayoutStatus, PayoutView, StateSum
-from ussd_server.messages.providers import FailureCode
+from ussd_server.messages.providers.failures import FailureCode
 from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction

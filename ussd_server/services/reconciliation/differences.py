@@ -8,7 +8,7 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.reconciliation import (
+from ussd_server.messages.reconciliation.differences import (
     ConcludeFromStatement,
     DifferencePage,
     DifferenceView,
@@ -16,8 +16,8 @@ from ussd_server.messages.reconciliation import (
     ListDifferences,
     Verdict,
 )
-from ussd_server.messages.review import EndReview
-from ussd_server.messages.statement_formats import LineStatus
+from ussd_server.messages.reconciliation.statement_formats import LineStatus
+from ussd_server.messages.settlement.review import EndReview
 from ussd_server.models.statements import DifferenceInStatement, ProviderStatement, StatementDifference
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit import write_audit_event

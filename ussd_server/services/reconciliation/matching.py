@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ussd_server.database.ids import is_id, new_id_floor
-from ussd_server.messages.reconciliation import ComparedLine, Verdict
-from ussd_server.messages.statement_formats import LineStatus, LineType
+from ussd_server.messages.reconciliation.differences import ComparedLine, Verdict
+from ussd_server.messages.reconciliation.statement_formats import LineStatus, LineType
 from ussd_server.messages.transactions import UNFINISHED, TransactionStatus, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine

@@ -9,7 +9,12 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import BinaryIO, NoReturn
 
-from ussd_server.messages.statement_formats import LineStatus, LineType, StatementField, StatementFormat
+from ussd_server.messages.reconciliation.statement_formats import (
+    LineStatus,
+    LineType,
+    StatementField,
+    StatementFormat,
+)
 from ussd_server.services.reconciliation.cell_values import (
     CellAmount,
     SlashedDate,

@@ -19,16 +19,15 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.reconciliation import (
-    ComparedLine,
+from ussd_server.messages.reconciliation.differences import ComparedLine, Verdict
+from ussd_server.messages.reconciliation.statement_formats import StatementFormat
+from ussd_server.messages.reconciliation.statements import (
     ListProviderStatements,
     ProviderStatementPage,
     ProviderStatementView,
     ReconcileStatement,
     Reconciliation,
-    Verdict,
 )
-from ussd_server.messages.statement_formats import StatementFormat
 from ussd_server.models.statements import ProviderStatement, insert_differences
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import with_additions

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ussd_server.clock import Clock
 from ussd_server.context import operator_context
+from ussd_server.messages.accounts.statements import GetStatement
 from ussd_server.messages.reports import KAMPALA, GetDailyReport, bounds_of_day
-from ussd_server.messages.statements import GetStatement
 from ussd_server.models.clients import Client
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.reports.daily_reports import DailyReportService

@@ -18,8 +18,8 @@ from ussd_server.database.unit_of_work import database, for_update, unit_of_work
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.turns import AnsweredText, Digest
 from ussd_server.menus.text.gsm7 import measure
-from ussd_server.messages.gateways import Action
-from ussd_server.messages.ussd import EndReason, SessionStatus
+from ussd_server.messages.sessions import EndReason, SessionStatus
+from ussd_server.messages.ussd.gateways import Action
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.polling import attempts

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ussd_server.database.compiled_queries import lock_row
-from ussd_server.messages.providers import FailureCode
+from ussd_server.messages.providers.failures import FailureCode
 from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.ledger import (

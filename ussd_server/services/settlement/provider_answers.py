@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from datetime import datetime, timedelta
 
-from ussd_server.messages.providers import FailureCode, Outcome, PollingSchedule, ProviderAnswer
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import Outcome, PollingSchedule, ProviderAnswer
 from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.settlement.outcomes import (

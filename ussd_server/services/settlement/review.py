@@ -8,8 +8,13 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.providers import FailureCode
-from ussd_server.messages.review import EndReview, ListReviews, ReviewItem, ReviewPage
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.settlement.review import (
+    EndReview,
+    ListReviews,
+    ReviewItem,
+    ReviewPage,
+)
 from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus, TransactionView
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit import write_audit_event

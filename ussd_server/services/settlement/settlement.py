@@ -22,9 +22,9 @@ from ussd_server.clock import Clock
 from ussd_server.database.compiled_queries import find_row, lock_row
 from ussd_server.database.unit_of_work import is_postgres, unit_of_work
 from ussd_server.logs import logger, now_about, trace_of
-from ussd_server.messages.providers import (
+from ussd_server.messages.providers.failures import FailureCode
+from ussd_server.messages.providers.providers import (
     Direction,
-    FailureCode,
     Outcome,
     PaymentOrder,
     PollingSchedule,

@@ -18,7 +18,7 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database
-from ussd_server.messages.accounts import FeeTerms
+from ussd_server.messages.accounts.fees import FeeTerms
 from ussd_server.messages.transactions import (
     MAIN_ACCOUNT,
     CreatedTransaction,

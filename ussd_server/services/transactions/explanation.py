@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ussd_server.amounts import written_amount
-from ussd_server.messages.providers import Retry
+from ussd_server.messages.providers.failures import Retry
 from ussd_server.messages.reports import KAMPALA
 from ussd_server.messages.transactions import TransactionStatus, TransactionType, TransactionView
 from ussd_server.providers.registry import short_name

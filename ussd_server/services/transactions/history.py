@@ -15,7 +15,7 @@ from ussd_server.amounts import shillings
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
-from ussd_server.messages.providers import FAILURES, FailureCode
+from ussd_server.messages.providers.failures import FAILURES, FailureCode
 from ussd_server.messages.transactions import (
     UNFINISHED,
     ChangeDetail,

@@ -25,7 +25,7 @@ from ussd_server.menus.engine.actions import (
     Paid,
     PayAction,
 )
-from ussd_server.messages.accounts import GetBalance
+from ussd_server.messages.accounts.balances import GetBalance
 from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateTransaction, TransactionType
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature

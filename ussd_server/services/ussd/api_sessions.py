@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
-from ussd_server.messages.ussd import (
+from ussd_server.messages.sessions import (
     BeginSession,
     EndReason,
     EnterText,

@@ -12,7 +12,8 @@ from ussd_server.gateways import ADAPTERS
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.logs import logger
-from ussd_server.messages.channels import AssignCode, CachedChannel, ChannelView, CodeView, CreateChannel
+from ussd_server.messages.menus.codes import AssignCode, CodeView
+from ussd_server.messages.ussd.channels import CachedChannel, ChannelView, CreateChannel
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode
 from ussd_server.security.credentials import Vault

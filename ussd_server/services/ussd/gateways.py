@@ -10,8 +10,9 @@ from ussd_server.limits.quota_leases import QuotaLeases
 from ussd_server.logs import logger, trace_of
 from ussd_server.menus.engine.turns import Entry, Repeat, Restart, Start
 from ussd_server.menus.text.phrases import phrase
-from ussd_server.messages.channels import CachedChannel
-from ussd_server.messages.gateways import (
+from ussd_server.messages.sessions import EndReason, SessionStatus
+from ussd_server.messages.ussd.channels import CachedChannel
+from ussd_server.messages.ussd.gateways import (
     Action,
     ChannelOptions,
     GatewayReply,
@@ -22,7 +23,6 @@ from ussd_server.messages.gateways import (
     StepKind,
     UnreadableError,
 )
-from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.cache import SessionCache
 from ussd_server.services.sessions.lookup import find_session, find_session_and_target, find_target

@@ -13,11 +13,11 @@ from ussd_server.gateways.handset import HANDSET_FORMATS
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Screen
 from ussd_server.menus.tools.walk import Act, seen_screen
-from ussd_server.messages.channels import CachedChannel
-from ussd_server.messages.gateways import Action, GatewayScreen
-from ussd_server.messages.handsets import HandsetCall, HandsetView
-from ussd_server.messages.ussd import SessionStatus
-from ussd_server.messages.walks import WalkScreen
+from ussd_server.messages.menus.walks import WalkScreen
+from ussd_server.messages.sessions import SessionStatus
+from ussd_server.messages.ussd.channels import CachedChannel
+from ussd_server.messages.ussd.gateways import Action, GatewayScreen
+from ussd_server.messages.ussd.handsets import HandsetCall, HandsetView
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode, UssdSession
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.menus.menus import published_document

@@ -11,8 +11,8 @@ from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.menus.engine.state import Turn
+from ussd_server.messages.sessions import EndReason, SessionStatus
 from ussd_server.messages.transactions import TransactionStatus
-from ussd_server.messages.ussd import EndReason, SessionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document

@@ -16,9 +16,14 @@ from ussd_server.menus.engine.turns import (
 )
 from ussd_server.menus.text.phrases import phrase
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Budget
-from ussd_server.messages.channels import CachedChannel
-from ussd_server.messages.gateways import Action, GatewayScreen, StepKind, UssdStep
-from ussd_server.messages.ussd import SessionStatus
+from ussd_server.messages.sessions import SessionStatus
+from ussd_server.messages.ussd.channels import CachedChannel
+from ussd_server.messages.ussd.gateways import (
+    Action,
+    GatewayScreen,
+    StepKind,
+    UssdStep,
+)
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.lookup import CodeTarget
 from ussd_server.services.sessions.sessions import Sessions, StepInput

@@ -11,7 +11,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.api_keys import (
+from ussd_server.messages.clients.api_keys import (
     ACTIONS,
     RESOURCES,
     ApiKeySummary,

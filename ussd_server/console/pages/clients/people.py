@@ -10,7 +10,12 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import TOO_OLD, console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.team import ChangeRole, InvitePerson, ListPeople, PasswordLink
+from ussd_server.messages.clients.team import (
+    ChangeRole,
+    InvitePerson,
+    ListPeople,
+    PasswordLink,
+)
 from ussd_server.status import Code, ServiceError
 
 ROLES = {

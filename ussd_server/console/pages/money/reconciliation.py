@@ -19,17 +19,19 @@ from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.operators import Propose
-from ussd_server.messages.reconciliation import (
+from ussd_server.messages.reconciliation.differences import (
     ComparedLine,
     DifferenceView,
     EndDifference,
     ListDifferences,
+    Verdict,
+)
+from ussd_server.messages.reconciliation.statement_formats import LineStatus
+from ussd_server.messages.reconciliation.statements import (
     ListProviderStatements,
     ProviderStatementView,
     ReconcileStatement,
-    Verdict,
 )
-from ussd_server.messages.statement_formats import LineStatus
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import Code, ServiceError
 

@@ -11,8 +11,9 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.pages.phone.phone import LANGUAGES, NETWORKS
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.channels import BindCode
-from ussd_server.messages.menus import (
+from ussd_server.messages.menus.codes import BindCode
+from ussd_server.messages.menus.drop_offs import DropOffView, GetDropOffs
+from ussd_server.messages.menus.menus import (
     CheckMenu,
     CompareVersions,
     DrawMenu,
@@ -23,7 +24,6 @@ from ussd_server.messages.menus import (
     SaveDraft,
     SourceText,
 )
-from ussd_server.messages.walks import DropOffView, GetDropOffs
 from ussd_server.status import Code, ServiceError
 
 _MOST_BYTES = 1024 * 1024

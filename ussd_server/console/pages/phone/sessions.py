@@ -10,8 +10,14 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.owners import acting_for_owner
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.ussd import EndReason, ListSessions, NameSession, SessionStatus, SessionView
-from ussd_server.messages.walks import ReplayItem, ReplayMenu
+from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu
+from ussd_server.messages.sessions import (
+    EndReason,
+    ListSessions,
+    NameSession,
+    SessionStatus,
+    SessionView,
+)
 from ussd_server.status import ServiceError
 
 _COLUMNS = (

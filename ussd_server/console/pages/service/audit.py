@@ -8,7 +8,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.clients import AuditEventView, ListAuditEvents, ListOperatorActions
+from ussd_server.messages.audit import AuditEventView, ListAuditEvents, ListOperatorActions
 
 _COLUMNS = (
     Column("created_at", "When", "moment"),

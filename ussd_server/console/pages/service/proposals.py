@@ -12,7 +12,7 @@ from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.review import ListReviews, ReviewItem
+from ussd_server.messages.settlement.review import ListReviews, ReviewItem
 
 
 @console.page("GET", "/operator/reviews", who="operator")

@@ -1,10 +1,9 @@
-"""Messages of walks: a menu tried out, past conversations replayed through a draft, and where subscribers drop off."""
+"""Messages of walks: a menu that is tried out, and the script that is made from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -107,62 +106,3 @@ class ScriptView:
     script: Mapping[str, Any]
     text: str
     left_out: int
-
-
-class ReplayResult(StrEnum):
-    """How a past conversation goes in a draft."""
-
-    SAME = "same"
-    OTHER_SCREEN = "other_screen"
-    DEAD_END = "dead_end"
-    NOT_FOUND = "not_found"
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayMenu:
-    """Replay conversations through a draft: those of `session_ids`, or the newest 500 that began in a period.
-
-    `from_at` is included, `to_at` is not.
-    """
-
-    menu_id: str
-    session_ids: tuple[str, ...] | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayItem:
-    """One conversation. `turn` (0 is the first) and both screens are those of the difference; None for SAME."""
-
-    session_id: str
-    result: ReplayResult
-    turn: int | None = None
-    was: str | None = None
-    is_now: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GetDropOffs:
-    """Read where subscribers dropped off in a menu in the last `days`."""
-
-    menu_id: str
-    days: int = 7
-
-
-@dataclass(frozen=True, slots=True)
-class DropOffItem:
-    """How many of the sessions that were at a node ended there without a last screen. `share` is 0 to 1."""
-
-    node: str
-    visits: int
-    drop_offs: int
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class DropOffView:
-    """The drop-offs of the newest sessions of a menu, at most 1,000 (`sessions`)."""
-
-    sessions: int
-    items: tuple[DropOffItem, ...]

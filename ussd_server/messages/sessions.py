@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from ussd_server.messages.gateways import Action
+from ussd_server.messages.ussd.gateways import Action
 
 
 class SessionStatus(StrEnum):

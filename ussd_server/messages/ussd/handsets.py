@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ussd_server.messages.walks import WalkScreen
+from ussd_server.messages.menus.walks import WalkScreen
 
 
 @dataclass(frozen=True, slots=True)

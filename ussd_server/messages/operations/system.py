@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ussd_server.messages.health import Measure
+from ussd_server.messages.operations.health import Measure
 
 
 @dataclass(frozen=True, slots=True)

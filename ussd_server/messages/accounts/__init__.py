@@ -1,0 +1,1 @@
+"""Messages about the money that clients keep here."""

@@ -1,0 +1,1 @@
+"""Messages about clients: API keys, people and logins."""

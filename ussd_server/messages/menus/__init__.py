@@ -1,0 +1,1 @@
+"""Messages about menus, service codes, walks, replays and drop-offs."""

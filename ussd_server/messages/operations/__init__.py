@@ -1,0 +1,1 @@
+"""Messages about the health and the state of the installation."""

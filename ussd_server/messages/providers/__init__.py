@@ -1,0 +1,1 @@
+"""Messages about providers, and those that they receive and return."""

@@ -1,0 +1,1 @@
+"""Messages about the statements of providers, and their differences from our transactions."""

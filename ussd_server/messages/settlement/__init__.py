@@ -1,0 +1,1 @@
+"""Messages about callbacks of providers, and reviews by operators."""

@@ -1,0 +1,1 @@
+"""Messages about gateways, channels and the console's phone."""
