@@ -1,4 +1,4 @@
-"""A company and its owner, a shop and who dials it, for the tests of doors."""
+"""A client and its owner, and a shop with its subscribers, for the tests of endpoints."""
 
 from __future__ import annotations
 

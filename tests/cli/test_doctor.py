@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.database.divided import divide, drop_months
-from tests.journeys.service import environment
 from tests.support.commands import run_command
+from tests.support.real_service.service import environment
 from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database

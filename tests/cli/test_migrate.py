@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from testbed.postgres import create_database, drop_database
-from tests.journeys.service import environment
 from tests.support.commands import Command, run_command
+from tests.support.real_service.service import environment
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, database, open_database

@@ -17,7 +17,7 @@ from tests.documents.player import Player
 from tests.documents.scenario import play
 from tests.documents.steady import steady
 from tests.documents.webhooks import write_examples
-from tests.journeys.service import Service
+from tests.support.real_service.service import Service
 from tests.support.stand_ins import airtel_settings
 from ussd_server.messages.webhooks import EVENT_TYPES
 from ussd_server.status import Code

@@ -13,7 +13,7 @@ from typing import Any
 from schemas.envelopes import is_management
 from tests.documents.exchange import Exchange
 from tests.documents.operations import operations
-from tests.journeys.service import Service
+from tests.support.real_service.service import Service
 from ussd_server.status import Code
 
 _PATIENCE_SECONDS = 120.0

@@ -12,9 +12,9 @@ from unittest import mock
 
 from tests.conftest import MovableClock
 from tests.documents.steady import steady
-from tests.journeys.service import environment
 from tests.services.webhooks.receivers import Receiver, subscribe
 from tests.support.money import request, work
+from tests.support.real_service.service import environment
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.ids import new_id

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.journeys.deployment import Installed
+from tests.support.real_service.deployment import Installed
 
 # All hands together stay below what nginx lets through from one address.
 _PACE_SECONDS = 0.05

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from testbed.ports import free_port
-from tests.journeys.keys import fresh_keys
-from tests.journeys.service import Service, descendants, environment
 from tests.support.commands import run_command
 from tests.support.eventually import eventually
+from tests.support.real_service.keys import fresh_keys
+from tests.support.real_service.service import Service, descendants, environment
 from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
 
 CALLERS, CALLS_OF_A_CALLER, KEYS = 50, 8, 10

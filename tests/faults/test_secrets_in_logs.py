@@ -16,9 +16,9 @@ import pytest
 
 from testbed.ports import free_port
 from testbed.postgres import PostgresServer
-from tests.journeys.deployment import Installed, install
-from tests.journeys.edge import HOST
 from tests.support.eventually import eventually
+from tests.support.real_service.deployment import Installed, install
+from tests.support.real_service.edge import HOST
 from tests.support.stand_ins import mtn_settings, start_mtn
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -13,9 +13,9 @@ import pytest
 
 from testbed.postgres import PostgresServer
 from tests.faults.callers import Crowd, many_keys
-from tests.journeys.deployment import Installed, install
-from tests.journeys.service import descendants
 from tests.support.eventually import eventually
+from tests.support.real_service.deployment import Installed, install
+from tests.support.real_service.service import descendants
 
 pytestmark = [pytest.mark.needs_nginx, pytest.mark.timeout(600)]
 

@@ -12,8 +12,8 @@ from threading import Event
 from unittest import mock
 
 from tests.conftest import MovableClock
-from tests.journeys.service import environment
 from tests.support.commands import FORK_SERVER, Command
+from tests.support.real_service.service import environment
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction

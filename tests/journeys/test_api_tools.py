@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.keys import fresh_keys
-from tests.journeys.service import Service
+from tests.support.real_service.keys import fresh_keys
+from tests.support.real_service.service import Service
 
 _TOOLS = Path(sys.executable).parent
+_HOOKS = Path(__file__).parents[1] / "support" / "real_service"
 _PACKAGES = (
     "@redocly/cli@2.77.0", "openapi-typescript@7.13.0", "@hey-api/openapi-ts@0.95.0", "typescript@5.9.3",
     "@types/node@20.19.43", "esbuild@0.25.12",
@@ -259,6 +260,6 @@ def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
         "--generation-database=none", "--exclude-checks=positive_data_acceptance,allow_header_conformance",
         # Whoever signs out is refused from then on.
         "--exclude-path=/api/clients/logout",
-        folder=tmp_path, PYTHONPATH=str(Path(__file__).parent), SCHEMATHESIS_HOOKS="tireless_caller",
+        folder=tmp_path, PYTHONPATH=str(_HOOKS), SCHEMATHESIS_HOOKS="tireless_caller",
         TIRELESS_SIGNATURES=json.dumps(signatures),
     )  # fmt: skip

@@ -14,9 +14,9 @@ import pytest
 
 from testbed.postgres import binaries, create_database, drop_database
 from tests.conftest import MovableClock
-from tests.journeys.service import environment
 from tests.support.commands import run_command
 from tests.support.money import a_client, deposit, request, work
+from tests.support.real_service.service import environment
 from ussd_server.bootstrap import Services
 from ussd_server.messages.clients.api_keys import CreateApiKey
 

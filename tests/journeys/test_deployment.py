@@ -18,9 +18,9 @@ import pytest
 
 from testbed.ports import free_port
 from testbed.postgres import create_database, drop_database
-from tests.journeys.deployment import Installed, install
-from tests.journeys.edge import HOST, assert_refused, assert_refused_to_people
 from tests.support.eventually import eventually
+from tests.support.real_service.deployment import Installed, install
+from tests.support.real_service.edge import HOST, assert_refused, assert_refused_to_people
 from ussd_server.gateways import ADAPTERS
 from ussd_server.messages.ussd.gateways import Action, GatewayScreen
 

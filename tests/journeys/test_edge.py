@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.journeys.edge import HOST, SITE, Edge, assert_guarded, assert_refused, assert_refused_to_people
 from tests.support.eventually import eventually
+from tests.support.real_service.edge import HOST, SITE, Edge, assert_guarded, assert_refused, assert_refused_to_people
 
 pytestmark = pytest.mark.needs_nginx
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
-from tests.journeys.service import Service
+from tests.support.real_service.service import Service
 
 _FOLDER = Path(__file__).parents[2] / "docs/guides"
 _PAGES = sorted(_FOLDER.glob("[a-z]*.md"))

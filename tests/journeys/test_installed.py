@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.installation import install_into
-from tests.journeys.service import Service, descendants
 from tests.support.eventually import eventually
+from tests.support.real_service.installation import install_into
+from tests.support.real_service.service import Service, descendants
 
 
 @pytest.fixture(scope="module")

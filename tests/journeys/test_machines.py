@@ -10,8 +10,8 @@ from contextlib import suppress
 import pytest
 
 from testbed.ports import free_port
-from tests.journeys.edge import Edge
 from tests.support.eventually import eventually
+from tests.support.real_service.edge import Edge
 
 pytestmark = pytest.mark.needs_nginx
 

@@ -11,11 +11,11 @@ import pytest
 
 from testbed.ports import free_port
 from testbed.postgres import create_database, drop_database
-from tests.journeys.deployment import Installed, install
-from tests.journeys.edge import HOST
-from tests.journeys.installation import install_into
 from tests.outbound.certificates import Authority
 from tests.support.eventually import eventually
+from tests.support.real_service.deployment import Installed, install
+from tests.support.real_service.edge import HOST
+from tests.support.real_service.installation import install_into
 from tests.support.stand_ins import (
     StandInProcess,
     airtel_settings,

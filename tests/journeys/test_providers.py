@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from testbed.ports import free_port
-from tests.journeys.keys import fresh_keys
-from tests.journeys.service import Service
 from tests.support.eventually import eventually
+from tests.support.real_service.keys import fresh_keys
+from tests.support.real_service.service import Service
 from tests.support.stand_ins import (
     StandInProcess,
     airtel_settings,

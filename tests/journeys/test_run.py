@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from tests.journeys.service import Service, command_line, descendants, environment, start
 from tests.support.commands import run_command
 from tests.support.eventually import eventually
+from tests.support.real_service.service import Service, command_line, descendants, environment, start
 
 FACTS = {
     "base_url", "email", "password", "client_id", "apikey", "apisecret",

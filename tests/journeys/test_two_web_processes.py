@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 import pytest
 
 from testbed.ports import free_port
-from tests.journeys.service import answers, environment
 from tests.support.eventually import eventually
+from tests.support.real_service.service import answers, environment
 from tests.support.shop import CODE, PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.models.transactions import Transaction

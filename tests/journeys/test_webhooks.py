@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.journeys.sender import send
 from tests.services.webhooks.receivers import Received, Receiver, happen, subscribe
 from tests.support.commands import FORK_SERVER
 from tests.support.eventually import eventually
 from tests.support.money import a_client
+from tests.support.real_service.sender import send
 from ussd_server.bootstrap import Services
 from ussd_server.database.ids import new_id
 from ussd_server.models.webhooks import Delivery

@@ -20,8 +20,8 @@ import pytest
 
 from testbed.ports import free_port
 from testbed.postgres import PostgresServer, create_database, drop_database
-from tests.journeys.service import answers, descendants, environment
 from tests.support.eventually import eventually
+from tests.support.real_service.service import answers, descendants, environment
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, open_database
 from ussd_server.security.credentials import new_apikey

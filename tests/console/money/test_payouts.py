@@ -1,0 +1,177 @@
+"""The pages of payouts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from werkzeug.test import TestResponse
+
+from tests.conftest import MovableClock
+from tests.console.clients.test_api_keys import assert_same
+from tests.console.conftest import ConsoleVisitor, Visit
+from tests.services.payouts.desk import PayoutDesk, row
+from tests.support.example_client import ExampleClient
+from tests.support.money import deposit
+from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
+from ussd_server.messages.payouts import ItemState
+from ussd_server.models.providers import ProviderFloat
+
+FILE = """phone_number,amount,reference,name,description
+0770000000,"1,000",E-1,<b>Sarah</b> שלום,Salary
+0770000002,2000,E-2,,
+2.56772E+11,3000,E-3,,
+"""
+
+
+def upload(visitor: ConsoleVisitor, content: str | bytes = FILE, name: str = "pay.csv", **fields: Any) -> TestResponse:
+    """Send the form of a new payout."""
+    visitor.get("/payouts/new")
+    content = content.encode() if isinstance(content, str) else content
+    return visitor.post(
+        "/payouts/new", **({"reference": "NOV", "description": "November"} | fields), file=(io.BytesIO(content), name)
+    )
+
+
+@pytest.fixture
+def funded(services: Services, example_client: ExampleClient) -> ExampleClient:
+    deposit(services, operator_context(example_client.id), 100_000)
+    return example_client
+
+
+def test_one_person_uploads_a_file_and_another_approves_it(
+    visit: Visit, funded: ExampleClient, services: Services, clock: MovableClock
+) -> None:
+    maker, approver = visit("owner"), visit("admin")
+    empty = maker.get("/payouts").text
+    assert "No payouts yet" in empty
+    assert '<a class="button" href="/console/payouts/new">Upload a file</a>' in empty
+    assert "Upload a file</a>" not in visit("viewer").get("/payouts").text
+    made = upload(maker)
+    assert made.status_code == 303
+    path = made.location.removeprefix("/console")
+    page = maker.get(path).text
+    assert "Nothing is sent before another person approves it" in page
+    assert "&lt;b&gt;Sarah&lt;/b&gt;" in page
+    assert "The spreadsheet shortened the number" in page
+    assert "admin@acme.example may approve it; owner@acme.example, who made it, may not." in page
+    assert "Approve and send" not in page
+    assert upload(maker).location == made.location
+    assert "uploaded before" in maker.get(path).text
+    invalid = maker.get(f"{path}?state=invalid&format=json").json["items"]
+    assert [(item["line"], item["state"]) for item in invalid] == [(4, "invalid")]
+    assert "2.56772E+11" in invalid[0]["problems"]
+
+    assert "float of" not in approver.get(path).text
+    now = clock.now()
+    ProviderFloat.insert(provider="sandbox", asked_at=now, read_at=now, amount_cents=100_000).execute()
+    shown = approver.get(path).text
+    assert 'more than Sandbox\'s float of <span class="money">UGX&nbsp;1,000' in shown
+    words = re.sub(r"<[^>]+>|&nbsp;", " ", shown)
+    assert re.search(r"This will send\s+UGX\s+3,000\s+to 2 people\s*, and costs\s+UGX", words)
+    assert "1 invalid row is left out" in words
+    assert visit("developer").post(f"{path}/approve").status_code == 403
+    refused = maker.post(f"{path}/approve")
+    assert refused.status_code == 403
+    assert "another person than the one that made it" in refused.text
+    assert approver.post(f"{path}/approve").status_code == 303
+    assert "Its rows are being sent" in approver.get(path).text
+    assert maker.get(f"{path}/live?was=draft").headers["HX-Refresh"] == "true"
+    live = maker.get(f"{path}/live").text
+    assert "0 of 2 rows have their outcome. 2 wait to be sent." in live
+    assert "data-poll" in live
+    desk = PayoutDesk(services, clock, 0)
+    desk.work(3)
+    live = maker.get(f"{path}/live").text
+    assert "1 succeeded, 1 failed" in live
+    assert "data-poll" not in live
+    page = maker.get(path).text
+    assert "Cancel what waits" not in page
+    assert re.search(r'href="/console/transactions/[0-9a-f-]{36}"', page)
+    failed = maker.get(f"{path}?state=failed").text
+    assert "E-2" in failed
+    assert "E-1" not in failed
+    results = list(csv.DictReader(io.StringIO(maker.get(f"{path}/results.csv").text)))
+    assert [item["state"] for item in results] == ["succeeded", "failed", "invalid"]
+    assert results[1]["failure"].startswith("PAYEE_BLOCKED: ")
+    (listed,) = maker.get("/payouts?status=completed&format=json").json["items"]
+    assert (listed["reference"], listed["total_amount"], listed["succeeded_count"]) == ("NOV", 3000, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"phone_number;amount\n0770000000;5\n", "reference"),
+        (b"\xff\xfe\x00", "not UTF-16 to its end"),
+        (b"PK\x03\x04nonsense", "file"),
+        ("phone_number,amount,reference\n", "no row below its headings"),
+        ("phone_number,amount,reference\n0770000000,5,\x01x\n", "Row 2, column C"),
+    ],
+)
+def test_a_bad_file_gives_one_sentence_and_loses_nothing_that_was_typed(
+    visit: Visit, content: str | bytes, sentence: str
+) -> None:
+    visitor = visit("developer")
+    refused = upload(visitor, content, reference="NOV-26", description='"Pay" <b>')
+    assert refused.status_code == 400
+    assert sentence in re.search(r'role="alert">([^<]+)<', refused.text)[1]  # type: ignore[index]
+    assert 'value="NOV-26"' in refused.text
+    assert 'value="&#34;Pay&#34; &lt;b&gt;"' in refused.text
+    assert "No payouts yet" in visitor.get("/payouts").text
+
+
+def test_what_is_missing_or_too_large_is_said(visit: Visit) -> None:
+    visitor = visit("owner")
+    visitor.get("/payouts/new")
+    assert "Choose a file." in visitor.post("/payouts/new", reference="NOV").text
+    assert "1 to 64 characters" in upload(visitor, reference="N" * 65).text
+    assert "reference" in upload(visitor, reference="").text
+    assert upload(visitor, b"x" * 3 * 1024 * 1024).status_code == 413
+    assert visit("viewer").get("/payouts/new").status_code == 403
+
+
+def test_a_payout_without_money_stays_a_draft_and_is_cancelled(visit: Visit, example_client: ExampleClient) -> None:
+    maker, approver = visit("developer"), visit("owner")
+    path = upload(maker).location.removeprefix("/console")
+    assert "Put money in before you approve it." in approver.get(path).text
+    refused = approver.post(f"{path}/approve")
+    assert refused.status_code == 400
+    assert "Insufficient balance" in refused.text
+    assert "Nothing of it is ever sent." in maker.get(path).text
+    assert maker.post(f"{path}/cancel").status_code == 303
+    page = approver.get(path).text
+    assert "It was cancelled before anything was sent." in page
+    assert "Approve and send" not in page
+    assert "cancelled and cannot be approved" in approver.post(f"{path}/approve").text
+    assert visit("viewer").post(f"{path}/cancel").status_code == 403
+
+
+def test_rows_that_wait_are_cancelled_and_pages_of_rows_follow_each_other(
+    visit: Visit, funded: ExampleClient, services: Services
+) -> None:
+    rows = "".join(f"0770000000,10,r{place}\n" for place in range(120))
+    path = upload(visit("owner"), f"phone_number,amount,reference\n{rows}").location.removeprefix("/console")
+    approver = visit("admin")
+    approver.get(path)
+    approver.post(f"{path}/approve")
+    seen, link = [], f"{path}?state=queued&format=json"
+    while link:
+        page = approver.get(link)
+        seen += [item["reference"] for item in page.json["items"]]
+        link = re.sub(r"^<(/console)?|>.*", "", page.headers.get("Link", ""))
+    assert seen == [f"r{place}" for place in range(120)]
+    assert approver.post(f"{path}/cancel").status_code == 303
+    assert approver.get(f"{path}?state={ItemState.CANCELLED}&format=json").json["items"][0]["reference"] == "r0"
+
+
+def test_another_clients_payout_answers_as_a_missing_one(visit: Visit, services: Services, clock: MovableClock) -> None:
+    foreign = PayoutDesk(services, clock, 0).draft(row()).payout_id
+    visitor, missing = visit(), "019e0000-0000-7000-8000-000000000000"
+    for below in ("", "/live", "/results.csv"):
+        assert_same(*(visitor.get(f"/payouts/{each}{below}") for each in (foreign, missing)))
+    for action in ("approve", "cancel"):
+        assert_same(*(visitor.post(f"/payouts/{each}/{action}") for each in (foreign, missing)))

@@ -1,0 +1,136 @@
+"""The pages of transactions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+from tests.conftest import MovableClock
+from tests.console.clients.test_api_keys import assert_same
+from tests.console.conftest import Visit
+from tests.support.example_client import OPERATOR, ExampleClient
+from tests.support.money import a_client, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext, operator_context
+from ussd_server.messages.transactions import CreateDeposit, TransactionView
+from ussd_server.messages.webhooks import CreateWebhook
+from ussd_server.models.transactions import Transaction
+
+
+def pay(services: Services, client: ExampleClient, **more: object) -> TransactionView:
+    """A payment of the client that a program requested."""
+    return services.transactions.transactions.create(
+        request(**more),  # type: ignore[arg-type]
+        operator_context(client.id),
+    ).transaction
+
+
+def test_the_list_is_filtered_as_people_write_and_is_the_same_as_csv_and_json(
+    visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    visitor = visit("viewer")
+    assert "No transaction yet" in visitor.get("/transactions").text
+    hostile = "<script>alert(1)</script> ‮ =1+1"
+    paid = pay(services, example_client, reference=hostile)
+    failed = pay(services, example_client, number="+256770000001", reference="order-2", shillings=99)
+    work(services, clock, 2)
+    page = visitor.get("/transactions")
+    assert "<script>alert" not in page.text
+    assert f'href="/console/transactions/{paid.transaction_id}"' in page.text
+    assert "The payer&#39;s mobile money balance is too low" in page.text
+    listed = visitor.get("/transactions?format=json").json["items"]
+    assert [item["transaction_id"] for item in listed] == [failed.transaction_id, paid.transaction_id]
+    assert (listed[0]["amount"], listed[1]["reference"], listed[1]["status"]) == (99, hostile, "succeeded")
+    receipt = listed[1]["provider_transaction_id"]
+    rows = list(csv.DictReader(io.StringIO(visitor.get("/transactions?format=csv").text)))
+    assert [row["transaction_id"] for row in rows] == [item["transaction_id"] for item in listed]
+    for query, expected in (
+        ("status=failed", [failed]),
+        ("status=succeeded&type=collection", [paid]),
+        ("phone_number=0770+000+001", [failed]),
+        ("phone_number=%2B256770000000", [paid]),
+        ("phone_number=nonsense", []),
+        ("reference=order-2", [failed]),
+        (f"receipt={receipt}", [paid]),
+        ("from=2020-01-01&to=2020-12-31", []),
+        ("from=2020-01-01&to=2099-12-31", [failed, paid]),
+        ("from=2099-01-01", []),
+    ):
+        found = visitor.get(f"/transactions?format=json&{query}").json["items"]
+        assert [item["transaction_id"] for item in found] == [each.transaction_id for each in expected], query
+    assert visitor.get("/transactions?from=yesterday").status_code == 400
+    assert visitor.get("/transactions?to=9999-12-31").status_code == 400
+
+
+def test_a_payment_is_explained_with_its_timeline_ledger_and_webhooks(
+    visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    services.webhooks.subscriptions.create(
+        CreateWebhook("http://127.0.0.1:19999/hook", ("transaction.succeeded",)), operator_context(example_client.id)
+    )
+    made = pay(services, example_client, number="+256770000004", metadata={"note": "</pre><b>bold</b>"})
+    path = f"/transactions/{made.transaction_id}"
+    visitor = visit("viewer")
+    services.transactions.settlement.advance(*services.transactions.settlement.claim(1))
+    page = visitor.get(path)
+    assert "waits for the payer to approve it" in page.text
+    assert "no webhook takes it" in page.text
+    assert "&lt;/pre&gt;" in page.text
+    live = re.search(r'hx-get="/console(/transactions/[^"]+/live\?open=1)"', page.text)
+    assert live
+    first = visitor.get(live[1], headers={"X-Console-Poll": "new"})
+    seen = {"X-Console-Poll": first.headers["X-Console-Version"]}
+    assert visitor.get(live[1], headers=seen).status_code == 204
+    work(services, clock, 5)
+    services.webhooks.relay.run()
+    final = visitor.get(live[1], headers=seen)
+    assert (final.status_code, final.headers["HX-Refresh"]) == (200, "true")
+    page = visitor.get(path)
+    for expected in (
+        "arrived in the main account",
+        "a status query",
+        "Succeeded",
+        "main · amount",
+        "http://127.0.0.1:19999",
+    ):
+        assert expected in page.text
+    assert f'data-copy="http://localhost/console{path}"' in page.text
+    assert "Refund …" not in page.text
+    assert "HX-Refresh" not in visitor.get(f"{path}/live").headers
+
+
+def test_an_admin_refunds_a_payment_and_both_are_linked(
+    visit: Visit, services: Services, clock: MovableClock, example_client: ExampleClient
+) -> None:
+    services.transactions.deposits.create(CreateDeposit(example_client.id, 900_000, "float"), OPERATOR)
+    made = pay(services, example_client, reference="order-1")
+    work(services, clock)
+    path = f"/transactions/{made.transaction_id}"
+    visitor = visit("admin")
+    assert "order-1-refund" in visitor.get(path).text
+    for fields in ({"amount": "1e3"}, {"amount": "0"}, {"amount": "5000.001"}, {"amount": "6000"}, {"reference": " "}):
+        refused = visitor.post(f"{path}/refund", **({"reference": "order-1-refund"} | fields))
+        assert refused.status_code == 400
+        assert 'class="confirm" open' in refused.text
+    assert visit("developer").post(f"{path}/refund", reference="x").status_code == 403
+    made_refund = visitor.post(f"{path}/refund", amount="1,500", reference="order-1-refund")
+    assert made_refund.status_code == 303
+    assert visitor.post(f"{path}/refund", amount="1,500", reference="order-1-refund").location == made_refund.location
+    (refund,) = Transaction.select().where(Transaction.refund_of == made.transaction_id)
+    assert (refund.amount_cents, refund.client_id) == (150_000, example_client.id)
+    assert f'href="/console{path}"' in visitor.get(made_refund.location.removeprefix("/console")).text
+    page = visitor.get(path).text
+    assert f'href="{made_refund.location}"' in page
+    assert "order-1-refund-2" in page
+    assert visitor.post(f"{path}/refund", amount="", reference="rest").status_code == 303
+    assert "Refund …" not in visitor.get(path).text
+
+
+def test_another_clients_transaction_answers_as_a_missing_one(visit: Visit, services: Services) -> None:
+    stranger: RequestContext = a_client("Other")
+    foreign = services.transactions.transactions.create(request(), stranger).transaction.transaction_id
+    visitor, missing = visit(), "019e0000-0000-7000-8000-000000000000"
+    for end in ("", "/live"):
+        assert_same(*(visitor.get(f"/transactions/{one}{end}") for one in (foreign, missing)))
+    assert_same(*(visitor.post(f"/transactions/{one}/refund", reference="x") for one in (foreign, missing)))

@@ -1,0 +1,122 @@
+"""The pages of menus and sessions, without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tests.console.clients.test_api_keys import assert_same
+from tests.console.conftest import Visit
+from tests.support.example_client import ExampleClient
+from tests.support.shop import CODE, OPERATOR, VOUCHER, Shop, shop_document
+from ussd_server.bootstrap import Services
+from ussd_server.messages.menus.codes import AssignCode
+from ussd_server.messages.sessions import ListSessions
+from ussd_server.messages.ussd.handsets import HandsetCall
+
+
+def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    visitor = visit("developer")
+    assert "No menu yet" in visitor.get("/menus").text
+    assert "No session yet" in visitor.get("/sessions").text
+    services.ussd.channels.assign_code(AssignCode(CODE, example_client.id), OPERATOR)
+    broken = visitor.post("/menus/new", menu_id="shop", text="start: [")
+    assert (broken.status_code, "line" in broken.text, "start: [" in broken.text) == (400, True, True)
+    document = shop_document(title="<b>ACME</b> שלום")
+    assert visitor.post("/menus/new", menu_id="shop", text=json.dumps(document)).status_code == 303
+    page = visitor.get("/menus/shop").text
+    assert "The check passes" in page
+    assert "<b>ACME" not in page
+    assert re.search(r"Luganda · all networks · <code>\w+</code>", page)
+    assert "It was never published" in page
+    assert visitor.post("/menus/shop/codes", service_code=CODE).location == "/console/menus/shop"
+    assert "leads to this menu now" in visitor.get("/menus/shop").text
+    visitor.post("/menus/shop/publish")
+    page = visitor.get("/menus/shop").text
+    assert "Version 1 is published" in page
+    assert CODE in page
+    text = visitor.get("/menus/shop/edit").text
+    assert "default_language: en" in text
+    changed = json.dumps(document).replace("Goodbye", "Farewell")
+    assert "The check passes" in visitor.post("/menus/shop/edit", text=changed, do="check").text
+    wrong = changed.replace('"goto": "sure"', '"goto": "sore"')
+    part = visitor.web.post(
+        "/console/menus/shop/edit", data={"csrf_token": visitor.token, "text": wrong}, headers={"HX-Request": "true"}
+    ).text
+    assert "did you mean `sure`" in part
+    assert part.lstrip().startswith('<section id="report"')
+    assert visitor.post("/menus/shop/edit", text=changed, do="save").status_code == 303
+    draft = visitor.get("/menus/shop/versions/draft").text
+    assert re.search(r'class="added">\+\s+en: Farewell<', draft)
+    assert re.search(r'class="removed">-\s+en: Goodbye<', draft)
+    visitor.post("/menus/shop/publish")
+    visitor.post("/menus/shop/edit", text=wrong, do="save")
+    visitor.post("/menus/shop/publish")
+    assert "was not published" in visitor.get("/menus/shop").text
+    visitor.post("/menus/shop/rollback", version="1")
+    assert [item["published_version"] for item in visitor.get("/menus?format=json").json["items"]] == [1]
+    viewer = visit("viewer")
+    assert "Publish the draft" not in viewer.get("/menus/shop").text
+    for path in ("/menus/shop/edit", "/menus/shop/publish", "/menus/shop/rollback", "/menus/new"):
+        assert viewer.post(path).status_code == 403
+
+
+def test_a_session_is_a_conversation_with_its_secret_masked_and_is_replayed_against_the_draft(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    shop = Shop(services, client_id=example_client.id)
+    call = HandsetCall("0123456789abcdef-0", "+256770000000", CODE)
+    for entries in ((), ("4",), ("4", VOUCHER)):
+        services.ussd.handsets.step(
+            HandsetCall(call.session_id, call.phone_number, CODE, entries=entries), shop.call
+        )  # fmt: skip
+    services.ussd.handsets.hang_up(HandsetCall(call.session_id, call.phone_number, CODE, entries=("4",)), shop.call)
+    (session,) = services.ussd.api_sessions.list(ListSessions(), shop.call).items
+    visitor = visit("viewer")
+    page = visitor.get(f"/sessions/{session.session_id}").text
+    assert "Enter your voucher code" in page
+    assert "****" in page
+    assert VOUCHER not in page
+    assert "the subscriber left without an answer" in page.replace("that the", "the")
+    assert "Every screen would be the same" in visitor.get(f"/sessions/{session.session_id}?replay=draft").text
+    bye = {"type": "text", "text": {"en": "<i>Noted</i>"}, "goto": "bye"}
+    visit("owner").post("/menus/new", menu_id="shop", text=json.dumps(shop_document(nodes={"used": bye})))
+    replayed = visitor.get(f"/sessions/{session.session_id}?replay=draft").text
+    assert "another screen comes after entry 2" in replayed
+    assert "&lt;i&gt;Noted" in replayed
+    together = visitor.get("/menus/shop/replay?from=2020-01-01T00:00").text
+    assert "1 session: another screen after entry 2" in together
+    assert "&lt;i&gt;Noted" in together
+    assert VOUCHER not in together
+    whole = visitor.get("/menus/shop/replay?from=2020-01-01T00:00&format=json").json["items"]
+    assert [(item["session_id"], item["result"], item["turn"]) for item in whole] == [
+        (session.session_id, "other_screen", 2)
+    ]
+    early = visitor.get("/menus/shop/replay?from=2020-01-01T00:00&to=2020-01-02T00:00").text
+    assert "No session of this menu began" in early
+    assert "Began from" in visitor.get("/menus/shop/replay").text
+    assert visitor.get("/menus/shop/replay?from=yesterday").status_code == 400
+    for query, count in (
+        ("", 1), ("phone_number=0770000000", 1), ("phone_number=0770000009", 0), ("service_code=*9%23", 0),
+        ("status=ended_by_user", 1), ("status=active", 0), ("from=2020-01-01&to=2020-01-02", 0), ("from=2020-01-01", 1),
+    ):  # fmt: skip
+        assert len(visitor.get(f"/sessions?format=json&{query}").json["items"]) == count, query
+    assert "1 of" in visitor.get("/menus/shop").text
+
+
+def test_another_clients_menu_and_session_answer_as_missing_ones(
+    visit: Visit, services: Services, example_client: ExampleClient
+) -> None:
+    shop = Shop(services)
+    services.ussd.handsets.step(HandsetCall("0123456789abcdef-0", "+256770000000", CODE), shop.call)
+    (session,) = services.ussd.api_sessions.list(ListSessions(), shop.call).items
+    visitor = visit()
+    assert_same(
+        visitor.get(f"/sessions/{session.session_id}"), visitor.get("/sessions/019e0000-0000-7000-8000-000000000000")
+    )
+    for path in ("", "/edit", "/versions/1", "/versions/draft", "/replay?from=2020-01-01T00:00"):
+        assert_same(visitor.get(f"/menus/shop{path}"), visitor.get(f"/menus/none{path}"))
+    for path, fields in (("edit", {"text": "{}"}), ("publish", {}), ("rollback", {"version": "1"}), ("codes", {})):
+        assert_same(visitor.post(f"/menus/shop/{path}", **fields), visitor.post(f"/menus/none/{path}", **fields))

@@ -1,0 +1,32 @@
+"""The service as `pip install .` leaves it: in a virtual environment, without the checkout it came from."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+_REPOSITORY = Path(__file__).parents[3]
+_SOURCES = ("README.md", "schemas", "setup.cfg", "setup.py", "simulators", "ussd_server", "wsgi.py")
+
+
+def install_into(folder: Path) -> Path:
+    """Install the service into a fresh virtual environment in `folder`, with this one's libraries; give its Python."""
+    sources, environment = folder / "sources", folder / "environment"
+    sources.mkdir()
+    for name in _SOURCES:
+        found = _REPOSITORY / name
+        copy = shutil.copytree if found.is_dir() else shutil.copy
+        copy(found, sources / name)
+    venv.create(environment, symlinks=True)
+    python = environment / "bin" / "python"
+    site = next(environment.glob("lib/python*/site-packages"))
+    # Named in such a file, a folder is searched, but its own such files, an editable checkout's too, are not read.
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    pip = [sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--no-deps", sources], check=True, cwd=folder)
+    shutil.rmtree(sources)
+    return python
