@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import os
-import socket
 import ssl
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
-from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpcore2
 import httpx2
 
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError, Target
+from ussd_server.outbound.bounded_network import (
+    CONNECT_SECONDS,
+    HEADER_MAX_BYTES,
+    BoundedBackend,
+    ExchangeProgress,
+    NameNotFoundError,
+    ReplyTooLargeError,
+    Resolve,
+    resolve_name,
+)
 
-Resolve = Callable[[str, int], list[str]]
-
-_CONNECT_SECONDS = 5.0
-_HEADER_MAX_BYTES = 48 * 1024  # with what of the body arrives in the same read
-_READ_BYTES = 16 * 1024
 _BODY_MAX_BYTES = 64 * 1024
 # A chunk of one byte costs six on the wire: beyond eightfold the sender wastes our time.
 _WIRE_BYTES_PER_BODY_BYTE = 8
@@ -71,14 +72,6 @@ class HttpExchange:
     elapsed_seconds: float = 0.0
 
 
-class _NameNotFoundError(Exception):
-    """The host has no address, or its name server did not answer in time."""
-
-
-class _TooLargeError(Exception):
-    """The reply is larger than allowed."""
-
-
 class Transport:
     """A pool of connections: without a guard to providers, whose addresses the operator sets, with one to clients' own.
 
@@ -97,8 +90,8 @@ class Transport:
         self._guard = guard
         self._max_connections = max_connections
         self._trust = trust or authorities()
-        self._progress = _Progress()
-        self._backend = _BoundedBackend(self._progress, resolve or resolve_name, guard)
+        self._progress = ExchangeProgress()
+        self._backend = BoundedBackend(self._progress, resolve or resolve_name, guard)
         # One pool for each process: a forked child must not write into its parent's connections.
         self._pools: dict[int, httpcore2.ConnectionPool] = {}
 
@@ -119,9 +112,9 @@ class Transport:
             answer = self._send(method, self._target(url), dict(headers or {}), body, max_body_bytes)
         except AddressRefusedError:
             answer = self._unanswered(TransportFailure.ADDRESS_REFUSED)
-        except _NameNotFoundError:
+        except NameNotFoundError:
             answer = self._unanswered(TransportFailure.NAME_NOT_FOUND)
-        except _TooLargeError:
+        except ReplyTooLargeError:
             answer = self._unanswered(TransportFailure.TOO_LARGE)
         except httpcore2.TimeoutException:
             answer = self._unanswered(TransportFailure.TIMEOUT)
@@ -163,7 +156,7 @@ class Transport:
         } | headers
         if method == "GET" and not body:
             del headers["Content-Length"]
-        timeouts = {"pool": self._progress.remaining(), "connect": _CONNECT_SECONDS}
+        timeouts = {"pool": self._progress.remaining(), "connect": CONNECT_SECONDS}
         with self._pool().stream(
             method,
             httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path),
@@ -178,13 +171,13 @@ class Transport:
     def _read_body(self, response: httpcore2.Response, max_body_bytes: int) -> tuple[bytes, TransportFailure | None]:
         """What arrives of the body: the status is known by now, so trouble here is reported beside it, not raised."""
         received = bytearray()
-        self._progress.bytes_allowed = _HEADER_MAX_BYTES + _WIRE_BYTES_PER_BODY_BYTE * max_body_bytes
+        self._progress.bytes_allowed = HEADER_MAX_BYTES + _WIRE_BYTES_PER_BODY_BYTE * max_body_bytes
         try:
             for piece in response.iter_stream():
                 received += piece
                 if len(received) > max_body_bytes:
                     return bytes(received[:max_body_bytes]), TransportFailure.TOO_LARGE
-        except _TooLargeError:
+        except ReplyTooLargeError:
             return bytes(received), TransportFailure.TOO_LARGE
         except httpcore2.TimeoutException:
             return bytes(received), TransportFailure.TIMEOUT
@@ -222,123 +215,3 @@ def authorities(more: Path | None = None) -> ssl.SSLContext:
     if more is not None:
         context.load_verify_locations(more)
     return context
-
-
-def resolve_name(host: str, port: int) -> list[str]:
-    """The addresses of a host, as the system's resolver gives them."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(sockaddr[0]) for _, _, _, _, sockaddr in found))
-
-
-class _Progress(threading.local):
-    """The state of this thread's exchange: its deadline, the bytes it may still receive, whether a byte was sent."""
-
-    deadline_at: float = 0.0
-    bytes_allowed: int = 0
-    sent: bool = False
-
-    def begin(self, deadline_at: float) -> None:
-        self.deadline_at = deadline_at
-        self.bytes_allowed = _HEADER_MAX_BYTES
-        self.sent = False
-
-    def remaining(self) -> float:
-        return max(0.0, self.deadline_at - time.monotonic())
-
-
-class _BoundedStream(httpcore2.NetworkStream):
-    """A connection on which every step counts against the deadline of its exchange."""
-
-    def __init__(self, inner: httpcore2.NetworkStream, progress: _Progress) -> None:
-        self._inner = inner
-        self._progress = progress
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        remaining = self._progress.remaining()
-        if not remaining:
-            raise httpcore2.ReadTimeout()
-        received = self._inner.read(min(max_bytes, _READ_BYTES), remaining)
-        self._progress.bytes_allowed -= len(received)
-        if self._progress.bytes_allowed < 0:
-            raise _TooLargeError()
-        return received
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        for start in range(0, len(buffer), _READ_BYTES):
-            remaining = self._progress.remaining()
-            if not remaining:
-                raise httpcore2.WriteTimeout()
-            self._progress.sent = True
-            self._inner.write(buffer[start : start + _READ_BYTES], remaining)
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.NetworkStream:
-        remaining = self._progress.remaining()
-        if not remaining:
-            raise httpcore2.ConnectTimeout()
-        inner = self._inner.start_tls(ssl_context, server_hostname, min(remaining, _CONNECT_SECONDS))
-        return _BoundedStream(inner, self._progress)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
-
-
-class _BoundedBackend(httpcore2.NetworkBackend):
-    """Connects to the addresses that the guard checked. The name serves the Host header and the certificate only."""
-
-    def __init__(self, progress: _Progress, resolve: Resolve, guard: AddressGuard | None) -> None:
-        self._inner = httpcore2.SyncBackend()
-        self._progress = progress
-        self._resolve = resolve
-        self._guard = guard
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.NetworkStream:
-        addresses = self._addresses(host, port)
-        trouble: Exception = httpcore2.ConnectTimeout()
-        for address in addresses:
-            remaining = min(self._progress.remaining(), _CONNECT_SECONDS)
-            if not remaining:
-                break
-            try:
-                stream = self._inner.connect_tcp(address, port, remaining, local_address, socket_options)
-                return _BoundedStream(stream, self._progress)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                trouble = error
-        raise trouble
-
-    def _addresses(self, host: str, port: int) -> list[str]:
-        try:
-            found = [str(ip_address(host))]
-        except ValueError:
-            found = self._resolve_in_time(host, port)
-        if self._guard is not None:
-            self._guard.check_addresses(found)
-        return found
-
-    def _resolve_in_time(self, host: str, port: int) -> list[str]:
-        """The system's resolver has no timeout, so it runs in its own thread, which is abandoned when late."""
-        found: list[str] = []
-
-        def resolve() -> None:
-            try:
-                found.extend(self._resolve(host, port))
-            except (OSError, UnicodeError):
-                found.clear()
-
-        thread = threading.Thread(target=resolve, name="resolver", daemon=True)
-        thread.start()
-        thread.join(min(self._progress.remaining(), _CONNECT_SECONDS))
-        if thread.is_alive() or not found:
-            raise _NameNotFoundError()
-        return list(found)

@@ -5,42 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 from peewee import PeeweeException
-from psycopg import ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
 
 from ussd_server.cli import show, with_json
-from ussd_server.cli.service.database_errors import explain
+from ussd_server.cli.service.doctor_checks import check_installation
 from ussd_server.database.connections import UnsupportedDatabaseError
-from ussd_server.database.partitions import ends_of_partitions
-from ussd_server.database.replica import Replica
-from ussd_server.database.schema import check_version, missing_migrations
+from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
 from ussd_server.logs import configure_logs
 from ussd_server.messages.operations.system import DoctorFinding
-from ussd_server.messages.providers.providers import Direction
-from ussd_server.models.keys import ApiKey
-from ussd_server.models.service_clock import read_service_clock
-from ussd_server.providers.registry import build_providers
-from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
-from ussd_server.security.key_ring import Keyring, Ring
-from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess, running_processes
+from ussd_server.server.running import RunningProcess, running_processes
 from ussd_server.services.operations.examinations import keep_doctor
-from ussd_server.settings import LOCAL_HOSTS, Settings, SettingsError, read_settings
+from ussd_server.settings import Settings, SettingsError, read_settings
 
-# Tokens and gateways' times are compared with other clocks; a larger difference matters.
-_WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
-# The worker adds months to partitioned tables when they end within 120 days; it had a month for that.
-_LEAST_AHEAD = timedelta(days=90)
-_REDIS_TIMEOUT_SECONDS = 2.0
-_PROVIDER_TIMEOUT_SECONDS = 5.0
 _CONNECTIONS = 2
-_EVERY_ADDRESS = ("0.0.0.0", "[::]")  # noqa: S104
 
 
 @click.command
@@ -58,7 +39,7 @@ def doctor(context: click.Context, as_json: bool) -> None:
         configure_logs(settings.log_level, settings.log_file)
         with suppress(PermissionError):
             running = running_processes(settings)
-        findings += _findings(settings, running)
+        findings += check_installation(settings, running)
         _keep(settings, findings)
     except SettingsError as problems:
         for problem in str(problems).splitlines():
@@ -107,208 +88,3 @@ def _settings_lines(running: list[RunningProcess]) -> Iterator[str]:
     for settings, names in groups.items():
         yield f"\nSettings of {' and '.join(names)}:"
         yield from (f"  {name:<32}{value}" for name, value in settings)
-
-
-def _findings(settings: Settings, running: list[RunningProcess]) -> Iterator[DoctorFinding]:
-    processes = f"{settings.workers} web processes of {settings.threads} threads"
-    yield DoctorFinding("settings", f"{settings.environment}, machines: {settings.machines}, on each {processes}")
-    yield from _running(settings, running)
-    yield _privacy("data folder", settings.data_dir, "`ussd-server run` makes it")
-    yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
-    keyring = _keyring(settings)
-    if keyring is None:
-        mend = "Restore it from the copy that was kept; without it no secret can be read."
-        yield DoctorFinding("keys", f"{settings.secrets_file} holds no master keys", mend)
-    yield from _database(settings, keyring)
-    yield _redis(settings)
-    if not settings.is_sandbox:
-        yield _proxies(settings)
-        yield from _links_without_tls(settings)
-    yield from _providers(settings)
-
-
-def _running(settings: Settings, running: list[RunningProcess]) -> Iterator[DoctorFinding]:
-    """Compare the settings of the running processes with those of this shell."""
-    if not running:
-        yield DoctorFinding("running", f"no process of the service runs with {settings.data_dir}")
-    for each in running:
-        part, since = f"running {each.process}", f"process {each.pid}, since {each.started_at}"
-        if different := each.differences(settings):
-            mend = "Restart it if the settings here are right; otherwise set them here as they are there."
-            yield DoctorFinding(
-                part,
-                f"{since}, with other settings: {'; '.join(different.values())}",
-                None if different.keys() <= OF_PROCESSES_ALONE else mend,
-            )
-        else:
-            yield DoctorFinding(part, f"{since}, with the settings of this shell")
-
-
-def _privacy(part: str, path: Path, origin: str) -> DoctorFinding:
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return DoctorFinding(part, f"{path} is missing or out of reach", f"Check the path and its owner; {origin}.")
-    if mode & 0o077:
-        return DoctorFinding(part, f"others have rights on {path}", f"Take them away: chmod go= {path}")
-    return DoctorFinding(part, f"{path} is private")
-
-
-def _keyring(settings: Settings) -> Keyring | None:
-    try:
-        return Keyring(settings.secrets_file)
-    except (OSError, ValueError):
-        return None
-
-
-def _proxies(settings: Settings) -> DoctorFinding:
-    """Check that the service gets clients' addresses from its proxies."""
-    host, trusted = settings.bind.rpartition(":")[0], settings.trusted_proxies
-    if not trusted:
-        mend = "Set USSD_TRUSTED_PROXIES to the number of proxies in front, 1 for deploy/nginx.conf."
-        return DoctorFinding(
-            "proxies", "none is trusted, so all callers seem to be one, with one limit for wrong secrets", mend
-        )
-    if host in _EVERY_ADDRESS:
-        mend = "Set USSD_BIND to an address that only the proxies reach."
-        return DoctorFinding(
-            "proxies", f"{trusted} trusted, but others reach {settings.bind} too and may name any address", mend
-        )
-    return DoctorFinding("proxies", f"{trusted} trusted about the address of a caller")
-
-
-def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFinding]:
-    kind, _, place = settings.database_url.partition("://")
-    if kind == "sqlite" and not Path(place.removeprefix("/")).exists():
-        yield DoctorFinding(
-            "database", "there is none yet", "Create it with `ussd-server migrate`, or start `ussd-server run`."
-        )
-        return
-    open_database(settings.database_url, _CONNECTIONS)
-    try:
-        check_version()
-        difference = abs((database_now() - datetime.now(UTC)).total_seconds())
-        missing = missing_migrations()
-        ahead = round(read_service_clock().ahead.total_seconds())
-        if keyring is not None and not missing:
-            yield _keys(keyring)
-        yield from _partitions()
-    except UnsupportedDatabaseError as refusal:
-        yield DoctorFinding("database", str(refusal), "Move to one that is supported: dump this one, restore it there.")
-        return
-    except PeeweeException as error:
-        trouble = explain(error)
-        if trouble is None:
-            raise
-        yield DoctorFinding("database", f"the {kind} database {trouble.found}", trouble.mend)
-        return
-    finally:
-        close_connections()
-    if missing:
-        yield DoctorFinding("database", f"{len(missing)} migrations are missing", "Run `ussd-server migrate`.")
-    else:
-        yield DoctorFinding("database", f"{kind}, reachable and up to date")
-    if difference > _WORST_CLOCK_DIFFERENCE_SECONDS:
-        mend = "Let both machines follow the same time servers; the service goes by the database's clock."
-        yield DoctorFinding("clock", f"{difference:.0f} s away from the database's", mend)
-    elif ahead:
-        mend = "A clock was set; it is made up at 1 %. docs/OPERATIONS.md, Repair, says how to end it at once."
-        yield DoctorFinding("clock", f"the service's time is {ahead:+} s from the database's", mend)
-    else:
-        yield DoctorFinding("clock", "agrees with the database's")
-    if settings.replica_url:
-        yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
-
-
-def _partitions() -> Iterator[DoctorFinding]:
-    """Check that the worker adds months to partitioned tables, if there are any."""
-    ends = ends_of_partitions()
-    if not ends:
-        return
-    table, end = min(ends.items(), key=lambda each: each[1])
-    if end - datetime.now(UTC) >= _LEAST_AHEAD:
-        yield DoctorFinding("partitions", f"partitioned tables have room until {end:%Y-%m-%d}")
-        return
-    mend = "The worker adds months: see that it runs, that its user owns the table, and what its log says."
-    yield DoctorFinding(
-        "partitions", f"{table} has room until {end:%Y-%m-%d} only; then no payment can be created", mend
-    )
-
-
-def examine_replica(url: str, most_lag_seconds: int) -> DoctorFinding:
-    """Check that a replica answers, and its lag."""
-    replica = Replica(url, _CONNECTIONS, most_lag_seconds, lambda _: None)
-    lag = replica.lag_seconds()
-    replica.close()
-    if lag is None:
-        mend = "Start it as a standby of the database, or correct USSD_REPLICA_URL."
-        return DoctorFinding("replica", "it does not answer as a replica", mend)
-    if lag > most_lag_seconds:
-        mend = "See whether it still receives from the primary; until then lists are read from there."
-        return DoctorFinding("replica", f"{lag:.0f} s behind", mend)
-    return DoctorFinding("replica", f"{lag:.1f} s behind")
-
-
-def _links_without_tls(settings: Settings) -> Iterator[DoctorFinding]:
-    """Find servers on other machines that are reached without TLS."""
-    for setting, url in (("USSD_DATABASE_URL", settings.database_url), ("USSD_REPLICA_URL", settings.replica_url)):
-        if url is None or url.startswith("sqlite"):
-            continue
-        try:
-            named = conninfo_to_dict(url)
-        except ProgrammingError:
-            named = {}
-        hosts = str(named.get("host") or named.get("hostaddr") or "").split(",")
-        is_elsewhere = any(not host.startswith(("/", "@")) and host not in LOCAL_HOSTS for host in hosts)
-        if is_elsewhere and named.get("sslmode") not in ("require", "verify-ca", "verify-full"):
-            mend = "Put ?sslmode=verify-full behind it, and sslrootcert=FILE for an authority of your own."
-            yield DoctorFinding(setting, "leads to another machine without demanding TLS", mend)
-    is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
-    in_clear = not settings.redis_url.startswith("rediss:") and "ssl=" not in urlsplit(settings.redis_url).query
-    if is_elsewhere and in_clear:
-        mend = "Begin it with rediss://; put ?ssl=true behind redis+cluster:// and redis+sentinel://."
-        yield DoctorFinding("USSD_REDIS_URL", "leads to another machine without TLS", mend)
-
-
-def _keys(keyring: Keyring) -> DoctorFinding:
-    """Check that the master keys belong to this database."""
-    used = {row.digest_key_id for row in ApiKey.select(ApiKey.digest_key_id).distinct()}
-    if any(keyring.find(Ring.DIGESTS, key_id) is None for key_id in used):
-        mend = "Put back the secrets file that belongs to this database: its API keys cannot be checked with this one."
-        return DoctorFinding("keys", "API keys use master keys that are missing here", mend)
-    return DoctorFinding("keys", "belong to this database")
-
-
-def _redis(settings: Settings) -> DoctorFinding:
-    mend = (
-        "It runs while `ussd-server run` does; valkey.log in the data folder says more."
-        if settings.embeds_redis
-        else "Start it, or correct USSD_REDIS_URL; until then each web process applies its share of the limits."
-    )
-    try:
-        client = connect(settings.redis_url, timeout_seconds=_REDIS_TIMEOUT_SECONDS)
-        client.ping()
-    except ValueError as refusal:
-        return DoctorFinding("Redis", str(refusal), "Correct USSD_REDIS_URL.")
-    except REDIS_TROUBLE:
-        return DoctorFinding("Redis", "it does not answer", mend)
-    if settings.redis_url.startswith("redis+sentinel:") and accepts_writes_alone(client):
-        mend = "Set min-replicas-to-write 1 and min-replicas-max-lag 10 on all its servers (docs/OPERATIONS.md)."
-        return DoctorFinding("Redis", "a master that was cut off still accepts deleted keys", mend)
-    return DoctorFinding("Redis", "answers")
-
-
-def _providers(settings: Settings) -> Iterator[DoctorFinding]:
-    """Query every provider for our balance, which needs the network, its address and our credentials."""
-    providers = build_providers(settings, lambda: datetime.now(UTC), lambda _: "")
-    if not providers:
-        yield DoctorFinding("providers", "none is switched on", "Set those of USSD_MTN_ or USSD_AIRTEL_ that apply.")
-    for provider in providers:
-        if any(provider.balance_cents(each, _PROVIDER_TIMEOUT_SECONDS) is not None for each in Direction):
-            yield DoctorFinding(provider.name, "returns our balance")
-        else:
-            mend = (
-                f"Check the network, the settings that begin with USSD_{provider.name.upper()}_ and, if the provider's "
-                "certificate is not of a public authority, USSD_CA_FILE."
-            )
-            yield DoctorFinding(provider.name, "does not return our balance", mend)

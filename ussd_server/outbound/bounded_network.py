@@ -1,0 +1,151 @@
+"""Connections of an exchange: to addresses that the guard checked, until its deadline, with a bounded reply."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable
+from ipaddress import ip_address
+from typing import Any
+
+import httpcore2
+
+from ussd_server.outbound.addresses import AddressGuard
+
+Resolve = Callable[[str, int], list[str]]
+
+CONNECT_SECONDS = 5.0
+HEADER_MAX_BYTES = 48 * 1024  # with what of the body arrives in the same read
+_READ_BYTES = 16 * 1024
+
+
+class NameNotFoundError(Exception):
+    """The host has no address, or its name server did not answer in time."""
+
+
+class ReplyTooLargeError(Exception):
+    """The reply is larger than allowed."""
+
+
+def resolve_name(host: str, port: int) -> list[str]:
+    """The addresses of a host, as the system's resolver gives them."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for _, _, _, _, sockaddr in found))
+
+
+class ExchangeProgress(threading.local):
+    """The state of this thread's exchange: its deadline, the bytes it may still receive, whether a byte was sent."""
+
+    deadline_at: float = 0.0
+    bytes_allowed: int = 0
+    sent: bool = False
+
+    def begin(self, deadline_at: float) -> None:
+        """Start an exchange that ends at `deadline_at`, in seconds of the monotonic clock."""
+        self.deadline_at = deadline_at
+        self.bytes_allowed = HEADER_MAX_BYTES
+        self.sent = False
+
+    def remaining(self) -> float:
+        """The seconds until the deadline; 0 when it has passed."""
+        return max(0.0, self.deadline_at - time.monotonic())
+
+
+class _BoundedStream(httpcore2.NetworkStream):
+    """A connection on which every step counts against the deadline of its exchange."""
+
+    def __init__(self, inner: httpcore2.NetworkStream, progress: ExchangeProgress) -> None:
+        self._inner = inner
+        self._progress = progress
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        remaining = self._progress.remaining()
+        if not remaining:
+            raise httpcore2.ReadTimeout()
+        received = self._inner.read(min(max_bytes, _READ_BYTES), remaining)
+        self._progress.bytes_allowed -= len(received)
+        if self._progress.bytes_allowed < 0:
+            raise ReplyTooLargeError()
+        return received
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        for start in range(0, len(buffer), _READ_BYTES):
+            remaining = self._progress.remaining()
+            if not remaining:
+                raise httpcore2.WriteTimeout()
+            self._progress.sent = True
+            self._inner.write(buffer[start : start + _READ_BYTES], remaining)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        remaining = self._progress.remaining()
+        if not remaining:
+            raise httpcore2.ConnectTimeout()
+        inner = self._inner.start_tls(ssl_context, server_hostname, min(remaining, CONNECT_SECONDS))
+        return _BoundedStream(inner, self._progress)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class BoundedBackend(httpcore2.NetworkBackend):
+    """Connects to the addresses that the guard checked. The name serves the Host header and the certificate only."""
+
+    def __init__(self, progress: ExchangeProgress, resolve: Resolve, guard: AddressGuard | None) -> None:
+        self._inner = httpcore2.SyncBackend()
+        self._progress = progress
+        self._resolve = resolve
+        self._guard = guard
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        addresses = self._addresses(host, port)
+        trouble: Exception = httpcore2.ConnectTimeout()
+        for address in addresses:
+            remaining = min(self._progress.remaining(), CONNECT_SECONDS)
+            if not remaining:
+                break
+            try:
+                stream = self._inner.connect_tcp(address, port, remaining, local_address, socket_options)
+                return _BoundedStream(stream, self._progress)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                trouble = error
+        raise trouble
+
+    def _addresses(self, host: str, port: int) -> list[str]:
+        try:
+            found = [str(ip_address(host))]
+        except ValueError:
+            found = self._resolve_in_time(host, port)
+        if self._guard is not None:
+            self._guard.check_addresses(found)
+        return found
+
+    def _resolve_in_time(self, host: str, port: int) -> list[str]:
+        """The system's resolver has no timeout, so it runs in its own thread, which is abandoned when late."""
+        found: list[str] = []
+
+        def resolve() -> None:
+            try:
+                found.extend(self._resolve(host, port))
+            except (OSError, UnicodeError):
+                found.clear()
+
+        thread = threading.Thread(target=resolve, name="resolver", daemon=True)
+        thread.start()
+        thread.join(min(self._progress.remaining(), CONNECT_SECONDS))
+        if thread.is_alive() or not found:
+            raise NameNotFoundError()
+        return list(found)
