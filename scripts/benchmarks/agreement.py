@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.load.requests import Key, Reply, ask, key_headers, payment, request, session
 from benchmarks.menu import CODE
-from benchmarks.requests import Key, Reply, ask, key_headers, payment, request, session
 from benchmarks.stage import Stage
 
 MOST_A_MINUTE = 100

@@ -10,10 +10,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks.agreement import MOST_A_MINUTE, WRONG_SECRET, agree
-from benchmarks.generator import Call, Load, Outcome
+from benchmarks.load.generator import Call, Load, Outcome
+from benchmarks.load.requests import Key, ask, calls_with, payment, sessions
 from benchmarks.menu import CODE
 from benchmarks.report import Size, print_table, ratios, spread
-from benchmarks.requests import Key, ask, calls_with, payment, sessions
 from benchmarks.stage import Stage, start_stage
 
 CONNECTIONS = 32

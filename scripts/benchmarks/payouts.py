@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from benchmarks.calls import TARGETS
+from benchmarks.load.requests import Key, Reply, ask, key_headers, request
 from benchmarks.report import Size, print_table, ratios, spread
-from benchmarks.requests import Key, Reply, ask, key_headers, request
 from benchmarks.stage import Stage, start_stage
 
 ROWS = 5000

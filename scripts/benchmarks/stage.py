@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from benchmarks.generator import Generator, Load, Outcome, start_generator
+from benchmarks.applications.web import Web, environment, serve
+from benchmarks.load.generator import Generator, Load, Outcome, start_generator
+from benchmarks.load.requests import Key
 from benchmarks.menu import CHANNELS, CODE, places_menu
-from benchmarks.requests import Key
 from benchmarks.services import opened_services
-from benchmarks.web import Web, environment, serve
 from testbed.postgres import PostgresServer, create_database
 from testbed.valkey import Server as Valkey
 from ussd_server.bootstrap import Services
@@ -86,10 +86,14 @@ def start_stage(clients: int) -> Iterator[Stage]:
         made = _prepare_peer(homes["peer"], peer_settings, clients)
         webs = {
             # The settings decide which worker gunicorn uses: the bare application gets the same ones.
-            "bare": stack.enter_context(serve("benchmarks.bare:app", homes["bare"], settings)),
+            "bare": stack.enter_context(serve("benchmarks.applications.bare:app", homes["bare"], settings)),
             # An application that blocks in its database driver needs threads.
-            "peer": stack.enter_context(serve("benchmarks.peer.app:app", homes["peer"], peer_settings, "gthread")),
-            "service": stack.enter_context(serve("benchmarks.service_app:app", homes["service"], settings)),
+            "peer": stack.enter_context(
+                serve("benchmarks.applications.peer.app:app", homes["peer"], peer_settings, "gthread")
+            ),
+            "service": stack.enter_context(
+                serve("benchmarks.applications.service_app:app", homes["service"], settings)
+            ),
         }
         peer_keys = [Key(*pair) for pair in made["keys"]]
         yield Stage(webs, generator, keys, peer_keys, {"service": paths, "peer": made["gateway_paths"]})
@@ -136,7 +140,7 @@ def _insert(table: Any, rows: list[dict[str, Any]]) -> None:
 
 def _prepare_peer(home: Path, settings: dict[str, str], clients: int) -> dict[str, Any]:
     printed = subprocess.run(
-        [sys.executable, "-m", "benchmarks.peer.prepare", str(clients)],
+        [sys.executable, "-m", "benchmarks.applications.peer.prepare", str(clients)],
         env=environment(home, settings), check=True, stdout=subprocess.PIPE,
     ).stdout  # fmt: skip
     made: dict[str, Any] = orjson.loads(printed)

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.requests import ask, request
+from benchmarks.load.requests import ask, request
 from testbed.ports import free_port
 
-_REPOSITORY = Path(__file__).resolve().parents[2]
+_REPOSITORY = Path(__file__).resolve().parents[3]
 _TIMEOUT_SECONDS = 30.0
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from benchmarks.generator import Call
+from benchmarks.load.generator import Call
 
 _TIMEOUT_SECONDS = 20
 _CHOICES_OF_A_SESSION = 3

@@ -9,8 +9,8 @@ from flask import Response, abort, g, request
 from marshmallow import Schema, ValidationError, fields, validate
 from peewee import IntegrityError
 
-from benchmarks.peer.app import app, by_key, refusal, success, written
-from benchmarks.peer.models import (
+from benchmarks.applications.peer.app import app, by_key, refusal, success, written
+from benchmarks.applications.peer.models import (
     Account,
     Event,
     Fee,

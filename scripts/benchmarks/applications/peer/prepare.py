@@ -7,9 +7,9 @@ import secrets
 import sys
 from typing import Any
 
+from benchmarks.applications.peer import models
+from benchmarks.applications.peer.app import app, digest
 from benchmarks.menu import CHANNELS, CODE, places_menu
-from benchmarks.peer import models
-from benchmarks.peer.app import app, digest
 
 _FUNDS_CENTS = 10**12
 

@@ -12,7 +12,7 @@ from typing import Any
 from flask import Flask, Response, abort, g, jsonify, request
 from flask_limiter import Limiter
 
-from benchmarks.peer.models import ApiKey, Client, database, now
+from benchmarks.applications.peer.models import ApiKey, Client, database, now
 
 _PEPPER = b"the pepper of an application that is only measured"
 _TOO_MANY = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
@@ -99,4 +99,4 @@ def authenticated() -> Response:
     return success({}, "Done")
 
 
-from benchmarks.peer import payments, phones  # noqa: E402,F401 - they add their views to the app
+from benchmarks.applications.peer import payments, phones  # noqa: E402,F401 - they add their views to the app

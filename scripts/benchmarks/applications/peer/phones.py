@@ -8,8 +8,8 @@ from typing import Any
 
 from flask import Response, abort, g, request
 
-from benchmarks.peer.app import app, digest, limiter
-from benchmarks.peer.models import (
+from benchmarks.applications.peer.app import app, digest, limiter
+from benchmarks.applications.peer.models import (
     Channel,
     Client,
     Event,

@@ -1,0 +1,1 @@
+"""Calls made ready as bytes, and the process that sends them."""
