@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from threading import Event, Thread
+from typing import Any
 
 import orjson
 import pytest
@@ -23,9 +25,25 @@ from ussd_server.services.operations.book_check import MarkError, check_ranges
 from ussd_server.settings import Settings
 
 
-def test_clean_books_show_nothing(scene: Scene) -> None:
+def test_clean_books_show_nothing_and_no_range_reads_a_whole_table(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = database.obj.execute_sql
+    plans = set()
+
+    def explain_too(sql: str, given: Any = None) -> Any:
+        if given and "low" in given:
+            explained = f"EXPLAIN {'' if is_postgres() else 'QUERY PLAN '}{sql}"
+            plans.update(str(line[-1]) for line in execute(explained, given).fetchall())
+        return execute(sql, given)
+
+    monkeypatch.setattr(database.obj, "execute_sql", explain_too)
     assert check_everything() == []
     assert check_everything(batch=1) == []
+    assert plans
+    tables = "|".join(database.get_tables())
+    whole = re.compile(rf"Seq Scan|SCAN ({tables})\b(?!.* USING)")
+    assert [line for line in plans if whole.search(line)] == []
 
 
 def test_a_delivery_that_is_never_due_is_named(services: Services) -> None:

@@ -25,6 +25,9 @@ _LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 _LONGEST_LEASE = timedelta(minutes=10)
 _LONGEST_PAUSE = timedelta(days=2)
 _FURTHEST_AHEAD = timedelta(days=1)
+# An account with millions of transfers takes seconds, and no request waits for them. Where it may, the planner reads
+# whole tables for each range, and the time of a check grows with the square of the rows.
+_SETTINGS_OF_A_RANGE = ("statement_timeout = 0", "enable_seqscan = off", "jit = off")
 # So many transactions are compared with their histories and events at a time: these are in memory together.
 _COMPARED_TOGETHER = 500
 
@@ -150,8 +153,8 @@ def _snapshot() -> Iterator[None]:
     if is_postgres():
         with without_timeouts(), database.atomic():
             database.execute_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            # An account with millions of transfers takes seconds, and no request waits for them.
-            database.execute_sql("SET LOCAL statement_timeout = 0")
+            for setting in _SETTINGS_OF_A_RANGE:
+                database.execute_sql(f"SET LOCAL {setting}")
             yield
     else:
         with database.atomic("DEFERRED"):

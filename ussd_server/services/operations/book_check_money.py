@@ -29,19 +29,16 @@ ACCOUNT_RULES = {
             OR (balance_cents < reserved_cents AND kind NOT IN ('provider', 'deposits', 'shortfall')))""",
     "has a statement that does not follow its transfers": """
         WITH entries AS (
-            SELECT account_id, transfer_id, balance_cents, posted_us,
-                balance_cents - coalesce(lag(balance_cents) OVER ordered, 0) AS cents,
-                row_number() OVER (PARTITION BY account_id ORDER BY posted_us DESC) AS from_last
+            SELECT account_id, transfer_id, balance_cents - coalesce(lag(balance_cents) OVER ordered, 0) AS cents
             FROM ledger_entries WHERE account_id > :low AND account_id <= :high
             WINDOW ordered AS (PARTITION BY account_id ORDER BY posted_us)
         ), wrong AS (
             SELECT account_id FROM entries LEFT JOIN ledger_transfers AS moved ON moved.id = transfer_id
             WHERE moved.kind IS NULL OR moved.kind NOT IN ('move', 'post') OR cents <> CASE account_id
                 WHEN debit_account_id THEN -amount_cents WHEN credit_account_id THEN amount_cents ELSE 0 END
-        ), last AS (SELECT account_id, balance_cents FROM entries WHERE from_last = 1),
-        counted AS (
+        ), counted AS (
             SELECT account_id, count(*) AS written, count(DISTINCT transfer_id) AS transfers
-            FROM entries GROUP BY account_id
+            FROM ledger_entries WHERE account_id > :low AND account_id <= :high GROUP BY account_id
         ), moves AS (
             SELECT account_id, count(*) AS expected FROM (
                 SELECT debit_account_id AS account_id FROM ledger_transfers
@@ -53,18 +50,19 @@ ACCOUNT_RULES = {
         )
         SELECT account_id FROM wrong UNION
         SELECT account.id FROM ledger_accounts AS account
-            LEFT JOIN last ON last.account_id = account.id
             LEFT JOIN counted ON counted.account_id = account.id
             LEFT JOIN moves ON moves.account_id = account.id
         WHERE account.id > :low AND account.id <= :high AND account.kind IN ('main', 'subscriber')
-            AND (coalesce(last.balance_cents, 0) <> account.balance_cents
-                OR coalesce(written, 0) <> coalesce(expected, 0) OR written <> transfers)""",
+            AND (coalesce(written, 0) <> coalesce(expected, 0) OR written <> transfers
+                OR account.balance_cents <> coalesce((
+                    SELECT balance_cents FROM ledger_entries WHERE ledger_entries.account_id = account.id
+                    ORDER BY posted_us DESC LIMIT 1), 0))""",
 }
 TRANSACTION_RULES = {
     "has a hold that was ended twice": """
         SELECT transaction_id FROM ledger_transfers
-        WHERE transaction_id > :low AND transaction_id <= :high AND hold_id IS NOT NULL
-        GROUP BY transaction_id, hold_id HAVING count(*) > 1""",
+        WHERE transaction_id > :low AND transaction_id <= :high
+        GROUP BY transaction_id, hold_id HAVING count(hold_id) > 1""",
     "moved the same money twice": """
         SELECT transaction_id FROM ledger_transfers
         WHERE transaction_id > :low AND transaction_id <= :high AND kind IN ('move', 'post')
