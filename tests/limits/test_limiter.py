@@ -235,13 +235,13 @@ def test_who_was_refused_after_a_clock_was_set_back_waits_for_no_more_than_the_w
 
 
 def test_a_clock_set_back_costs_a_long_log_no_walk(server: Server) -> None:
-    storage = SlidingWindowStorage(server.url, timeout_seconds=10)
-    window = [(100_000, 60_000_000)]
+    storage, window = SlidingWindowStorage(server.url, timeout_seconds=10), [(100_000, 60_000_000)]
     ahead = (server.client.time()[0] + 600) * 1_000_000
     for _ in range(10):
         server.client.lpush(storage.key("key-1"), *[ahead] * 10_000)
     server.client.config_resetstat()
     assert storage.acquire("key-1", window)[0] == 0
+    storage.close()
     calls = {name: shown["calls"] for name, shown in server.client.info("commandstats").items()}
     assert sum(calls.values()) < 100
     assert calls["cmdstat_lset"] == 1

@@ -11,6 +11,7 @@ from tests.conftest import MovableClock
 from tests.outbound.strange_server import StrangeServer
 from tests.providers import boda_cash
 from tests.providers.provider_server import ProviderServer, said
+from tests.support.eventually import eventually
 from tests.support.money import balances, work
 from tests.support.program import Program
 from ussd_server.app import create_app
@@ -45,6 +46,7 @@ def test_a_provider_whose_folder_is_in_the_registry_moves_money(
         finally:
             services.close()
             close_connections()
+        eventually(lambda: all(visit.connection.fileno() == -1 for visit in listener.visits))
     assert [(each["provider"], each["status"]) for each in seen] == [
         ("boda", "succeeded"), ("boda", "succeeded"), ("boda", "failed")
     ]  # fmt: skip

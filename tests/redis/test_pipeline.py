@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import fakeredis
@@ -17,12 +19,12 @@ from ussd_server.redis.pipeline import RedisPipeline
 
 
 @pytest.fixture
-def pipeline(server: Server) -> RedisPipeline:
+def pipeline(server: Server) -> Iterator[RedisPipeline]:
     """A pipeline to a real server, already connected."""
     client = connect(server.url, timeout_seconds=1)
-    connected = RedisPipeline(lambda: client)
-    connected.execute("PING")
-    return connected
+    with closing(RedisPipeline(lambda: client)) as connected:
+        connected.execute("PING")
+        yield connected
 
 
 @pytest.fixture(params=["fakeredis", "server"])

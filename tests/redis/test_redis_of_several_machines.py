@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -85,10 +86,21 @@ def await_servers(url: str) -> None:
     """Wait until the servers behind an address have found each other and accept writes."""
 
     def write() -> None:
-        client: Any = connect(url, timeout_seconds=1)
-        client.set("ready", 1)
+        client: Any
+        with closing(connect(url, timeout_seconds=1)) as client:
+            client.set("ready", 1)
 
     Retry(ConstantBackoff(0.05), 600, supported_errors=REDIS_TROUBLE).call_with_retry(write, lambda _: None)
+
+
+Keep = Callable[[Any], Any]
+
+
+@pytest.fixture
+def keep() -> Iterator[Keep]:
+    """Closes what it is given when the test ends."""
+    with ExitStack() as kept:
+        yield lambda given: kept.enter_context(closing(given))
 
 
 def limiter_on(url: str) -> Limiter:
@@ -102,31 +114,31 @@ def accepted(limiter: Limiter, key: str, number: int = 120) -> int:
 
 @pytest.mark.parametrize("several", [cluster, sentinels])
 def test_limits_wake_up_signals_and_provider_outages_reach_all_processes(
-    start_server: Start, tmp_path: Path, several: Callable[[Start, Path], str]
+    start_server: Start, tmp_path: Path, several: Callable[[Start, Path], str], keep: Keep
 ) -> None:
     url = several(start_server, tmp_path)
     await_servers(url)
-    one, other = limiter_on(url), limiter_on(url)
+    one, other = keep(limiter_on(url)), keep(limiter_on(url))
     # Keys that lie on different machines of a cluster.
     for key in ("key-1", "key-2", "key-3", "key-4"):
         assert accepted(one, key, 60) + accepted(other, key, 60) == 100
     assert not one.away
     assert not other.away
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(WakeUpSignal(url, lambda: False).wait, PATIENCE_SECONDS, Event())
-        sender = WakeUpSignal(url, lambda: False)
+        waiting = pool.submit(keep(WakeUpSignal(url, lambda: False)).wait, PATIENCE_SECONDS, Event())
+        sender = keep(WakeUpSignal(url, lambda: False))
         while not waiting.done():
             sender.send()
-    ProviderOutages(url, lambda: False, ["mtn"]).report_away("mtn")
-    outages = ProviderOutages(url, lambda: False, ["mtn", "airtel"])
+    keep(ProviderOutages(url, lambda: False, ["mtn"])).report_away("mtn")
+    outages = keep(ProviderOutages(url, lambda: False, ["mtn", "airtel"]))
     assert (outages.is_away("mtn"), outages.is_away("airtel")) == (True, False)
 
 
-def test_the_limits_follow_the_sentinels_to_the_new_master(start_server: Start, tmp_path: Path) -> None:
+def test_the_limits_follow_the_sentinels_to_the_new_master(start_server: Start, tmp_path: Path, keep: Keep) -> None:
     url, master, sentinel = watched(start_server, tmp_path)
     await_servers(url)
     eventually(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
-    limiter = limiter_on(url)
+    limiter = keep(limiter_on(url))
     assert accepted(limiter, "key-1", 60) == 60
     counted = master.client.info("replication")["master_repl_offset"]
     eventually(lambda: replica_of(master)["offset"] >= counted)
@@ -136,7 +148,6 @@ def test_the_limits_follow_the_sentinels_to_the_new_master(start_server: Start, 
     eventually(lambda: not limiter.away and limiter.hit("data-key", "key-3").accepted and not limiter.away)
     # What was counted before is on the machine that took over.
     assert accepted(limiter, "key-1") == 40
-    limiter.close()
 
 
 def test_a_connection_to_a_replaced_master_is_closed(start_server: Start, tmp_path: Path) -> None:
@@ -152,6 +163,10 @@ def test_a_connection_to_a_replaced_master_is_closed(start_server: Start, tmp_pa
         lambda: int(sentinel.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")[1]) != master.port
     )
     eventually(lambda: port_behind(pipeline) not in (0, master.port))
+    assert len(sentinel.client.client_list()) > 1
+    pipeline.close()
+    client.close()
+    eventually(lambda: len(sentinel.client.client_list()) == 1)
 
 
 def port_behind(pipeline: RedisPipeline) -> int:
@@ -162,9 +177,9 @@ def port_behind(pipeline: RedisPipeline) -> int:
         return 0
 
 
-def test_a_master_that_accepts_writes_without_replicas_is_recognised(start_server: Start) -> None:
+def test_a_master_that_accepts_writes_without_replicas_is_recognised(start_server: Start, keep: Keep) -> None:
     server = start_server(port=free_port())
-    client: Any = connect(server.url)
+    client = keep(connect(server.url))
     assert accepts_writes_alone(client)
     server.client.config_set("min-replicas-to-write", 1)
     assert not accepts_writes_alone(client)
@@ -172,14 +187,16 @@ def test_a_master_that_accepts_writes_without_replicas_is_recognised(start_serve
     assert not accepts_writes_alone(client)
 
 
-def test_a_silent_node_of_a_cluster_delays_no_request_to_another_node(start_server: Start, tmp_path: Path) -> None:
+def test_a_silent_node_of_a_cluster_delays_no_request_to_another_node(
+    start_server: Start, tmp_path: Path, keep: Keep
+) -> None:
     nodes: list[Server] = []
 
     def start(*options: str, port: int) -> Server:
         nodes.append(start_server(*options, port=port))
         return nodes[-1]
 
-    client = connect(cluster(start, tmp_path), timeout_seconds=PATIENCE_SECONDS)
+    client = keep(connect(cluster(start, tmp_path), timeout_seconds=PATIENCE_SECONDS))
     pipeline = RedisPipeline(lambda: client)
     by_node = {client.get_node_from_key(f"key-{number}").port: f"key-{number}" for number in range(50)}
     responsive, silent = by_node[nodes[0].port], by_node[nodes[2].port]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -21,8 +22,14 @@ def redis(redis_url: str) -> Iterator[RedisClient]:
         yield client
 
 
-def test_a_signal_wakes_a_waiting_worker_before_its_time_is_up(redis: RedisClient, redis_url: str) -> None:
-    wake_up = WakeUpSignal(redis_url, lambda: False)
+@pytest.fixture
+def wake_up(redis: RedisClient, redis_url: str) -> Iterator[WakeUpSignal]:
+    """A signal that no worker waits for yet."""
+    with closing(WakeUpSignal(redis_url, lambda: False)) as signal:
+        yield signal
+
+
+def test_a_signal_wakes_a_waiting_worker_before_its_time_is_up(wake_up: WakeUpSignal) -> None:
     woken = threading.Thread(target=wake_up.wait, args=(PATIENCE_SECONDS, threading.Event()))
     began = time.monotonic()
     woken.start()
@@ -31,13 +38,12 @@ def test_a_signal_wakes_a_waiting_worker_before_its_time_is_up(redis: RedisClien
     assert time.monotonic() - began < PATIENCE_SECONDS
 
 
-def test_unread_signals_do_not_pile_up(redis: RedisClient, redis_url: str) -> None:
-    wake_up = WakeUpSignal(redis_url, lambda: False)
+def test_unread_signals_do_not_pile_up(redis: RedisClient, wake_up: WakeUpSignal) -> None:
     for _ in range(200):
         wake_up.send()
     assert redis.llen("worker:bell") == 64
 
 
-def test_sending_a_signal_without_redis_does_not_raise(redis: RedisClient) -> None:
+def test_sending_a_signal_without_redis_does_not_raise() -> None:
     WakeUpSignal("redis://127.0.0.1:1", lambda: False).send()
     WakeUpSignal("redis://127.0.0.1:1", lambda: True).send()

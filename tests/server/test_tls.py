@@ -8,6 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,23 +33,31 @@ def encrypted(port: int, certificate: Path) -> Iterator[int]:
         with suppress(OSError):
             while more := source.recv(65_536):
                 target.sendall(more)
+        with suppress(OSError):
             target.shutdown(socket.SHUT_RDWR)
 
-    def serve() -> None:
+    def serve(plain: socket.socket) -> None:
+        with (
+            suppress(OSError),
+            context.wrap_socket(plain, server_side=True) as caller,
+            socket.create_connection(("127.0.0.1", port)) as server,
+        ):
+            back = threading.Thread(target=lead, args=(server, caller))
+            back.start()
+            lead(caller, server)
+            back.join()
+
+    def accept() -> None:
         with suppress(OSError):
             while True:
-                plain, _ = listener.accept()
-                caller, server = (
-                    context.wrap_socket(plain, server_side=True),
-                    socket.create_connection(("127.0.0.1", port)),
-                )
-                for ends in ((caller, server), (server, caller)):
-                    threading.Thread(target=lead, args=ends, daemon=True).start()
+                serving.submit(serve, listener.accept()[0])
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, daemon=True).start()
+    with ThreadPoolExecutor(8) as serving, socket.create_server(("127.0.0.1", 0)) as listener:
+        accepting = threading.Thread(target=accept)
+        accepting.start()
         yield listener.getsockname()[1]
         listener.shutdown(socket.SHUT_RDWR)
+        accepting.join()
 
 
 def test_redis_and_postgresql_are_reached_over_tls_from_many_greenlets(tmp_path: Path) -> None:

@@ -59,17 +59,20 @@ def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[[], Slidin
     """
     fake = fakeredis.FakeServer()
     prefix = f"limit-{uuid4()}"  # The pipeline's Redis serves several tests at once.
+    made: list[SlidingWindowStorage] = []
 
     def make() -> SlidingWindowStorage:
-        if request.param == "server":
-            # Two cores under a burst of threads are slow, not away.
-            return SlidingWindowStorage(request.getfixturevalue("shared_url"), timeout_seconds=10, key_prefix=prefix)
-        client: Any = fakeredis.FakeRedis(server=fake)
-        return SlidingWindowStorage("redis://fake", client=client, key_prefix=prefix)
+        client: Any = None if request.param == "server" else fakeredis.FakeRedis(server=fake)
+        url = request.getfixturevalue("shared_url") if client is None else "redis://fake"
+        # Two cores under a burst of threads are slow, not away.
+        made.append(SlidingWindowStorage(url, client=client, timeout_seconds=10, key_prefix=prefix))
+        return made[-1]
 
     with nullcontext() if request.param == "server" else time_machine.travel(datetime.now(UTC), tick=False):
         yield make
         make().reset()
+        for each in made:
+            each.close()
 
 
 @pytest.fixture

@@ -61,11 +61,12 @@ class Services:
     search: SearchService
 
     def close(self) -> None:
-        """Write down the last uses of keys, stop all threads, and close the connections with Redis."""
+        """Write down the last uses of keys, stop all threads, and close the connections with Redis and providers."""
         self.clients.last_uses.close()
         self.limiter.close()
         self.wake_up.close()
         self.providers.outages.close()
+        self.providers.providers.close()
 
 
 def build_services(settings: Settings, clock: Clock | None = None) -> Services:

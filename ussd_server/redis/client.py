@@ -23,6 +23,17 @@ TIMEOUT_SECONDS = 0.2
 """How long a request waits for Redis before it continues without it."""
 
 
+class _ServiceBehindSentinels(Redis):
+    """The client of a master whose address sentinels know."""
+
+    def close(self) -> None:
+        """Close the connections with the master and with the sentinels."""
+        super().close()
+        pool: Any = self.connection_pool
+        for sentinel in pool.sentinel_manager.sentinels:
+            sentinel.close()
+
+
 def connect(url: str, *, timeout_seconds: float | None = None) -> RedisClient:
     """Make a client that never retries and waits at most `timeout_seconds` for a connection or a reply.
 
@@ -56,7 +67,7 @@ def connect(url: str, *, timeout_seconds: float | None = None) -> RedisClient:
             own = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
             endpoints = _endpoints(address, default_port=26379)
             sentinels = Sentinel(endpoints, sentinel_kwargs=timeouts | own, **options)  # type: ignore[no-untyped-call]
-            master: Redis = sentinels.master_for(unquote(service))  # type: ignore[no-untyped-call]
+            master: Redis = sentinels.master_for(unquote(service), _ServiceBehindSentinels)  # type: ignore[no-untyped-call]
             return master
         case _:
             raise ValueError("an address of Redis begins with redis, rediss, unix, redis+cluster or redis+sentinel")

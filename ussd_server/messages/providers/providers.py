@@ -150,3 +150,7 @@ class Provider(Protocol):
     def reference_in(self, callback: bytes) -> str | None:
         """The provider reference that a callback body names, None for none. Nothing else in it is trusted."""
         ...
+
+    def close(self) -> None:
+        """Close the idle connections. A later call opens a new one."""
+        ...

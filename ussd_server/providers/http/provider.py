@@ -36,6 +36,7 @@ class HttpProvider(ABC, Generic[Access]):
     def __init__(self, access: Access, transport: Transport, *, breaker: Breaker | None = None) -> None:
         self.pace = access.schedule
         self._access = access
+        self._transport = transport
         self._breaker = breaker or Breaker()
         self._connection = ProviderConnection(access.base_url, transport, self._breaker)
 
@@ -59,6 +60,10 @@ class HttpProvider(ABC, Generic[Access]):
     def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Query the status of the payment."""
         return self._query_status(payment, time.monotonic() + timeout_seconds)
+
+    def close(self) -> None:
+        """Close the idle connections of this process."""
+        self._transport.close()
 
     def _is_set_up_for(self, direction: Direction) -> bool:
         """Whether there is what a payment in this direction needs, such as keys or a PIN."""

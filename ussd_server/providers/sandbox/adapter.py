@@ -123,6 +123,9 @@ class SandboxProvider:
         """The sandbox sends no callbacks; a test sends `{"reference": "..."}`."""
         return uuid_in(parse(callback).get("reference"))
 
+    def close(self) -> None:
+        """It has no connections."""
+
     def _answer(self, payment: PaymentOrder, step: _Step) -> ProviderAnswer:
         if step.outcome is Outcome.SUCCEEDED:
             transaction_id = "SBX" + payment.provider_reference.replace("-", "")[:12].upper()

@@ -29,6 +29,11 @@ class Providers:
     def __iter__(self) -> Iterator[Provider]:
         return iter(self._switched_on.values())
 
+    def close(self) -> None:
+        """Close the idle connections with all providers."""
+        for provider in self:
+            provider.close()
+
     def get(self, name: str) -> Provider | None:
         """The provider of that name, None while it is switched off."""
         return self._switched_on.get(name)
