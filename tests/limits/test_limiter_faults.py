@@ -18,6 +18,7 @@ from limits import parse_many
 
 from testbed.ports import free_port
 from testbed.valkey import Server
+from tests.support.eventually import eventually
 from ussd_server.limits.decisions import Reading, Windows, tightest
 from ussd_server.limits.limiter import Limiter, Policy, log_change
 from ussd_server.limits.sliding_window import SlidingWindowStorage
@@ -112,6 +113,17 @@ def test_last_uses_are_not_known_without_redis_and_nothing_is_made_of_it(
     assert worker.changes == []
     assert worker.falls_back()
     assert worker.limiter.last_hits("data-key", ["key-1"]) == [None]
+
+
+def test_a_closed_limiter_leaves_no_thread_and_no_connection(server: Server, worker: Worker) -> None:
+    before = set(threading.enumerate())
+    server.freeze()
+    assert worker.falls_back()
+    eventually(lambda: worker.storage.touches["redis-probe"] > 0)
+    worker.limiter.close()
+    assert set(threading.enumerate()) <= before
+    server.thaw()
+    eventually(lambda: len(server.client.client_list()) == 1)
 
 
 def test_threads_do_not_queue_behind_a_frozen_server(server: Server, worker: Worker) -> None:

@@ -46,8 +46,12 @@ class Circuit:
             raise RedisAwayError from error
 
     def close(self) -> None:
-        """Stop probing for good."""
-        self._closed.set()
+        """Stop probing for good, and wait for a probe under way: it could connect again after its caller has closed."""
+        with self._changing:
+            self._closed.set()
+            prober = self._prober
+        if prober is not None:
+            prober.join()
 
     def _open(self) -> None:
         with self._changing:
