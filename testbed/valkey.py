@@ -25,8 +25,10 @@ class Server:
     def start(self) -> None:
         """Start it and wait until it answers."""
         own = ("--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", f"{self._folder}/valkey.sock")
+        # A master would wait five seconds for more replicas before it sends its data to the first.
+        at_once = ("--repl-diskless-sync-delay", "0")
         self._process = subprocess.Popen(
-            [get_binary_path(), *self._options, *own, "--dir", str(self._folder), "--save", ""],
+            [get_binary_path(), *self._options, *own, *at_once, "--dir", str(self._folder), "--save", ""],
             stdout=subprocess.DEVNULL,
         )
         patient = Retry(ConstantBackoff(0.02), 500)

@@ -153,9 +153,10 @@ def test_the_limits_follow_the_sentinels_to_the_new_master(start_server: Start, 
 def test_a_connection_to_a_replaced_master_is_closed(start_server: Start, tmp_path: Path) -> None:
     url, master, sentinel = watched(start_server, tmp_path)
     await_servers(url)
-    client = connect(url, timeout_seconds=10)
+    # So short, because the frozen master is waited for.
+    client = connect(url, timeout_seconds=2)
     pipeline = RedisPipeline(lambda: client)
-    assert port_behind(pipeline) == master.port
+    eventually(lambda: port_behind(pipeline) == master.port)
     eventually(lambda: sentinel.client.execute_command("SENTINEL", "REPLICAS", "main") != [])
     master.freeze()
     hasten(sentinel)
