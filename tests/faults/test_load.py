@@ -63,9 +63,7 @@ def test_fifty_callers_repeating_one_reference_through_kills_charge_once(service
                 continue
             answers.append((status, body["data"]["transaction_id"] if status < 300 else body["error"]))
 
-    callers = [
-        threading.Thread(target=repeat, args=(keys[number % KEYS],), daemon=True) for number in range(CALLERS)
-    ]
+    callers = [threading.Thread(target=repeat, args=(keys[number % KEYS],), daemon=True) for number in range(CALLERS)]
     for hand in callers:
         hand.start()
     # A request that never left is sent again only after MTN has not known it for a minute.
