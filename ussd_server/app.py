@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from errno import ECONNRESET
-from functools import cached_property
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -44,6 +44,8 @@ log = logger(__name__)
 # werkzeug matches a path with any number of leading slashes, or none. A proxy that guards a path does not.
 _PATH = re.compile("/(?!/)")
 _LONGEST_SEND_SECONDS = 30.0
+# Paths whose routes a process keeps: the fixed ones, those of gateways, and the latest ones with an id.
+_MOST_ROUTES = 1024
 
 
 class _Application(Flask):
@@ -61,6 +63,8 @@ class _Application(Flask):
         self.config.update(PROPAGATE_EXCEPTIONS=True, TRAP_HTTP_EXCEPTIONS=True)
         self._services = services
         self._routes = self.url_map.bind("")
+        # werkzeug takes long to match a path, and leaves work for the garbage collector.
+        self._route_of = lru_cache(_MOST_ROUTES)(self._find_route)
         # With PostgreSQL each statement and each transaction returns its connection itself.
         self._keeps_connections = not is_postgres()
 
@@ -98,29 +102,21 @@ class _Application(Flask):
             connection.settimeout(_LONGEST_SEND_SECONDS)
         return stream
 
-    @cached_property
-    def _fixed_routes(self) -> dict[tuple[str, str], str]:
-        """The endpoints of paths without variables, by path and method.
-
-        They are looked up here first: werkzeug leaves work for the garbage collector each time it matches a path.
-        """
-        rules = [rule for rule in self.url_map.iter_rules() if not rule.arguments]
-        return {(rule.rule, method): rule.endpoint for rule in rules for method in rule.methods or ()}
-
     def _match(self, api_request: ApiRequest) -> tuple[str, Mapping[str, Any]]:
-        path, method = api_request.environ["PATH_INFO"], api_request.environ["REQUEST_METHOD"]
-        if endpoint := self._fixed_routes.get((path, method)):
-            return endpoint, {}
+        environ = api_request.environ
         try:
-            if not _PATH.match(path):
-                raise NotFound
-            if not path.isascii():
-                path = path.encode("latin1").decode(errors="replace")
-            return self._routes.match(path, method)
+            return self._route_of(environ["PATH_INFO"], environ["REQUEST_METHOD"])
         except HTTPException:
             # Each request is refused by its size first.
-            read_body(api_request.request)
+            read_body(environ)
             raise
+
+    def _find_route(self, path: str, method: str) -> tuple[str, Mapping[str, Any]]:
+        if not _PATH.match(path):
+            raise NotFound
+        if not path.isascii():
+            path = path.encode("latin1").decode(errors="replace")
+        return self._routes.match(path, method)
 
     def _show_page(self, api_request: ApiRequest, endpoint: str, start_response: Any) -> Any:
         view = self.view_functions[endpoint]
@@ -130,7 +126,7 @@ class _Application(Flask):
             if getattr(view, "streams_body", False):
                 check_length(api_request.request, largest)
             else:
-                body = read_body(api_request.request, largest)
+                body = read_body(api_request.environ, largest)
         except ServiceError as error:
             if not endpoint.startswith("console."):
                 raise

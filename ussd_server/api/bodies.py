@@ -11,6 +11,7 @@ from typing import Any
 
 from marshmallow import Schema, ValidationError
 from werkzeug.wrappers import Request
+from werkzeug.wsgi import get_content_length, get_input_stream
 
 from ussd_server.api.requests import ApiRequest
 from ussd_server.json_text import duplicate_name
@@ -28,21 +29,22 @@ _MOST_DIGITS = 30
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def read_body(request: Request, largest: int = MAX_BODY_BYTES) -> bytes:
+def read_body(environ: dict[str, Any], largest: int = MAX_BODY_BYTES) -> bytes:
     """The whole body. REQUEST_TOO_LARGE (413) beyond `largest` bytes, whether or not a length was announced.
 
     The stream is read here and not by Flask's own limit, which cuts a chunked body silently behind gunicorn.
     """
-    if request.content_length is not None and request.content_length > largest:
+    announced = get_content_length(environ) or 0
+    if announced > largest:
         raise ServiceError(Code.REQUEST_TOO_LARGE, f"The request body is larger than {largest // 1024} KiB")
     try:
-        body = request.stream.read(largest + 1)
+        body = get_input_stream(environ).read(largest + 1)
     except Exception:
         # Web servers raise different errors for a body that ends early or has wrong chunks.
         raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read") from None
     if len(body) > largest:
         raise ServiceError(Code.REQUEST_TOO_LARGE, f"The request body is larger than {largest // 1024} KiB")
-    if len(body) < (request.content_length or 0):
+    if len(body) < announced:
         # gunicorn returns a partial body as complete when the sender disconnects.
         raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read")
     return body

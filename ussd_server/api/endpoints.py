@@ -180,7 +180,7 @@ def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | Non
 
 def _check(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
     """Return what the view takes: the message, if there is one, and the context. ServiceError when a check refuses."""
-    body = read_body(api_request.request, route.max_body_bytes) if api_request.has_body else b""
+    body = read_body(api_request.environ, route.max_body_bytes) if api_request.has_body else b""
     caller = route.authenticate(api_request)
     api_request.client_id = caller.client_id
     call = RequestContext(caller, api_request.request_id, api_request.address)

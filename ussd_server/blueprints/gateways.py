@@ -36,7 +36,7 @@ def take_report(api_request: ApiRequest, adapter: str, channel_secret: str) -> A
 def _gateway_request(api_request: ApiRequest) -> GatewayRequest:
     """The gateway's request. A body that is too large or incomplete counts as empty, because a phone needs a screen."""
     try:
-        body = read_body(api_request.request) if api_request.has_body else b""
+        body = read_body(api_request.environ) if api_request.has_body else b""
     except ServiceError:
         body = b""
     environ = api_request.environ

@@ -25,7 +25,7 @@ def parse(body: bytes) -> dict[str, Any]:
     """What the door makes of a body."""
     environ = EnvironBuilder(method="POST", data=body, content_type="application/json").get_environ()
     request = Request(environ)
-    return parse_object(request, read_body(request))
+    return parse_object(request, read_body(request.environ))
 
 
 @pytest.mark.timeout(5)
