@@ -148,11 +148,11 @@ def test_only_so_many_sessions_are_cached() -> None:
     assert cache.take("c", "2", PHONE) is None, "a session that was taken is no longer cached"
 
 
-def test_a_repeat_is_one_read(send: Process) -> None:
+def test_a_repeat_is_one_read_and_that_of_a_dial_two(send: Process) -> None:
     send("", "CON Welcome")
     send("1", "CON Enter amount")
     assert send("1", "CON Enter amount") == [READ]
-    assert send("", "CON Welcome") == [READ]
+    assert send("", "CON Welcome") == [READ, READ], "a dial looks for a session, and reads it only when there is one"
 
 
 def test_a_call_that_may_be_continued_costs_one_read_more(send: Process, clock: MovableClock) -> None:

@@ -78,9 +78,8 @@ class Navigator:
 
     def go_to(self, state: State, target: str | None) -> Turn:
         """Go to the node `target`, and on until there is a screen to show or an action to execute."""
-        while state.hops < MAX_HOPS:
+        for hops in range(state.hops + 1, MAX_HOPS + 1):
             node = self.document.nodes.get(target or "")
-            state = replace(state, hops=state.hops + 1)
             match node:
                 case None:
                     break
@@ -94,7 +93,7 @@ class Navigator:
                 case BalanceNode() | LookupNameNode() | HttpNode() | PayNode() | HandoverNode():
                     action = _action(node, state)
                     if action is not None:
-                        return Turn(_state_during(state, node), action=action)
+                        return Turn(_state_during(state, node, hops), action=action)
                     target = failure_target(node)
                 case _:
                     return self.show(self.stand_at(state, node))
@@ -180,6 +179,8 @@ class Navigator:
 
     def assign(self, state: State, assignments: Assignments) -> State:
         """Set variables one after another; a value that does not fit its variable unsets it."""
+        if not assignments:
+            return state
         # Copy all variables once, not for each assignment: a menu may have many of both.
         kept, scope = dict(state.variables), state.scope()
         for name, expression in assignments:
@@ -215,11 +216,12 @@ def handover_action(node: HandoverNode, entries: tuple[str, ...]) -> HandoverAct
     return HandoverAction(node.name, node.url, node.protocol, entries[-1] if entries else "", "*".join(entries))
 
 
-def _state_during(state: State, node: ActionNode) -> State:
+def _state_during(state: State, node: ActionNode, hops: int) -> State:
     """Return the state during an action, without the values that only this action may use."""
     return replace(
         state,
         node=node.name,
+        hops=hops,
         secrets={},
         confirmation=None if isinstance(node, PayNode) else state.confirmation,
         handover_entries=() if isinstance(node, HandoverNode) else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -48,17 +48,27 @@ class SessionLookup:
 
 def find_session(channel_id: str, provider_session_id: str, phone_number: str) -> SessionLookup:
     """Read the session of a step, in one query."""
-    names = _names(channel_id, provider_session_id, phone_number)
-    return _lookup(_SESSION.first(UssdSession, **names))
+    row = _SESSION.first(UssdSession, **_names(channel_id, provider_session_id, phone_number))
+    if row is None:
+        return SessionLookup(None, channel_is_active=False, client_is_active=False)
+    found = row if row.id is not None else None
+    return SessionLookup(found, bool(row.channel_is_active), bool(row.client_is_active))
 
 
 def find_session_and_target(
     channel_id: str, provider_session_id: str, phone_number: str, code: str, client_id: str | None, now: datetime
 ) -> SessionLookup:
-    """Read the same and the target of a dialled code, in one query. `client_id` None allows codes of every client."""
+    """Read the same and the target of a dialled code. `client_id` None allows codes of every client.
+
+    One query, and another one only when there is a session: a dial seldom repeats a gateway's session id.
+    """
     names = _names(channel_id, provider_session_id, phone_number)
-    row = _SESSION_AND_TARGET.first(UssdSession, **names, dialled_code=code, **_since(now))
-    return _lookup(row, _target_of(row, client_id))
+    row = _DIAL.first(Channel, **names, dialled_code=code, **_since(now))
+    target = _target_of(row, client_id)
+    if row is not None and row.dialled_session_id is not None:
+        return replace(find_session(**names), target=target)
+    is_open = row is not None and bool(row.channel_is_active)
+    return SessionLookup(None, is_open, client_is_active=False, target=target)
 
 
 def find_target(code: str, client_id: str | None, phone_number: str, now: datetime) -> CodeTarget | None:
@@ -73,13 +83,6 @@ def _since(now: datetime) -> dict[str, Any]:
 
 def _names(channel_id: str, provider_session_id: str, phone_number: str) -> dict[str, str]:
     return {"channel_id": channel_id, "provider_session_id": provider_session_id, "phone_number": phone_number}
-
-
-def _lookup(row: Any, target: CodeTarget | None = None) -> SessionLookup:
-    if row is None:
-        return SessionLookup(None, channel_is_active=False, client_is_active=False)
-    found = row if row.id is not None else None
-    return SessionLookup(found, bool(row.channel_is_active), bool(row.client_is_active), target)
 
 
 def _target_of(row: Any, client_id: str | None) -> CodeTarget | None:
@@ -99,17 +102,28 @@ def _select_session() -> Any:
         Channel.select(
             Channel.is_active.alias("channel_is_active"), Client.is_active.alias("client_is_active"), UssdSession
         )
-        .join(
-            UssdSession,
-            JOIN.LEFT_OUTER,
-            on=(UssdSession.channel_id == Channel.id)
-            & (UssdSession.provider_session_id == param(UssdSession.provider_session_id))
-            & (UssdSession.phone_number == param(UssdSession.phone_number)),
-        )
+        .join(UssdSession, JOIN.LEFT_OUTER, on=_is_of_step(Channel.id))
         .join(Client, JOIN.LEFT_OUTER, on=(Client.id == UssdSession.client_id))
-        .where(Channel.id == param(Channel.id, "channel_id"))
+        .where(_IS_CHANNEL)
         .order_by(UssdSession.id.desc())
         .limit(1)
+    )
+
+
+def _select_dial() -> Any:
+    session = UssdSession.select(UssdSession.id).where(_is_of_step(param(Channel.id, "channel_id"))).limit(1)
+    return _with_target(
+        Channel.select(Channel.is_active.alias("channel_is_active"), session.alias("dialled_session_id"))
+        .join(ServiceCode, JOIN.LEFT_OUTER, on=_IS_DIALLED)
+        .where(_IS_CHANNEL)
+    )
+
+
+def _is_of_step(channel_id: Any) -> Any:
+    return (
+        (UssdSession.channel_id == channel_id)
+        & (UssdSession.provider_session_id == param(UssdSession.provider_session_id))
+        & (UssdSession.phone_number == param(UssdSession.phone_number))
     )
 
 
@@ -157,9 +171,8 @@ def _with_target(rows: Any) -> Any:
     )
 
 
+_IS_CHANNEL = Channel.id == param(Channel.id, "channel_id")
 _IS_DIALLED = ServiceCode.code == param(ServiceCode.code, "dialled_code")
 _SESSION = CompiledQuery(_select_session)
-_SESSION_AND_TARGET = CompiledQuery(
-    lambda: _with_target(_select_session().join(ServiceCode, JOIN.LEFT_OUTER, on=_IS_DIALLED))
-)
+_DIAL = CompiledQuery(_select_dial)
 _TARGET = CompiledQuery(lambda: _with_target(ServiceCode.select(ServiceCode.code).where(_IS_DIALLED)))
