@@ -27,6 +27,7 @@ from ussd_server.messages.transactions import CreateRefund
 from ussd_server.messages.webhooks import EVENT_TYPES, NameWebhook
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Webhook
+from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.settings import read_settings
 
 _MARK = "from what the service really sends. -->\n"
@@ -57,7 +58,7 @@ def examples(services: Services, clock: MovableClock) -> str:
     """Every type of event with its meaning and an example."""
     parts = []
     for event in _one_of_each(services, clock):
-        body = {"type": event.type, "timestamp": "2026-11-20T08:15:30.123Z", "data": event.payload}
+        body = {"type": event.type, "timestamp": "2026-11-20T08:15:30.123Z", "data": payloads_of([event])[event.id]}
         text = steady(json.dumps(body, indent=2, ensure_ascii=False))
         parts.append(f"### `{event.type}`\n\n{EVENT_TYPES[event.type]}\n\n```json\n{text}\n```\n")
     return "\n" + "\n".join(parts)

@@ -156,6 +156,9 @@ SABOTAGE = [
     ("UPDATE events SET type = 'webhook.test' WHERE object_id = '{collection_04}' AND sequence = 2",
      {(_EVENTS_MISSING, "collection_04")}),
     ("UPDATE events SET payload = replace(payload, '\"amount\":1000', '\"amount\":2000') "
+     "WHERE object_id = '{collection_04}' AND sequence = 1",
+     {(_FORGED, "collection_04")}),
+    ("UPDATE events SET payload = replace(payload, '{{', '{{\"amount\":2000,') "
      "WHERE object_id = '{collection_04}' AND sequence = 2",
      {(_FORGED, "collection_04")}),
     ("UPDATE events SET payload = replace(payload, 'submitted', 'pending') "
@@ -164,7 +167,7 @@ SABOTAGE = [
     ("UPDATE events SET payload = replace(payload, '\"completed_at\":\"2', '\"completed_at\":\"1') "
      "WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",
      {(_FORGED, "collection_01")}),
-    ("UPDATE events SET payload = replace(payload, '\"late\":false', '\"late\":true') "
+    ("UPDATE events SET payload = replace(payload, '{{', '{{\"late\":true,') "
      "WHERE object_id = '{collection_04}' AND sequence = 2",
      {(_FORGED, "collection_04")}),
     ("UPDATE events SET payload = 'nonsense' WHERE object_id = '{collection_04}' AND sequence = 2",

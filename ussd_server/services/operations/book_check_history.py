@@ -132,20 +132,23 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
     """Return whether an event shows a value that the transaction cannot have had then."""
     try:
         metadata = row["metadata"] and orjson.loads(row["metadata"])
-        shown = [orjson.loads(event.payload) for event in events]
+        kept = [orjson.loads(event.payload) for event in events]
     except ValueError:
+        return True
+    if not all(isinstance(each, dict) for each in kept):
         return True
     amounts = {"amount": row["amount_cents"] / 100, "fee": row["fee_cents"] / 100}
     fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in _FIXED}
     status = completed_at = code = None
     had_failed = is_late = False
-    for event, payload in zip(events, shown, strict=True):
+    for event, stored in zip(events, kept, strict=True):
+        payload = kept[0] | stored  # a later event keeps what differs from the first
         if event.type != _NEEDS_REVIEW:
             status = event.type.removeprefix("transaction.")
             completed_at = event.created_at if status in ("succeeded", "failed") else completed_at
             is_late = is_late or (had_failed and status == "succeeded")
             had_failed = had_failed or status == "failed"
-        if not isinstance(payload, dict) or not payload.items() >= fixed.items():
+        if not payload.items() >= fixed.items():
             return True
         failure = payload.get("failure")
         code = failure.get("code") if isinstance(failure, dict) else None

@@ -54,6 +54,9 @@ _CHANGES = CompiledQuery(
 _REFUNDABLE = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
 _IN_EVENTS = [field.name for field in fields(TransactionView) if field.name not in ("events", "explanation")]
 _KEYS = tuple(name.removesuffix("_cents") for name in _IN_EVENTS)
+# What may be different in a later event. The others of these are empty in the first one.
+_ALWAYS_IN_LATER_EVENTS = ("status", "updated_at", "next_check_at")
+_SET_LATER = ("provider_transaction_id", "failure", "late", "completed_at", "refunded_amount")
 _VALUES = attrgetter(*_IN_EVENTS)
 NOTHING_KNOWN = ChangeDetail()
 
@@ -81,16 +84,16 @@ def first_rows(
     change = common | {"transaction_id": view.transaction_id, "status": view.status, "source": source}
     event = common | {
         "id": new_id(view.created_at), "object_id": view.transaction_id, "type": f"transaction.{view.status}",
-        "is_pending": False, "payload": orjson.dumps(snapshot(view)).decode(),
+        "is_pending": False, "payload": orjson.dumps(snapshot(view) if sequence == 1 else changes_of(view)).decode(),
     }  # fmt: skip
     return change, event
 
 
 def write_transaction_event(row: Transaction, event_type: str, now: datetime) -> None:
-    """Write an event about a transaction, with the transaction as it is now."""
+    """Write an event about a transaction that has one already, with the transaction as it is now."""
     # A collection that has just succeeded has no refunds yet.
     view = view_of(row) if event_type == "transaction.succeeded" else views_of([row])[0]
-    write_event(row.client_id, event_type, row.id, snapshot(view), now)
+    write_event(row.client_id, event_type, row.id, changes_of(view), now)
 
 
 def views_of(rows: Sequence[Transaction]) -> tuple[TransactionView, ...]:
@@ -158,7 +161,7 @@ def failure_of(row: Transaction) -> Failure | None:
 
 
 def snapshot(view: TransactionView) -> dict[str, Any]:
-    """The payload of an event: the record that the API shows (wire contract 3.1)."""
+    """The payload of a transaction's first event: the record that the API shows (wire contract 3.1)."""
     record = dict(zip(_KEYS, _VALUES(view), strict=True))
     record["amount"], record["fee"] = shillings(view.amount_cents), shillings(view.fee_cents)
     record["refunded_amount"] = shillings(view.refunded_amount_cents)
@@ -168,6 +171,14 @@ def snapshot(view: TransactionView) -> dict[str, Any]:
         if (moment := record[key]) is not None:
             record[key] = iso_milliseconds(moment)
     return record
+
+
+def changes_of(view: TransactionView) -> dict[str, Any]:
+    """The payload of a later event: what differs from the first (`services/webhooks/payloads.py`)."""
+    record = snapshot(view)
+    return {key: record[key] for key in _ALWAYS_IN_LATER_EVENTS} | {
+        key: record[key] for key in _SET_LATER if record[key]
+    }
 
 
 def _changes_of(row: Transaction) -> tuple[TransactionChange, ...]:

@@ -19,6 +19,7 @@ from ussd_server.messages.webhooks import (
 )
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, DeliveryAttempt
+from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
 
 _NEWEST = 20
@@ -63,7 +64,11 @@ class AttemptService:
 
 def event_body(event: Event) -> bytes:
     """An event as the Standard Webhooks specification wants it; the same bytes at every attempt."""
-    document = {"type": event.type, "timestamp": iso_milliseconds(event.created_at), "data": event.payload}
+    document = {
+        "type": event.type,
+        "timestamp": iso_milliseconds(event.created_at),
+        "data": payloads_of([event])[event.id],
+    }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 

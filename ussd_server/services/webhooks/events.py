@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -26,6 +26,7 @@ from ussd_server.models.events import Event, insert_event, last_event_id, queue_
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
 
 MOST_EVENTS_AT_ONCE = 1000
@@ -45,7 +46,7 @@ class EventService:
         context.require("webhooks:read")
         rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
         found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens)
-        return EventPage(tuple(map(event_view, found)), next_cursor)
+        return EventPage(event_views(found), next_cursor)
 
     def get(self, request: NameEvent, context: RequestContext) -> EventView:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
@@ -119,9 +120,18 @@ def no_such_type(event_type: str) -> str:
     return f"There is no event type {event_type[:_LONGEST_TYPE]}." + "".join(f" Did you mean {each}?" for each in meant)
 
 
-def event_view(row: Event, deliveries: tuple[DeliveryView, ...] = ()) -> EventView:
-    """An event as its client sees it."""
-    return EventView(row.id, row.type, row.object_id, row.sequence, row.created_at, row.payload, deliveries)
+def event_views(
+    events: Sequence[Event], deliveries: Mapping[str, Sequence[DeliveryView]] | None = None
+) -> tuple[EventView, ...]:
+    """Events as their client sees them, with their deliveries, if any are given, by event id."""
+    payloads, kept = payloads_of(events), deliveries or {}
+    return tuple(
+        EventView(
+            event.id, event.type, event.object_id, event.sequence, event.created_at, payloads[event.id],
+            tuple(kept.get(event.id, ())),
+        )
+        for event in events
+    )  # fmt: skip
 
 
 def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to_at: datetime | None) -> Any:
@@ -148,7 +158,7 @@ def _with_deliveries(events: Sequence[Event], client_id: str) -> tuple[EventView
     deliveries: dict[str, list[DeliveryView]] = {event.id: [] for event in events}
     for row in rows:
         deliveries[row.event_id].append(_delivery_view(row, callbacks_id))
-    return tuple(event_view(event, tuple(deliveries[event.id])) for event in events)
+    return event_views(events, deliveries)
 
 
 def _delivery_view(row: Delivery, callbacks_id: str | None) -> DeliveryView:

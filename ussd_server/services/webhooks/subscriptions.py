@@ -34,7 +34,7 @@ from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit import write_audit_event
-from ussd_server.services.webhooks.events import event_view, no_such_type, write_event
+from ussd_server.services.webhooks.events import event_views, no_such_type, write_event
 from ussd_server.status import Code, ServiceError
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
@@ -132,7 +132,7 @@ class WebhookService:
                 raise ServiceError(Code.INVALID_REQUEST, "The webhook is switched off; enable it first")
             # An object of its own, so that it never waits for an earlier test.
             event_id = write_event(row.client_id, WEBHOOK_TEST, new_id(now), {"webhook_id": row.id}, now)
-            return event_view(Event.get_by_id(event_id))
+            return event_views([Event.get_by_id(event_id)])[0]
 
     def _rotate(self, row: Webhook, grace_period_seconds: int, context: RequestContext) -> RotatedSecretView:
         now, secret = self._clock.now(), new_webhook_secret()
