@@ -28,7 +28,8 @@ class WakeUpSignal:
             return
         try:
             if self._pipeline.execute("LPUSH", _KEY, "1") > _MAX_SIGNALS:
-                self._pipeline.execute("LTRIM", _KEY, 0, _MAX_SIGNALS - 1)
+                # Nobody waits; one signal is left for a worker that comes.
+                self._pipeline.execute("LTRIM", _KEY, 0, 0)
         except REDIS_TROUBLE:
             return
 
