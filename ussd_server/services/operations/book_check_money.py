@@ -125,19 +125,16 @@ TRANSACTION_RULES = {
                 AND original.phone_number = refund.phone_number
         WHERE refund.id > :low AND refund.id <= :high AND original.id IS NULL
             AND (refund.type = 'refund' OR refund.refund_of IS NOT NULL)""",
+    # Joined with the sums of the range, PostgreSQL makes all of these sums anew for each transaction: it expects one.
     "has refunds that exceed it": """
-        WITH refunds AS (
-            SELECT refund_of, sum(amount_cents) AS cents FROM transactions
-            WHERE refund_of > :low AND refund_of <= :high AND (status <> 'failed' OR due_at IS NOT NULL)
-            GROUP BY refund_of)
-        SELECT id FROM transactions JOIN refunds ON refunds.refund_of = id
-        WHERE id > :low AND id <= :high AND cents > amount_cents""",
+        SELECT id FROM transactions AS refunded WHERE id > :low AND id <= :high AND amount_cents < (
+            SELECT sum(amount_cents) FROM transactions
+            WHERE refund_of = refunded.id AND (status <> 'failed' OR due_at IS NOT NULL))""",
     "is reversed without refunds of all of it, or has them and is not reversed": """
-        WITH refunds AS (
-            SELECT refund_of, sum(amount_cents) AS cents FROM transactions
-            WHERE refund_of > :low AND refund_of <= :high AND status = 'succeeded' GROUP BY refund_of)
-        SELECT id FROM transactions LEFT JOIN refunds ON refunds.refund_of = id
-        WHERE id > :low AND id <= :high AND (status = 'reversed') <> (coalesce(cents, 0) >= amount_cents)""",
+        SELECT id FROM transactions AS refunded WHERE id > :low AND id <= :high
+            AND (status = 'reversed') <> (amount_cents <= coalesce((
+                SELECT sum(amount_cents) FROM transactions
+                WHERE refund_of = refunded.id AND status = 'succeeded'), 0))""",
     "has an idempotency key that is bound to another one": """
         SELECT id FROM transactions JOIN idempotency_keys
             ON idempotency_keys.client_id = transactions.client_id AND key = idempotency_key
