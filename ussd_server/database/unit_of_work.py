@@ -60,15 +60,37 @@ def without_timeouts() -> Iterator[None]:
     if not is_postgres():
         yield
         return
+    with _held_connection() as connection:
+        connection.answer_seconds = None
+        try:
+            yield
+        finally:
+            connection.answer_seconds = Connection.answer_seconds
+
+
+@contextmanager
+def _held_connection() -> Iterator[Connection]:
+    """Keep this thread's connection for the block, and return it to the pool if the block took it."""
     is_borrowed = database.is_closed()
-    connection = database.connection()
-    connection.answer_seconds = None
     try:
-        yield
+        yield database.connection()
     finally:
-        connection.answer_seconds = Connection.answer_seconds
         if is_borrowed:
             release_connection()
+
+
+@contextmanager
+def all_prepared() -> Iterator[None]:
+    """Prepare this thread's statements on PostgreSQL at their first use; otherwise psycopg waits for the sixth."""
+    if not is_postgres():
+        yield
+        return
+    with _held_connection() as connection:
+        threshold, connection.prepare_threshold = connection.prepare_threshold, 0
+        try:
+            yield
+        finally:
+            connection.prepare_threshold = threshold
 
 
 @contextmanager
