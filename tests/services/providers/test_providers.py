@@ -14,6 +14,8 @@ from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.providers.providers import Direction
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
+from ussd_server.redis import provider_outages
+from ussd_server.redis.client import connect
 from ussd_server.redis.provider_outages import ProviderOutages
 from ussd_server.services.providers.providers import Providers
 from ussd_server.settings import Settings
@@ -60,7 +62,10 @@ def test_cents_are_refused_where_only_whole_shillings_move() -> None:
     assert refusal.value.code is Code.INVALID_AMOUNT
 
 
-def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_process(settings: Settings) -> None:
+def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_process(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_outages, "_REPORT_SECONDS", 60)
     # Nobody listens at this port, so every call to the provider fails before it leaves.
     nowhere = MtnAccess("http://127.0.0.1:1", "mtnuganda", MtnProduct("k", "u", "s"))
     settings = replace(settings, providers={"mtn": nowhere})
@@ -77,7 +82,10 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
         assert (reply.status_code, reply.json["error"]) == (502, "TRANSACTION_FAILED")
         assert int(reply.headers["Retry-After"]) > 0
         assert program.get("/api/transactions").json["data"]["items"] == []
-        # The worker died: its notice fades.
+        # The worker died, and its report expires.
+        with connect(settings.redis_url, timeout_seconds=5) as redis:
+            assert 0 < redis.ttl("company:away:mtn") <= 60
+            redis.delete("company:away:mtn")
         eventually(lambda: not services.providers.outages.is_away("mtn"))
         assert program.collect("r1", MTN).status_code == 201, "the same reference may be sent again"
     finally:
