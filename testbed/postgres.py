@@ -8,7 +8,10 @@ import signal
 import subprocess
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 
@@ -66,6 +69,20 @@ class PostgresServer:
         """Stop it at once and close its connections."""
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait()
+
+
+@contextmanager
+def temporary_server(replica_of: PostgresServer | None = None) -> Iterator[PostgresServer]:
+    """Run a server in a folder of its own, until the block ends.
+
+    The folder is not one of pytest's: another run that starts meanwhile closes those to the server's user.
+    """
+    with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
+        server = PostgresServer(Path(folder), replica_of=replica_of)
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def create_database(server_url: str, template: str = "template1", options: str = "") -> str:

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 import hypothesis
@@ -15,7 +14,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from testbed.postgres import PostgresServer, create_database, drop_database
+from testbed.postgres import create_database, drop_database, temporary_server
 from testbed.valkey import Server
 from tests.support.made_once import compile_each_route_once, hash_passwords_quickly
 from ussd_server.app import create_app
@@ -90,11 +89,8 @@ def postgres_url() -> Iterator[str]:
     if given := os.environ.get("USSD_TEST_DATABASE_URL"):
         yield given
         return
-    # Not in pytest's own folder: another run that starts meanwhile shuts that to the server's user.
-    with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
-        server = PostgresServer(Path(folder))
+    with temporary_server() as server:
         yield server.url
-        server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from peewee import Table
 
-from testbed.postgres import PostgresServer, create_database, drop_database
+from testbed.postgres import PostgresServer, create_database, drop_database, temporary_server
 from tests.support.eventually import eventually
 from tests.support.money import a_client, deposit, request
 from ussd_server.bootstrap import Services
@@ -40,12 +40,9 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    primary = PostgresServer(tmp_path_factory.mktemp("primary"))
-    replica = PostgresServer(tmp_path_factory.mktemp("replica"), replica_of=primary)
-    yield Pair(primary, replica)
-    replica.stop()
-    primary.stop()
+def pair() -> Iterator[Pair]:
+    with temporary_server() as primary, temporary_server(replica_of=primary) as replica:
+        yield Pair(primary, replica)
 
 
 @pytest.fixture

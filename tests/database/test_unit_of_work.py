@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
@@ -19,7 +17,7 @@ import pytest
 from peewee import OperationalError
 from playhouse.pool import MaxConnectionsExceeded
 
-from testbed.postgres import PostgresServer
+from testbed.postgres import PostgresServer, temporary_server
 from tests.support.eventually import eventually
 from ussd_server.database.connections import _Adapter
 from ussd_server.database.unit_of_work import close_connections, database, is_reachable, open_database, without_timeouts
@@ -30,10 +28,8 @@ PATIENCE_SECONDS = 60
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A PostgreSQL of these tests' own: only its owner may freeze it."""
-    with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
-        server = PostgresServer(Path(folder))
+    with temporary_server() as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture

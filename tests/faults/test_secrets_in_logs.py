@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from testbed.ports import free_port
-from testbed.postgres import PostgresServer
+from testbed.postgres import PostgresServer, temporary_server
 from tests.support.eventually import eventually
 from tests.support.real_service.deployment import Installed, install
 from tests.support.real_service.edge import HOST
@@ -66,11 +66,10 @@ class Planter:
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+def database() -> Iterator[PostgresServer]:
     """A database of this file's own, to be stopped and broken."""
-    server = PostgresServer(tmp_path_factory.mktemp("postgres"))
-    yield server
-    server.stop()
+    with temporary_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

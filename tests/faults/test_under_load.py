@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
 
-from testbed.postgres import PostgresServer
+from testbed.postgres import PostgresServer, temporary_server
 from tests.faults.callers import Crowd, many_keys
 from tests.support.eventually import eventually
 from tests.support.real_service.deployment import Installed, install
@@ -25,10 +23,8 @@ CALLERS = 4
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL of this file's own, to be stopped."""
-    with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
-        server = PostgresServer(Path(folder))
+    with temporary_server() as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture(scope="module")

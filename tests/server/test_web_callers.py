@@ -14,12 +14,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from testbed.ports import free_port
-from testbed.postgres import PostgresServer, create_database, drop_database
+from testbed.postgres import PostgresServer, create_database, drop_database, temporary_server
 from tests.support.eventually import eventually
 from tests.support.real_service.service import answers, descendants, environment
 from ussd_server.database.schema import migrate
@@ -343,8 +342,7 @@ def test_a_stop_answers_who_has_called_and_waits_quietly_for_who_is_still_sendin
 
 
 def test_while_the_database_is_frozen_calls_that_need_none_are_answered(redis_url: str, tmp_path: Path) -> None:
-    with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
-        server = PostgresServer(Path(folder))
+    with temporary_server() as server:
         open_database(server.url, 1)
         migrate()
         close_connections()
@@ -364,7 +362,6 @@ def test_while_the_database_is_frozen_calls_that_need_none_are_answered(redis_ur
                 assert not all(caller.has_answer() for caller in waiting)
                 assert {caller.answer()[0] for caller in waiting} == {503}
             eventually(lambda: ask_balance(stack.enter_context(Caller(port)), new_apikey()).answer()[0] == 401)
-        server.stop()
 
 
 def ask_balance(caller: Caller, apikey: str) -> Caller:
