@@ -125,8 +125,8 @@ def test_limits_wake_up_signals_and_provider_outages_reach_all_processes(
     assert not one.away
     assert not other.away
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(keep(WakeUpSignal(url, lambda: False)).wait, PATIENCE_SECONDS, Event())
-        sender = keep(WakeUpSignal(url, lambda: False))
+        waiting = pool.submit(keep(WakeUpSignal(url, other.pipeline, lambda: False)).wait, PATIENCE_SECONDS, Event())
+        sender = keep(WakeUpSignal(url, one.pipeline, lambda: False))
         while not waiting.done():
             sender.send()
     keep(ProviderOutages(url, lambda: False, ["mtn"])).report_away("mtn")

@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from ussd_server.redis.client import RedisClient, connect
+from ussd_server.redis.pipeline import RedisPipeline
 from ussd_server.redis.wake_up import WakeUpSignal
 
 PATIENCE_SECONDS = 60
@@ -25,7 +27,8 @@ def redis(redis_url: str) -> Iterator[RedisClient]:
 @pytest.fixture
 def wake_up(redis: RedisClient, redis_url: str) -> Iterator[WakeUpSignal]:
     """A signal that no worker waits for yet."""
-    with closing(WakeUpSignal(redis_url, lambda: False)) as signal:
+    pipeline = RedisPipeline(lambda: redis)
+    with closing(WakeUpSignal(redis_url, pipeline, lambda: False)) as signal, closing(pipeline):
         yield signal
 
 
@@ -45,5 +48,6 @@ def test_unread_signals_do_not_pile_up(redis: RedisClient, wake_up: WakeUpSignal
 
 
 def test_sending_a_signal_without_redis_does_not_raise() -> None:
-    WakeUpSignal("redis://127.0.0.1:1", lambda: False).send()
-    WakeUpSignal("redis://127.0.0.1:1", lambda: True).send()
+    pipeline = RedisPipeline(lambda: connect("redis://127.0.0.1:1"))
+    for is_away in (False, True):
+        WakeUpSignal("redis://127.0.0.1:1", pipeline, partial(bool, is_away)).send()

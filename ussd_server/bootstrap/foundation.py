@@ -87,7 +87,7 @@ def build_foundation(settings: Settings, clock: Clock) -> Foundation:
         vault=Vault(keyring),
         tokens=tokens,
         limiter=limiter,
-        wake_up=WakeUpSignal(settings.redis_url, lambda: limiter.away),
+        wake_up=WakeUpSignal(settings.redis_url, limiter.pipeline, lambda: limiter.away),
         guard=AddressGuard(allow_private=settings.allow_private_addresses, plain_http=settings.is_sandbox),
         outages=outages,
         switches=switches,

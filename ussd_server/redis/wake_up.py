@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from threading import Event
 
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
@@ -16,11 +15,15 @@ _MAX_SIGNALS = 64
 class WakeUpSignal:
     """Wakes one of any number of waiting workers."""
 
-    def __init__(self, url: str, is_away: Callable[[], bool]) -> None:
-        """`is_away` returns, without a round trip, whether Redis is known to be away; then Redis is not used."""
+    def __init__(self, url: str, pipeline: RedisPipeline, is_away: Callable[[], bool]) -> None:
+        """Signals are sent through `pipeline`, together with what else is asked of the server at `url` then.
+
+        `is_away` returns, without a round trip, whether Redis is known to be away; then Redis is not used.
+        """
         self._url = url
+        self._pipeline = pipeline
         self._is_away = is_away
-        self._pipeline = RedisPipeline(lambda: self._sender)
+        self._receiving: RedisClient | None = None
 
     def send(self) -> None:
         """Wake one worker. Never raises, and does nothing while Redis is known to be away."""
@@ -44,18 +47,12 @@ class WakeUpSignal:
             stop.wait(seconds)
 
     def close(self) -> None:
-        """Close the connections."""
-        self._pipeline.close()
-        for name in ("_sender", "_receiving"):
-            if name in self.__dict__:
-                self.__dict__[name].close()
-
-    @cached_property
-    def _sender(self) -> RedisClient:
-        return connect(self._url)
+        """Close the connection on which `wait` waits; the pipeline stays open."""
+        if self._receiving is not None:
+            self._receiving.close()
 
     def _receiver(self, seconds: float) -> RedisClient:
         # A client of its own, because its time-out is longer.
-        if "_receiving" not in self.__dict__:
+        if self._receiving is None:
             self._receiving = connect(self._url, timeout_seconds=seconds + 1)
         return self._receiving
