@@ -143,7 +143,7 @@ def _ours(stage: Stage) -> list[Key]:
 
 
 TARGETS = (
-    Target("bare GET", "bare", _get("authenticated", "/", _DONE)),
+    Target("bare GET", "bare", _get("authenticated", "/", _DONE), has_latencies=True),
     Target("bare POST", "bare", _payments(_ours, _DONE, b"/"), bare="bare POST"),
     Target("peer: authenticated call", "peer", lambda stage, _: [calls_with(stage.peer_keys, "/bench/answer", _DONE)]),
     Target("peer: disbursement", "peer", _payments(lambda stage: stage.peer_keys, _CREATED), 201, repeats=False,
