@@ -25,7 +25,7 @@ from ussd_server.messages.ussd.gateways import (
 )
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.cache import SessionCache
-from ussd_server.services.sessions.lookup import find_session, find_session_and_target, find_target
+from ussd_server.services.sessions.lookup import DialLookups, find_session, find_target
 from ussd_server.services.sessions.sessions import Sessions, may_be_paying
 from ussd_server.services.sessions.transcripts import screen_of
 from ussd_server.services.ussd.channels import ChannelService
@@ -58,6 +58,7 @@ class GatewayService:
         self._conversations = conversations
         self._quota = quota
         self._cache = SessionCache()
+        self._dials = DialLookups()
 
     def answer(self, adapter: str, secret: str, request: GatewayRequest, request_id: str) -> GatewayReply:
         """Answer one step in the format of its gateway. Raises NOT_FOUND for an unknown path, and nothing else."""
@@ -153,7 +154,7 @@ class GatewayService:
         step, channel = phone_step.step, phone_step.channel
         names = (channel.channel_id, step.provider_session_id, step.phone_number)
         if step.kind is StepKind.BEGIN:
-            found = find_session_and_target(*names, phone_step.code, channel.client_id, phone_step.input.received_at)
+            found = self._dials.find(*names, phone_step.code, channel.client_id, phone_step.input.received_at)
         else:
             found = find_session(*names)
         if not found.channel_is_active:
