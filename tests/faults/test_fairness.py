@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import time
 import timeit
+from collections import Counter
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -104,12 +105,12 @@ def test_more_connections_than_there_are_files_stop_no_process(
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 def test_no_request_blocks_the_others_of_its_process(services: Services, redis_url: str, tmp_path: Path) -> None:
-    """gevent's monitor reports whatever keeps the hub for 100 ms."""
+    """gevent's monitor reports whatever keeps the hub for 20 ms; a password takes longer on any machine."""
     shop = Shop(services, large_document())
     key = services.clients.api_keys.create(CreateApiKey(None), shop.call)
     release_connection()
     complaints: list[bytes] = []
-    monitor = {"GEVENT_MONITOR_THREAD_ENABLE": "1", "GEVENT_MAX_BLOCKING_TIME": "0.1"}
+    monitor = {"GEVENT_MONITOR_THREAD_ENABLE": "1", "GEVENT_MAX_BLOCKING_TIME": "0.02"}
     with (
         serving(
             tmp_path, services.settings.database_url, redis_url, is_quiet=False, complaints=complaints, **monitor
@@ -132,8 +133,9 @@ def test_no_request_blocks_the_others_of_its_process(services: Services, redis_u
         assert set(statuses[1::2]) <= {401, 429}
     blocked = blocked_stacks(complaints[0])
     assert not [stack for stack in blocked if b"argon2" in stack]
-    # A busy machine takes the processor away now and then; what blocks does so for each of eight requests of its kind.
-    assert len([stack for stack in blocked if b"check_menu" not in stack]) < 8, complaints[0].decode()
+    # A busy machine takes the processor away anywhere; what blocks does so at one place, for each of eight requests.
+    places = Counter(stack.rpartition(b'  File "')[2] for stack in blocked if b"check_menu" not in stack)
+    assert max(places.values(), default=0) < 8, places
 
 
 def test_the_check_of_a_large_menu_computes_for_less_time_than_a_password() -> None:
