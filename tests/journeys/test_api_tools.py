@@ -256,7 +256,8 @@ def test_schemathesis_finds_no_lie(service: Service, tmp_path: Path) -> None:
     signatures = {"keys": fresh_keys(service, 40), "token": {"Authorization": f"Bearer {token}"}}
     run(
         _TOOLS / "schemathesis", "run", f"{known['base_url']}/openapi.json", "--no-color", "--warnings=off",
-        "--phases=examples,coverage,fuzzing", "--max-examples=2", "--workers=2", "--seed=1",
+        # One worker: two threads that parse Python at once raise a SystemError now and then (Python 3.11).
+        "--phases=examples,coverage,fuzzing", "--max-examples=2", "--workers=1", "--seed=1",
         "--generation-database=none", "--exclude-checks=positive_data_acceptance,allow_header_conformance",
         # Whoever signs out is refused from then on.
         "--exclude-path=/api/clients/logout",
