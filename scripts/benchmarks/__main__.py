@@ -44,7 +44,7 @@ def bench() -> None:
 @click.option("--seconds", default=1.5, show_default=True, type=click.FloatRange(0.1), help="Length of a measurement.")
 @click.option("--clients", default=1250, show_default=True, type=click.IntRange(50), help="API clients that call.")
 @click.option("--rows", default=1_000_000, show_default=True, type=click.IntRange(1000), help="Rows of the big table.")
-@click.option("--json", "file", type=click.Path(path_type=Path), help="Write medians and spreads to this file.")
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Keep medians and spreads in this file.")
 def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows: int, file: Path | None) -> None:
     """Measure PARTS (default: all, about twenty minutes).
 
@@ -62,7 +62,8 @@ def run(parts: tuple[str, ...], rounds: int, seconds: float, clients: int, rows:
     for name in parts or _PARTS:
         result |= _PARTS[name](Size(rounds, seconds, clients, rows))
     if file is not None:
-        file.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
+        kept = orjson.loads(file.read_bytes()) if file.exists() else {}
+        file.write_bytes(orjson.dumps(kept | result, option=orjson.OPT_INDENT_2))
     floors = floors_of(result)
     print_table("Floors", [floor.row() for floor in floors])
     sys.exit(int(not all(floor.is_met for floor in floors)))

@@ -31,7 +31,7 @@ _RATIOS = (
 )
 _POSTINGS = {"many": 0.85, "one": 1.5}
 _MOST_P99_TO_P50 = 5
-_MOST_PAGE_GROWTH = 1.2
+_MOST_GROWTH, _MOST_MEMORY_GROWTH = 1.3, 1.2
 _MOST_OPENING_MS = 10
 _PAYOUTS = {"rows judged and kept": 5, "rows recorded and reserved": 2.5}
 _MOST_STATEMENT = {"seconds": 60, "megabytes": 200}
@@ -85,7 +85,7 @@ def _floors(result: Mapping[str, Any]) -> Iterator[Floor]:
             name = f"postings / pgbench, 8 clients, accounts: {row['accounts']}"
             yield Floor(name, ">=", _POSTINGS[row["accounts"]], row["ratio"])
     for row in result.get("pages", ()):
-        yield Floor(f"page {row['page']}: many rows / few rows", "<=", _MOST_PAGE_GROWTH, row["ratio"])
+        yield Floor(f"page {row['page']}: {row['rows']:,} rows / few rows", "<=", _MOST_GROWTH, row["ratio"])
     for row in result.get("payouts", ()):
         step = row["step"].partition(":")[0]
         if step in _PAYOUTS:
@@ -96,8 +96,9 @@ def _floors(result: Mapping[str, Any]) -> Iterator[Floor]:
             yield Floor(name, "<=", most, row[figure])
     for row in result.get("exports", ()):
         name = f"memory of an export, {row['database']}: many lines / few lines"
-        yield Floor(name, "<=", _MOST_PAGE_GROWTH, row["ratio"])
+        yield Floor(name, "<=", _MOST_MEMORY_GROWTH, row["ratio"])
     for row in result.get("openings", ()):
+        yield Floor(f"opening balance, {row['database']}: many / few movements", "<=", _MOST_GROWTH, row["ratio"])
         name = f"opening balance of many movements, {row['database']}: milliseconds"
         yield Floor(name, "<=", _MOST_OPENING_MS, row["ms_of_many"])
 
