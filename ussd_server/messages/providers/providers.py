@@ -82,12 +82,13 @@ class PaymentOrder:
 
 @dataclass(frozen=True, slots=True)
 class PollingSchedule:
-    """When the status of an unfinished payment is queried; all in seconds.
+    """When the status of an unfinished payment is queried; all in seconds but `per_second`.
 
     `delays` follow one another, the last one repeats; each is jittered by the caller. `not_found_means_lost_after`:
     a NOT_FOUND this long after sending proves that the payment never arrived and may be sent again under the same
     reference. `late_check_after`: one more enquiry this long after a failure, because providers have been seen to
-    report success after failure. `give_up_after`: then an operator reviews it.
+    report success after failure. `give_up_after`: then an operator reviews it. `per_second`: the rate limit of calls
+    to the provider, which all processes share.
     """
 
     delays: tuple[float, ...]

@@ -77,6 +77,15 @@ def apply_answer(
             _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
 
 
+def waits_since(row: Transaction) -> datetime:
+    """Return since when a transaction waits for its provider: since its creation, or its sending in a payout.
+
+    A row of a payout may be in the queue for days before it is sent.
+    """
+    began_at: datetime = (row.asked_at if row.payout_id is not None else None) or row.created_at
+    return began_at
+
+
 def _wait_on(
     row: Transaction,
     status: TransactionStatus,
@@ -86,9 +95,7 @@ def _wait_on(
     detail: ChangeDetail,
 ) -> None:
     """Enquire again at the provider's pace; after `give_up_after` seconds an operator must review the payment."""
-    # A row of a payout may have waited for days before it was sent.
-    began_at = (row.asked_at if row.payout_id is not None else None) or row.created_at
-    is_silent_for_long = now - began_at > timedelta(seconds=pace.give_up_after)
+    is_silent_for_long = now - waits_since(row) > timedelta(seconds=pace.give_up_after)
     # `checks` counts the call that was just answered, so it is 1 at least.
     delay = pace.delays[min(row.checks, len(pace.delays)) - 1]
     if is_silent_for_long:

@@ -1,8 +1,8 @@
 """Settlement: claim a transaction that is due, ask its provider, conclude from the answer. Every step may be repeated.
 
 To ask is to send the payment; to enquire is to query its state. A worker claims rows with a lease, calls the provider
-while no database transaction is open, and writes the result in one unit of work. After a crash the lease ends early,
-when other workers notice that the heartbeat stopped, or when it expires; the next worker continues from the row.
+while no database transaction is open, and writes the result in one unit of work. After a crash another worker ends the
+lease because the heartbeat stopped (`operations/heartbeat.py`), or it expires; the next worker continues from the row.
 
 `asked_at` null means that certainly nothing was sent. Otherwise the provider may have the payment, and is enquired; a
 payment that it never received becomes null again (`provider_answers.py`). Only one worker sets `asked_at`, under the
@@ -20,7 +20,7 @@ from typing import Any
 
 from ussd_server.clock import Clock
 from ussd_server.database.compiled_queries import find_row, lock_row
-from ussd_server.database.unit_of_work import is_postgres, unit_of_work
+from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about, trace_of
 from ussd_server.messages.providers.failures import FailureCode
 from ussd_server.messages.providers.providers import (
@@ -40,6 +40,7 @@ from ussd_server.services.settlement.provider_answers import (
     UNAVAILABLE_RETRY_SECONDS,
     UNREACHABLE_SECONDS,
     apply_answer,
+    waits_since,
 )
 from ussd_server.services.transactions.history import append_change
 
@@ -48,7 +49,8 @@ log = logger(__name__)
 LEASE_SECONDS = 60
 # How long this process does not call a provider whose rate is used up. `due_at` stays, and with it the order.
 _RATE_PAUSE_SECONDS = 0.25
-_NO_PROVIDER_FOR_SECONDS = 7200
+# How long a payment waits for a provider that was switched off, before an operator must review it.
+_WAIT_WITHOUT_PROVIDER_SECONDS = 7200
 # The columns that `conclude` leaves as they are when another worker or a callback has set them during the call.
 _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
 _DIRECTIONS = {
@@ -94,11 +96,10 @@ class Settlement:
         due = (Transaction.due_at <= now) & (Transaction.leased_until.is_null() | (Transaction.leased_until < now))
         if paused := [name for name, until in self._paused_until.items() if now < until]:
             due &= Transaction.provider.not_in(paused)
+        # An idle worker looks often: without this it would lock SQLite for writing each time.
         if not Transaction.select(Transaction.id).where(due).limit(1).exists():
             return []
-        chosen: Any = Transaction.select().where(due).order_by(Transaction.due_at).limit(limit)
-        if is_postgres():
-            chosen = chosen.for_update("FOR NO KEY UPDATE SKIP LOCKED")
+        chosen: Any = skip_locked(Transaction.select().where(due).order_by(Transaction.due_at).limit(limit))
         lease_token = self._new_lease_token()
         with unit_of_work():
             rows: list[Transaction] = list(chosen)
@@ -194,34 +195,37 @@ class Settlement:
 
         `called_at` is when the call to the provider began. A slow worker may conclude long after it, and "not found"
         proves nothing about a request that was sent after `called_at`.
-        `lease_token` is the one under which the provider was called. If the row's token is now different or null,
-        another worker took over or a callback arrived; their schedule stays unless this answer makes the payment final.
+        `lease_token` is the one under which the provider was called, None for a row without a lease. If the row's token
+        is now different, another worker took over or a callback arrived. Then the row's schedule stays as it is, unless
+        this answer makes the payment final.
         `took_ms` is how long the call took, in milliseconds.
         """
         with unit_of_work():
             row = lock_row(Transaction, transaction_id)
             now = self._clock.now()
             detail = _detail(row, answer, source, took_ms)
-            schedule = {name: getattr(row, name) for name in _SCHEDULE}
+            is_overtaken = row.lease_token != lease_token
+            schedule_before = {name: getattr(row, name) for name in _SCHEDULE}
+            completed_before = row.completed_at
             row.leased_until = row.lease_token = None
             row.due_source = Source.POLL
             row.checks += 1
             row.updated_at = now
-            is_overtaken = schedule["lease_token"] != lease_token
-            completed_at = row.completed_at
             if answer.provider_transaction_id:
                 row.provider_transaction_id = answer.provider_transaction_id
             if row.status in UNFINISHED or row.status == TransactionStatus.FAILED:
                 if answer.outcome is Outcome.NOT_SENT and (source is not Source.SUBMIT or is_overtaken):
-                    # Only the call that was to send the payment proves this; an enquiry proves nothing.
+                    # An enquiry that was not sent says nothing about the payment. Nor does a request that was not sent,
+                    # when another worker may have sent its own since.
                     answer = ProviderAnswer(Outcome.UNKNOWN)
                 apply_answer(row, pace, answer, source, called_at, now, detail)
             else:
+                # Succeeded, or reversed since: nothing is left to ask.
                 row.due_at = None
                 if answer.outcome is Outcome.FAILED:
                     open_review(row, REVIEW_CONTRADICTION, now)
-            if is_overtaken and row.completed_at == completed_at:
-                for name, value in schedule.items():
+            if is_overtaken and row.completed_at == completed_before:
+                for name, value in schedule_before.items():
                     setattr(row, name, value)
             row.save()
 
@@ -253,22 +257,23 @@ class Settlement:
                 return
             now = self._clock.now()
             row.leased_until = row.lease_token = None
-            is_in_payout = row.payout_id is not None
-            waited = now - ((row.asked_at if is_in_payout else None) or row.created_at)
+            waited = now - waits_since(row)
+            # An ambiguous payment whose `asked_at` is null was sent once, and its provider did not find it.
             was_never_sent = row.asked_at is None and row.status in (
                 TransactionStatus.CREATED,
                 TransactionStatus.SUBMITTED,
             )
             if row.status not in UNFINISHED:
-                waits = now - row.completed_at < timedelta(seconds=_NO_PROVIDER_FOR_SECONDS)
+                # A failure waits for the enquiry that confirms it.
+                waits = now - row.completed_at < timedelta(seconds=_WAIT_WITHOUT_PROVIDER_SECONDS)
                 row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS) if waits else None
-            elif was_never_sent and is_in_payout:
+            elif was_never_sent and row.payout_id is not None:
                 row.due_at = QUEUED_UNTIL
             elif was_never_sent and waited > timedelta(seconds=UNREACHABLE_SECONDS):
                 fail(row, FailureCode.PROVIDER_UNAVAILABLE, Source.POLL, now)
             else:
                 row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
-                if waited > timedelta(seconds=_NO_PROVIDER_FOR_SECONDS):
+                if waited > timedelta(seconds=_WAIT_WITHOUT_PROVIDER_SECONDS):
                     open_review(row, REVIEW_SILENT, now)
                     row.due_at = now + timedelta(seconds=SLOW_POLL_SECONDS)
             row.save()
