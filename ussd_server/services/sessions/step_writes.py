@@ -1,6 +1,7 @@
-"""Writes of steps: each only if no other step was faster, together with the steps of other requests.
+"""Writes steps of USSD sessions in batches. A step is written only if its session did not change since it was read.
 
-PostgreSQL writes a batch with one function call, which is one transaction; SQLite needs one or two statements a step.
+`Sessions` gives the steps of concurrent requests as one batch. PostgreSQL writes it with one call of the function
+`ussd_step` (migration 0013), which is one transaction. On SQLite `_write_one` does the same, statement by statement.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
 
 
 class WriteCondition(StrEnum):
-    """When a step may be written.
+    """When a step may be written. The values are those that `ussd_step` knows; all but NEW need an active session.
 
-    NEW: the session does not exist. READ: its turn is still the one that was read. CACHED: its turn is still the cached
-    one, and channel and client are active. CLAIMED: this step holds the claim.
+    NEW: no session has this id, and no active one this channel, gateway session id and phone number. READ: no step was
+    written since the session was read, and none has claimed it. CACHED: as READ, for a session from the session cache;
+    its channel and client are active too. CLAIMED: the session has the claim of this step.
     """
 
     NEW = "new"
@@ -38,10 +40,11 @@ class WriteCondition(StrEnum):
 
 @dataclass(slots=True)
 class StepWrite:
-    """What a step changes: the session after it, the event of its end, the language that the subscriber chose.
+    """What a step changes.
 
-    `turn_read` and `my_token` are the session's before the step; `event` comes from `new_event`. `write_steps` sets
-    `is_written`.
+    `row` is the session after the step, and its `last_seen_at` the time of the step. `turn_read` and `my_token` are its
+    `turn` and `working_token` before the step. `event`, from `new_event`, is set if the session ended, `language` if
+    the subscriber chose one. `write_steps` sets `is_written`.
     """
 
     row: UssdSession
@@ -57,18 +60,19 @@ def write_steps(steps: Sequence[StepWrite]) -> None:
     """Write the steps whose condition holds, in one transaction or in the surrounding unit of work."""
     if is_postgres():
         document = orjson.dumps([_document(step) for step in steps]).decode()
-        written = {place for (place,) in database.execute_sql("SELECT ussd_step(%s::jsonb)", (document,))}
-        for place, step in enumerate(steps, start=1):
-            step.is_written = place in written
+        written = {position for (position,) in database.execute_sql("SELECT ussd_step(%s::jsonb)", (document,))}
+        for position, step in enumerate(steps, start=1):
+            step.is_written = position in written
         return
-    is_alone = len(steps) == 1 and steps[0].event is None and steps[0].language is None
-    with nullcontext() if is_alone else unit_of_work():
+    # A single statement is a transaction by itself.
+    is_one_statement = len(steps) == 1 and steps[0].event is None and steps[0].language is None
+    with nullcontext() if is_one_statement else unit_of_work():
         for step in steps:
             step.is_written = _write_one(step)
 
 
 def _document(step: StepWrite) -> dict[str, Any]:
-    """A step as an argument of the PostgreSQL function."""
+    """Return a step as an element of the argument of `ussd_step`."""
     document = values_of(step.row)
     document |= {"proof": step.condition, "turn_read": step.turn_read, "my_token": step.my_token}
     if step.event is not None:
@@ -78,7 +82,6 @@ def _document(step: StepWrite) -> dict[str, Any]:
     return document
 
 
-# For SQLite; does what the PostgreSQL function in the migrations does.
 def _write_one(step: StepWrite) -> bool:
     row = step.row
     before = {"turn_read": step.turn_read, "my_token": step.my_token, "now": row.last_seen_at}
