@@ -26,7 +26,7 @@ from ussd_server.services.accounts.ledger import Leg, end_holds, hold_legs, post
 from ussd_server.services.accounts.postings import Postings, Rows, write_postings
 from ussd_server.services.transactions.batch import Batch, merged, write_batch
 from ussd_server.services.transactions.create import Draft, batch_of
-from ussd_server.services.transactions.history import changes_of, view_of
+from ussd_server.services.transactions.history import later_payload, view_of
 
 _ROWS_AT_ONCE = 500
 # Some thousand rows take a busy database several seconds.
@@ -152,7 +152,7 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
             common | {
                 "id": new_id(now, last_id), "object_id": row.id, "sequence": sequence + 1,
                 "type": f"transaction.{TransactionStatus.FAILED}", "is_pending": False,
-                "payload": orjson.dumps(changes_of(view_of(row))).decode(),
+                "payload": orjson.dumps(later_payload(view_of(row))).decode(),
             }
         )  # fmt: skip
     insert_rows(StatusChange, changes)

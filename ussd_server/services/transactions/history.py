@@ -1,4 +1,4 @@
-"""A transaction's status history and events, its view for clients, and its record in events."""
+"""A transaction's status history, its view for clients, and the events that report its changes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _next_change() -> Query:
 
 
 _APPEND = CompiledQuery(_next_change)
-_CHANGES = CompiledQuery(
+_HISTORY = CompiledQuery(
     lambda: (
         StatusChange.select()
         .where(StatusChange.transaction_id == param(StatusChange.transaction_id))
@@ -54,7 +54,8 @@ _CHANGES = CompiledQuery(
 _REFUNDABLE = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
 _IN_EVENTS = [field.name for field in fields(TransactionView) if field.name not in ("events", "explanation")]
 _KEYS = tuple(name.removesuffix("_cents") for name in _IN_EVENTS)
-# What may be different in a later event. The others of these are empty in the first one.
+# Only these keys may change after the first event. The first three have a value there, so each event replaces it (with
+# null, if need be). The others are empty there, and stay out of an event until they are set.
 _ALWAYS_IN_LATER_EVENTS = ("status", "updated_at", "next_check_at")
 _SET_LATER = ("provider_transaction_id", "failure", "late", "completed_at", "refunded_amount")
 _VALUES = attrgetter(*_IN_EVENTS)
@@ -78,22 +79,26 @@ def append_change(row: Transaction, source: Source, now: datetime, detail: Chang
 def first_rows(
     client_id: str, view: TransactionView, sequence: int, source: Source
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The rows of a status change and of its event for a transaction that is about to be inserted."""
+    """The rows of a status change and of its event for a transaction that is about to be inserted.
+
+    `sequence` is 1, and 2 for the success of a transaction that moves its money at once.
+    """
     created_at = iso_milliseconds(view.created_at)
     common = {"client_id": client_id, "sequence": sequence, "created_at": created_at}
     change = common | {"transaction_id": view.transaction_id, "status": view.status, "source": source}
+    payload = first_payload(view) if sequence == 1 else later_payload(view)
     event = common | {
         "id": new_id(view.created_at), "object_id": view.transaction_id, "type": f"transaction.{view.status}",
-        "is_pending": False, "payload": orjson.dumps(snapshot(view) if sequence == 1 else changes_of(view)).decode(),
+        "is_pending": False, "payload": orjson.dumps(payload).decode(),
     }  # fmt: skip
     return change, event
 
 
 def write_transaction_event(row: Transaction, event_type: str, now: datetime) -> None:
-    """Write an event about a transaction that has one already, with the transaction as it is now."""
+    """Write a later event of a transaction, with what has changed until now. `first_rows` made its first."""
     # A collection that has just succeeded has no refunds yet.
     view = view_of(row) if event_type == "transaction.succeeded" else views_of([row])[0]
-    write_event(row.client_id, event_type, row.id, changes_of(view), now)
+    write_event(row.client_id, event_type, row.id, later_payload(view), now)
 
 
 def views_of(rows: Sequence[Transaction]) -> tuple[TransactionView, ...]:
@@ -115,40 +120,40 @@ def views_of(rows: Sequence[Transaction]) -> tuple[TransactionView, ...]:
 
 def view_with_history(row: Transaction) -> TransactionView:
     """A transaction with its status history and an explanation of where its money is."""
-    view = replace(views_of([row])[0], events=_changes_of(row))
+    view = replace(views_of([row])[0], events=_history_of(row))
     is_in_review = row.review_opened_at is not None and row.review_closed_at is None
     return replace(view, explanation=explain(view, is_in_review=is_in_review))
 
 
 def view_of(row: Transaction, refunded_amount_cents: int = 0) -> TransactionView:
     """A transaction as its client sees it; `refunded_amount_cents` is what refunds of it have taken or hold."""
-    kept = row.__data__.get  # a column through the model takes ten times as long, and there are twenty
+    column = row.__data__.get  # an attribute of the model takes ten times as long, and there are twenty
     return TransactionView(
-        transaction_id=kept("id"),
-        reference=kept("reference"),
-        type=TransactionType(kept("type")),
-        phone_number=kept("phone_number"),
-        to_phone_number=kept("to_phone_number"),
-        amount_cents=kept("amount_cents"),
-        fee_cents=kept("fee_cents"),
-        currency=kept("currency"),
-        account=kept("account"),
-        provider=kept("provider"),
-        provider_reference=kept("provider_reference"),
-        provider_transaction_id=kept("provider_transaction_id"),
-        status=TransactionStatus(kept("status")),
+        transaction_id=column("id"),
+        reference=column("reference"),
+        type=TransactionType(column("type")),
+        phone_number=column("phone_number"),
+        to_phone_number=column("to_phone_number"),
+        amount_cents=column("amount_cents"),
+        fee_cents=column("fee_cents"),
+        currency=column("currency"),
+        account=column("account"),
+        provider=column("provider"),
+        provider_reference=column("provider_reference"),
+        provider_transaction_id=column("provider_transaction_id"),
+        status=TransactionStatus(column("status")),
         failure=failure_of(row),
-        late=kept("late"),
-        session_id=kept("session_id"),
-        description=kept("description"),
-        metadata=kept("metadata"),
-        created_at=kept("created_at"),
-        updated_at=kept("updated_at"),
-        completed_at=kept("completed_at"),
-        next_check_at=None if kept("due_at") == QUEUED_UNTIL else kept("due_at"),
-        refund_of=kept("refund_of"),
+        late=column("late"),
+        session_id=column("session_id"),
+        description=column("description"),
+        metadata=column("metadata"),
+        created_at=column("created_at"),
+        updated_at=column("updated_at"),
+        completed_at=column("completed_at"),
+        next_check_at=None if column("due_at") == QUEUED_UNTIL else column("due_at"),
+        refund_of=column("refund_of"),
         refunded_amount_cents=refunded_amount_cents,
-        payout_id=kept("payout_id"),
+        payout_id=column("payout_id"),
     )
 
 
@@ -160,7 +165,7 @@ def failure_of(row: Transaction) -> Failure | None:
     return Failure(row.failure_code, kind.message, kind.fault, kind.retry)
 
 
-def snapshot(view: TransactionView) -> dict[str, Any]:
+def first_payload(view: TransactionView) -> dict[str, Any]:
     """The payload of a transaction's first event: the record that the API shows (wire contract 3.1)."""
     record = dict(zip(_KEYS, _VALUES(view), strict=True))
     record["amount"], record["fee"] = shillings(view.amount_cents), shillings(view.fee_cents)
@@ -173,16 +178,16 @@ def snapshot(view: TransactionView) -> dict[str, Any]:
     return record
 
 
-def changes_of(view: TransactionView) -> dict[str, Any]:
-    """The payload of a later event: what differs from the first (`services/webhooks/payloads.py`)."""
-    record = snapshot(view)
+def later_payload(view: TransactionView) -> dict[str, Any]:
+    """The payload of a later event: what differs from the first. `payloads_of` adds the rest."""
+    record = first_payload(view)
     return {key: record[key] for key in _ALWAYS_IN_LATER_EVENTS} | {
         key: record[key] for key in _SET_LATER if record[key]
     }
 
 
-def _changes_of(row: Transaction) -> tuple[TransactionChange, ...]:
-    changes = _CHANGES.rows(StatusChange, transaction_id=row.id)
+def _history_of(row: Transaction) -> tuple[TransactionChange, ...]:
+    changes = _HISTORY.rows(StatusChange, transaction_id=row.id)
     entries = entries_of(row.id)
     return tuple(
         TransactionChange(

@@ -1,4 +1,4 @@
-"""Payloads: what a client receives of an event, put together from what is stored."""
+"""Payloads: what a client receives of an event, made from what is stored."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from ussd_server.models.events import Event
 def payloads_of(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
     """The payloads of some events, by event id.
 
-    The first event of a transaction stores its whole record, every later one only what is different then. Events are
-    never edited, so a payload is the same each time.
+    The first event of a transaction stores its whole record, every later one only what differs
+    (`services/transactions/history.py`). Events of transactions are never changed or deleted, so a payload is the same
+    each time.
     """
     later = {event.object_id for event in events if event.type.startswith("transaction.") and event.sequence > 1}
     firsts: dict[str, dict[str, Any]] = {}
