@@ -18,9 +18,11 @@ from ussd_server.limits.decisions import MICROSECONDS, Proof, Reading, Windows, 
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
 from ussd_server.redis.pipeline import RedisPipeline
 
-# The windows of one identity count the same calls, so one list serves them all: a window of `limit` calls is full while
-# the entry `limit` places back is younger than the window. The server's clock is the only clock. KEYS[2], if given,
-# must hold ARGV[3]: otherwise the reply is empty and nothing is counted.
+# KEYS[1] lists when the calls of one identity were accepted, newest first. One list serves all its windows: a window is
+# full while its `limit`-th newest entry is younger than the window. The Redis server's clock is the only clock.
+# ARGV is the cost, 1 to count or 0 to read, the proof's token, and each window's limit and length in microseconds.
+# KEYS[2], the proof's key if any, must hold the token: otherwise the reply is empty, and nothing is counted.
+# Any other reply is a `Reading`.
 SCRIPT = """
 if KEYS[2] and redis.call('GET', KEYS[2]) ~= ARGV[3] then return {} end
 
@@ -29,7 +31,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
 local length = redis.pcall('LLEN', log)
-if type(length) == 'table' then -- The key holds something else by mistake, and would keep it.
+if type(length) == 'table' then -- An error: the key holds no list, by mistake, and every later call would fail.
   redis.call('DEL', log)
   length = 0
 end
@@ -40,7 +42,8 @@ local function accepted_at(index)
 end
 
 -- When the clock is set back, the list's own time continues from its newest entry, so that no call is forgotten and no
--- caller waits longer. The newest entry stores behind a colon how far that time is ahead of the clock.
+-- caller waits longer. The newest entry stores behind a colon how far that time is ahead of the clock. After
+-- this block `now` is the list's own time.
 local newest, ahead = 0, 0
 if length > 0 then
   local at, by = string.match(redis.call('LINDEX', log, 0), '^(%d+):?(%d*)$')
@@ -52,7 +55,7 @@ if length > 0 then
 end
 now = now + ahead
 
--- How many of the `most` newest entries are younger than `start`, and the time of the oldest of those.
+-- How many of the `most` newest entries are younger than `start` (binary search), and the time of the oldest of those.
 local function held_since(start, most)
   local oldest = most > 0 and accepted_at(most - 1) or 0
   if oldest > start then return most, oldest end
@@ -69,6 +72,7 @@ local retry, longest, kept, windows = 0, 0, 0, {}
 for i = 4, #ARGV, 2 do
   local limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
   local held, oldest = held_since(now - window, math.min(length, limit))
+  -- The call fits when at most `limit - cost` entries are left: the next older one must leave the window.
   if held + cost > limit then retry = math.max(retry, accepted_at(limit - cost) + window - now) end
   longest, kept = math.max(longest, window), math.max(kept, held)
   windows[#windows + 1] = {remaining = limit - held, held = held, reset = oldest + window - now}
@@ -89,10 +93,10 @@ for _, window in ipairs(windows) do
 end
 return reading
 """
-_HEADS = """
-local heads, call = {}, redis.call
-for i = 1, #KEYS do heads[i] = call('LINDEX', KEYS[i], '0') end
-return heads
+_NEWEST_SCRIPT = """
+local newest, call = {}, redis.call
+for i = 1, #KEYS do newest[i] = call('LINDEX', KEYS[i], '0') end
+return newest
 """
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
@@ -121,7 +125,8 @@ class SlidingWindowStorage(Storage):
     @property
     def client(self) -> RedisClient:
         """The client, created at its first use: the service must start while Redis is away."""
-        # Two threads may both create one; the later stays. A lock would queue them all behind a frozen server.
+        # Two threads may both create one; the later stays. With a lock, all would wait while one connects to a server
+        # that hangs.
         client = self._client or connect(self._url, timeout_seconds=self._timeout_seconds)
         self._client = client
         return client
@@ -147,13 +152,13 @@ class SlidingWindowStorage(Storage):
         keys, run, token = [self.key(name)], None, ""
         if proof is not None:
             keys, run, token = [*keys, proof.key], proof.server_run, proof.token
-        rest: list[str | int] = [len(keys), *keys, cost, int(consume), token]
-        rest += [number for window in windows for number in window]
+        arguments: list[str | int] = [len(keys), *keys, cost, int(consume), token]
+        arguments += [number for window in windows for number in window]
         try:
-            reading = self.pipeline.execute("EVALSHA", SCRIPT_SHA, *rest, within_run=run)
+            reading = self.pipeline.execute("EVALSHA", SCRIPT_SHA, *arguments, within_run=run)
         except NoScriptError:
             # EVAL runs and caches the script in one step, so that no flush can come between.
-            reading = self.pipeline.execute("EVAL", SCRIPT, *rest, within_run=run)
+            reading = self.pipeline.execute("EVAL", SCRIPT, *arguments, within_run=run)
         return cast(Reading, reading or ())
 
     def last_accepted_at(self, names: Sequence[str]) -> list[int]:
@@ -162,12 +167,13 @@ class SlidingWindowStorage(Storage):
         Raises one of `REDIS_TROUBLE`.
         """
         keys = [self.key(name) for name in names]
-        heads: list[Any]
+        newest: list[Any]
         if isinstance(self.client, RedisCluster):
-            heads = [self.client.lindex(key, 0) for key in keys]
+            # Keys of several nodes: one script call cannot read them all.
+            newest = [self.client.lindex(key, 0) for key in keys]
         else:
-            heads = self.pipeline.execute("EVAL", _HEADS, len(keys), *keys)
-        return [_clock_time(head or b"0") for head in heads]
+            newest = self.pipeline.execute("EVAL", _NEWEST_SCRIPT, len(keys), *keys)
+        return [_clock_time(entry or b"0") for entry in newest]
 
     @property
     def base_exceptions(self) -> type[Exception] | tuple[type[Exception], ...]:
