@@ -1,4 +1,7 @@
-"""Looks keys up in memory, and invalidates the keys of a client in all processes; the package has the protocol."""
+"""Looks keys up in memory, and invalidates the keys of a client in all processes.
+
+The package's docstring explains the two proofs: the generation of a client, and the count of unseen changes.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +66,8 @@ class FoundKey(NamedTuple):
 
 class _Entry(NamedTuple):
     key: CachedKey
-    generation: Proof | None  # of the client, read before the row; None if it could not be read
-    unseen_changes: int
+    generation: Proof | None  # of the client, read before the row; None: unknown, or changing
+    unseen_changes: int  # the count, read before the row
 
 
 class KeyCache:
@@ -93,8 +96,7 @@ class KeyCache:
         if entry is None and not may_be_apikey(apikey):
             return None
         unseen_changes = self._unseen_changes.current()
-        is_trusted = unseen_changes is not None and entry and entry.unseen_changes == unseen_changes
-        if entry and entry.generation and is_trusted and not fresh:
+        if entry and entry.generation and entry.unseen_changes == unseen_changes and not fresh:
             return FoundKey(entry.key, entry.generation)
         # The generation is read before the row: a change in between then makes the entry outdated, not wrongly current.
         # At the first call the client of a key is unknown, so the key is stored without a generation, and read once
@@ -107,7 +109,7 @@ class KeyCache:
                 self._entries.pop(apikey, None)
                 return None
             if unseen_changes is None:
-                # An older entry stays: it counts again when the count turns out to be the same.
+                # The count is unknown for now. An older entry stays: it can be used again if the count has not changed.
                 return FoundKey(key, None)
             self._entries[apikey] = _Entry(key, generation, unseen_changes)
             if len(self._entries) > _MAX_ENTRIES:
@@ -118,9 +120,9 @@ class KeyCache:
     def invalidate(self, client_id: str) -> Iterator[None]:
         """Run a unit of work that changes keys of a client; on return no process uses a cached copy of them.
 
-        The hold ends the client's generation for all processes until it is released or lapses, so a process that dies
-        within leaves nothing trusted. Blocks for TRUST_SECONDS when Redis could not be told, until every process has
-        read the count of unseen changes.
+        The hold ends the client's generation, and no process gets a new one until the hold is released or expires. So
+        if this process dies in between, no cached copy is used. When Redis could not be reached, blocks for
+        TRUST_SECONDS, until every process has read the count of unseen changes.
         """
         marker = self.generations.hold(client_id)
         try:
@@ -132,6 +134,8 @@ class KeyCache:
         finally:
             is_released = self.generations.release(client_id, marker)
         if marker is not None and not is_released:
+            # Redis may have lost the marker in between, and another process cached the old row under a new generation,
+            # which the release would have ended.
             with unit_of_work():
                 add_unseen_change()
         if marker is None or not is_released:
