@@ -12,53 +12,59 @@ from gevent.socket import socket
 
 # A client has this long to send a request, and as long again to read the response.
 _REQUEST_SECONDS = 30.0
-# A body of 64 KiB with its framing. In chunks of one byte it takes six times its size, and is refused: each costs time.
+# A body of 64 KiB with its framing. In chunks of one byte it takes six times its size, and is refused: a chunk costs
+# processor time.
 _MOST_WIRE_BYTES = 96 * 1024
 # A client that still sends when the connection ends is read up to these limits: a reset could discard its response.
 _LINGER_SECONDS, _LINGER_READS, _LINGER_BYTES = 2.0, 16, 8192
 
 
 class ClientConnection(socket):  # type: ignore[misc]
-    """A socket that waits for its turn before each request, and limits the total time of requests and responses."""
+    """A socket that waits for its turn before each request, and limits the total time of requests and responses.
+
+    gunicorn's parser calls `recv`, and its worker the rest (`gevent_worker.py`). `is_idle` is True between requests; a
+    stop ends idle connections.
+    """
 
     def __init__(self, accepted: socket) -> None:
         """Take over a socket that was just accepted."""
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
         self._hub = gevent.get_hub()
         self._readable = self._hub.loop.io(self.fileno(), 1)
-        # Zero also when a request was broken off: the connection is never idle again.
-        self._ends_at = 0.0
+        self._request_ends_at = 0.0
+        self._is_broken_off = False
         self._wire_bytes = 0
         self._response: list[bytes] = []
         self.is_idle = True
 
     def begin_request(self) -> None:
-        """Give other connections a turn before a request that arrived together with the one before it."""
+        """Begin to serve a request whose head was read.
+
+        Other connections get a turn before a request that arrived together with the one before it.
+        """
         if self.is_idle:
-            # `recv` was not called: the request was in the buffer already.
+            # `recv` was not called for this request: its head was in the parser's buffer.
             gevent.sleep(0)
             self._begin()
-        # The head has been read; from here on the body counts.
+        # Only the bytes of the body count from here on.
         self._wire_bytes = 0
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Receive. Raises ConnectionResetError when the time of the request is over."""
+        """Receive. Raises ConnectionResetError when the request takes too long, or too many bytes."""
         if self.is_idle:
             # Always through the hub: a fast client would keep the turn otherwise.
             self._hub.wait(self._readable)
             self._begin()
         elif self._wire_bytes > _MOST_WIRE_BYTES:
-            self._ends_at = 0.0
-            raise ConnectionResetError(errno.ECONNRESET, "the body takes too many bytes on the wire")
+            raise self._break_off("the body takes too many bytes on the wire")
         else:
             gevent.sleep(0)
-        self.settimeout(max(0.001, self._ends_at - time.monotonic()))
+        self.settimeout(max(0.001, self._request_ends_at - time.monotonic()))
         try:
             received: bytes = super().recv(size, flags)
             self._wire_bytes += len(received)
         except TimeoutError:
-            self._ends_at = 0.0
-            raise ConnectionResetError(errno.ECONNRESET, "the client took too long") from None
+            raise self._break_off("the client took too long") from None
         return received
 
     def sendall(self, part: bytes, flags: int = 0) -> None:
@@ -73,12 +79,18 @@ class ClientConnection(socket):  # type: ignore[misc]
             super().sendall(response)
         except TimeoutError:
             raise ConnectionResetError(errno.ECONNRESET, "the client took too long") from None
-        self.is_idle = bool(self._ends_at)
+        self.is_idle = not self._is_broken_off
 
     def _begin(self) -> None:
         self.is_idle = False
         self._wire_bytes = 0
-        self._ends_at = time.monotonic() + _REQUEST_SECONDS
+        self._request_ends_at = time.monotonic() + _REQUEST_SECONDS
+
+    def _break_off(self, why: str) -> ConnectionResetError:
+        """Give the request no more time, and allow no other: the connection never becomes idle again."""
+        self._request_ends_at = 0.0
+        self._is_broken_off = True
+        return ConnectionResetError(errno.ECONNRESET, why)
 
     def close(self) -> None:
         """Send what was kept, and let the client read it before the connection ends."""
