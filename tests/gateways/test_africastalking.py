@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
 from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
@@ -150,13 +148,7 @@ EVENT = (
 END = SessionEnd(
     provider_session_id="ATUid_1",
     phone_number="+256772123456",
-    service_code="*384*123#",
-    network="64110",
     outcome=SessionOutcome.COMPLETED,
-    ended_at=datetime(2026, 11, 20, 8, 15, 30, tzinfo=UTC),
-    duration_ms=21345,
-    steps=4,
-    reason="",
 )
 
 
@@ -174,17 +166,12 @@ def test_an_event_names_its_outcome(status: bytes, outcome: SessionOutcome) -> N
     assert EVENT_ADAPTERS["at"].read_event(post(EVENT.replace(b"Success", status))).outcome is outcome
 
 
-def test_the_reason_of_an_event_is_short_and_holds_no_long_number() -> None:
-    reason = b"&errorMessage=HTTP+500+after+input+1*4321%0A" + b"x" * 200
-    kept = EVENT_ADAPTERS["at"].read_event(post(EVENT + reason)).reason
-    assert kept.startswith("HTTP 500 after input 1*****x")
-    assert len(kept) == 80
-
-
-@pytest.mark.parametrize("date", [b"", b"yesterday", b"2026-13-45+00%3A00%3A00"])
-def test_an_event_with_an_odd_date_counts_all_the_same(date: bytes) -> None:
-    event = EVENT_ADAPTERS["at"].read_event(post(EVENT.replace(b"2026-11-20+08%3A15%3A30", date)))
-    assert event.ended_at is None
+@pytest.mark.parametrize(
+    ("sent", "odd"),
+    [(b"2026-11-20", b"yesterday"), (b"21345", "٤٣".encode()), (b"hopsCount=4", b"hopsCount=-4"), (b"*384", b"x")],
+)
+def test_an_event_with_an_odd_field_that_nothing_needs_counts_all_the_same(sent: bytes, odd: bytes) -> None:
+    assert EVENT_ADAPTERS["at"].read_event(post(EVENT.replace(sent, odd))) == END
 
 
 @pytest.mark.parametrize(
@@ -193,8 +180,6 @@ def test_an_event_with_an_odd_date_counts_all_the_same(date: bytes) -> None:
         b"",
         EVENT.replace(b"ATUid_1", b""),
         EVENT.replace(b"Success", b"4321"),
-        EVENT.replace(b"21345", "٤٣".encode()),
-        EVENT.replace(b"hopsCount=4", b"hopsCount=-4"),
     ],
 )
 def test_a_malformed_event_is_refused(body: bytes) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
-
 from ussd_server.gateways.fields import RequestFields
 from ussd_server.gateways.replies import plain_reply
 from ussd_server.messages.ussd.gateways import (
@@ -27,8 +24,6 @@ OUTCOMES = {
     "incomplete": SessionOutcome.ABANDONED,
     "failed": SessionOutcome.FAILED,
 }
-LONG_NUMBER = re.compile(r"[0-9]{4,}")
-MAX_REASON = 80
 
 
 class AfricasTalking:
@@ -72,19 +67,5 @@ class AfricasTalking:
         return SessionEnd(
             provider_session_id=fields.session_id("sessionId"),
             phone_number=fields.phone_number("phoneNumber"),
-            service_code=fields.service_code("serviceCode"),
-            network=fields.network("networkCode"),
             outcome=outcome,
-            ended_at=_date(fields.value("date")),
-            duration_ms=fields.number("durationInMillis"),
-            steps=fields.number("hopsCount"),
-            reason=LONG_NUMBER.sub("****", fields.text("errorMessage"))[:MAX_REASON],
         )
-
-
-def _date(text: str) -> datetime | None:
-    """Parse a date in UTC (`2026-11-20 08:15:30`); None when it is malformed."""
-    try:
-        return datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
@@ -58,18 +57,11 @@ class SessionEnd:
     """A gateway's report on an ended session, without anything that the subscriber typed.
 
     ABANDONED: the subscriber hung up or did not answer a screen. FAILED: the gateway did not accept our reply.
-    `ended_at` is UTC. `reason` is the gateway's, at most 80 printable characters, without long numbers.
     """
 
     provider_session_id: str
     phone_number: str
-    service_code: str
-    network: str
     outcome: SessionOutcome
-    ended_at: datetime | None
-    duration_ms: int | None
-    steps: int | None
-    reason: str
 
 
 class Action(StrEnum):
