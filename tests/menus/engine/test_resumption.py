@@ -11,7 +11,7 @@ import pytest
 from ussd_server.menus.document.document import parse
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.actions import Answered, BalanceAction, BalanceFound, HttpAction
-from ussd_server.menus.engine.engine import enter, fast_forward, resume, start
+from ussd_server.menus.engine.engine import enter, resume, start
 from ussd_server.menus.engine.resumption import announce, reopen, resumption_node
 
 Menu = dict[str, Any]
@@ -99,13 +99,6 @@ def test_a_post_right_behind_an_option_is_not_made_by_dialled_entries(menu: Make
     raw["nodes"]["root"]["options"][1]["goto"] = "act"
     dial(raw, "2").shows("Hi", "1. Code", "2. Ask", "3. Read")
     dial(raw, answers={"act": {}}).types("2").ends("Goodbye")
-
-
-def test_a_running_session_can_be_fast_forwarded(shop: Menu) -> None:
-    document = parse(shop)
-    turn = fast_forward(document, start(document, FACTS).state, ("1", "5000"))
-    assert turn.screen is not None
-    assert turn.screen.node == "ok"
 
 
 def test_a_dropped_call_is_offered_to_be_continued_before_the_confirmation(shop: Menu, dial: Dial) -> None:

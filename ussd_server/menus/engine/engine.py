@@ -64,8 +64,9 @@ def start(
 ) -> Turn:
     """Begin a session, in `language` if the menu has it.
 
-    `given` sets variables that the document declares as given. `entries` were dialled with the code; they are applied
-    like those of `fast_forward`.
+    `given` sets variables that the document declares as given. `entries` were dialled with the code. They are applied
+    through menus, inputs, lists and languages only, up to a confirmation, a secret, a payment, an http call that is not
+    GET, or the first invalid entry; the others are dropped.
     """
     navigator = Navigator(document, channel)
     state = replace(navigator.begin(facts, language, given), ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)
@@ -106,16 +107,6 @@ def resume(document: Document, state: State, outcome: ActionOutcome, channel: Di
         turn = navigator.go_back(state)
         return replace(turn, state=replace(turn.state, ahead=None))
     return _apply_remaining(navigator, turn)
-
-
-def fast_forward(document: Document, state: State, entries: Sequence[str], channel: DisplayOptions = STANDARD) -> Turn:
-    """Apply entries through menus, inputs, lists and languages only.
-
-    Stops before a confirmation, a secret, a payment or an http call that is not GET, and at the first invalid entry.
-    The remaining entries are dropped.
-    """
-    navigator = Navigator(document, channel)
-    return _apply_remaining(navigator, navigator.show(replace(state, ahead=tuple(entries[:MAX_FAST_FORWARD]) or None)))
 
 
 def _apply_remaining(navigator: Navigator, turn: Turn) -> Turn:
