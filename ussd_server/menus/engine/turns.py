@@ -48,7 +48,6 @@ class Repeat:
     """A repeat of the step `turn` (0 is the first): the same reply, and no effect."""
 
     turn: int
-    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def classify_text(answered: Sequence[AnsweredText], text: str, digest: Digest) -
             return Entry(rest)
     for turn in range(len(answered) - 2, -1, -1):
         if answered[turn].equals(text, digest):
-            return Repeat(turn, is_late=True)
+            return Repeat(turn)
     return Restart()
 
 
