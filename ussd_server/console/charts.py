@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
@@ -20,10 +20,8 @@ _GRID_LINE = Markup(
 )
 
 
-def bars(
-    points: Sequence[Point], title: str, write: Callable[[float], str] = "{:,.0f}".format, width: int = _WIDTH
-) -> Markup:
-    """A bar chart. `title` says what it shows; `write` writes a value; a smaller `width` enlarges the texts."""
+def bars(points: Sequence[Point], title: str, width: int = _WIDTH) -> Markup:
+    """A bar chart. `title` says what it shows; a smaller `width` enlarges the texts."""
     if not points:
         return Markup("")
     top = _round_up(max(value for _, value in points))
@@ -31,14 +29,14 @@ def bars(
     shapes = Markup("").join(
         _BAR.format(
             _LEFT + index * step + step * 0.15, _y(value, top), step * 0.7, _HEIGHT - _BOTTOM - _y(value, top),
-            label, write(value),
+            label, f"{value:,.0f}",
         )
         for index, (label, value) in enumerate(points)
     )  # fmt: skip
     return _frame(points, top, title, shapes, width)
 
 
-def lines(points: Sequence[Point], title: str, write: Callable[[float], str] = "{:,.0f}".format) -> Markup:
+def lines(points: Sequence[Point], title: str) -> Markup:
     """A line chart, with a dot and its value at each point."""
     if not points:
         return Markup("")
@@ -48,7 +46,7 @@ def lines(points: Sequence[Point], title: str, write: Callable[[float], str] = "
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = Markup("").join(
         Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3"><title>{}: {}</title></circle>').format(
-            x, y, label, write(value)
+            x, y, label, f"{value:,.0f}"
         )
         for (x, y), (label, value) in zip(places, points, strict=True)
     )

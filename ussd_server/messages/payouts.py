@@ -12,7 +12,6 @@ from ussd_server.messages.transactions import Failure
 
 MOST_ITEMS = 5000
 LARGEST_FILE_BYTES = 2 * 1024 * 1024
-ITEM_FIELDS = ("phone_number", "amount", "reference", "description", "name")
 
 
 class PayoutStatus(StrEnum):

@@ -26,11 +26,12 @@ _NOTE = CompiledQuery(
 
 
 class LastUses:
-    """Keeps `last_used_at` true to the minute, with at most one write a minute for each key."""
+    """Keeps `last_used_at` true to the minute, with at most one write a minute for each key.
 
-    def __init__(self, write_seconds: float = _WRITE_SECONDS) -> None:
-        """What was noted is written every `write_seconds`, and when the process ends."""
-        self._write_seconds = write_seconds
+    What was noted is written every minute, and when the process ends.
+    """
+
+    def __init__(self) -> None:
         self._latest: dict[str, datetime] = {}
         self._closed = threading.Event()
         self._writer: threading.Thread | None = None
@@ -75,7 +76,7 @@ class LastUses:
                 atexit.register(self.close)
 
     def _write_again_and_again(self) -> None:
-        while not self._closed.wait(self._write_seconds):
+        while not self._closed.wait(_WRITE_SECONDS):
             try:
                 self.write()
             except Exception as error:

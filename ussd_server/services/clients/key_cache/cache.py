@@ -74,16 +74,11 @@ class KeyCache:
     """Keeps keys in memory. From its third call in a process on, an unchanged key costs no query."""
 
     def __init__(
-        self,
-        pipeline: RedisPipeline,
-        circuit: Circuit,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        self, pipeline: RedisPipeline, circuit: Circuit, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         """`pipeline` and `circuit` are the limiter's own: its calls to Redis check the proofs."""
         self.generations = Generations(pipeline, circuit)
         self._unseen_changes = UnseenChangeCount(monotonic)
-        self._sleep = sleep
         self._entries: dict[str, _Entry] = {}
         self._storing = threading.Lock()
 
@@ -139,7 +134,7 @@ class KeyCache:
             with unit_of_work():
                 add_unseen_change()
         if marker is None or not is_released:
-            self._sleep(TRUST_SECONDS)
+            time.sleep(TRUST_SECONDS)
 
 
 def _key_of(row: Any) -> CachedKey:
