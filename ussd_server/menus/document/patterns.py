@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+
+# Private, because Python has no public parser of patterns.
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
