@@ -10,7 +10,7 @@ from typing import Any
 from ussd_server.menus.document.bounds import WorkBudget
 from ussd_server.menus.document.expressions import Name
 from ussd_server.menus.document.fields import DocumentFields, DocumentReading, Problem
-from ussd_server.menus.document.node_fields import NodeFields
+from ussd_server.menus.document.node_fields import KEY, NodeFields
 from ussd_server.menus.document.nodes import Node
 from ussd_server.menus.document.spelling import Spelling
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT, TYPES, WIDEST_FACTS, Variable, default_max_len
@@ -22,7 +22,6 @@ LABELS = (*NAVIGATION, "yes", "no", "continue")
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}", re.ASCII)
 _NETWORK = re.compile(r"[0-9A-Za-z]{1,10}", re.ASCII)
-_KEY = re.compile(r"[0-9A-Za-z]{1,4}", re.ASCII)
 _VARIABLE = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _BALANCE_DIGITS = 12
 
@@ -222,7 +221,7 @@ def _navigation(fields: DocumentFields) -> Navigation:
     defaults = {"back": "0", "home": "00", "more": "98", "prev": "99"}
     keys = {name: nav.string(name, default) for name, default in defaults.items()}
     for name, key in keys.items():
-        if not _KEY.fullmatch(key):
+        if not KEY.fullmatch(key):
             nav.refuse(f"`nav.{name}` is `{key}`; a key is 1 to 4 letters or digits", at=name)
     if len(set(keys.values())) != len(keys):
         nav.refuse("`nav`: back, home, more and prev need four different keys")

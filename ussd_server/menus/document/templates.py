@@ -11,12 +11,12 @@ from typing import Any
 from ussd_server.menus.document.expressions import SCOPES, ExpressionError, Name, Scope
 from ussd_server.menus.document.findings import did_you_mean
 from ussd_server.menus.document.spelling import Spelling
+from ussd_server.menus.document.variables import PHONE_NUMBER
 from ussd_server.menus.text.gsm7 import drop_controls, plain
 
 MAX_CHARACTERS = 1600
 
 _NAME = re.compile(r"(vars|session|item)\.([a-z][a-z0-9_]*)|(item)", re.ASCII)
-_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def _ugx(text: str, _: str) -> str:
 
 
 def _local(text: str, _: str) -> str:
-    return "0" + text[4:] if _PHONE_NUMBER.fullmatch(text) else text
+    return "0" + text[4:] if PHONE_NUMBER.fullmatch(text) else text
 
 
 def _mask(text: str, _: str) -> str:

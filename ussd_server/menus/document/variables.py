@@ -16,7 +16,7 @@ TYPES = ("amount", "integer", "phone", "date", "text", "list")
 MAX_TEXT = 160
 MAX_ITEMS = 50
 
-_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
+PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
 _WHOLE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
 _DEFAULT_MAX_LEN = {"amount": 7, "integer": 9, "phone": 13, "date": 10, "text": 30, "list": 0}
 
@@ -54,7 +54,7 @@ class Variable:
             case "amount" | "integer":
                 return self._number(value)
             case "phone":
-                return value if isinstance(value, str) and _PHONE_NUMBER.fullmatch(value) else None
+                return value if isinstance(value, str) and PHONE_NUMBER.fullmatch(value) else None
             case "date":
                 return _date(value)
             case "list":

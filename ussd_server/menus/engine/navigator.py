@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +26,7 @@ from ussd_server.menus.document.nodes import (
     SetNode,
 )
 from ussd_server.menus.document.templates import Template
-from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.document.variables import PHONE_NUMBER, SessionFacts
 from ussd_server.menus.engine.actions import (
     BalanceAction,
     HandoverAction,
@@ -45,8 +44,6 @@ MAX_HOPS = 24  # nodes without a screen in one step
 MAX_BACK = 20
 MAX_PAYMENT_SHILLINGS = 999_999
 MAX_HANDOVER_ENTRIES = 50
-
-_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +263,7 @@ def _account(value: Any) -> str | None:
 
 
 def _phone_number(value: Any) -> str | None:
-    return value if isinstance(value, str) and _PHONE_NUMBER.fullmatch(value) else None
+    return value if isinstance(value, str) and PHONE_NUMBER.fullmatch(value) else None
 
 
 def _body(body: Any, scope: Mapping[str, Any]) -> Any:

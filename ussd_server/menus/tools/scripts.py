@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.fields import DocumentFields, DocumentReading
 from ussd_server.menus.document.findings import Finding, error
-from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.document.variables import PHONE_NUMBER, SessionFacts
 from ussd_server.menus.tools.simulator import Simulator, World
 
 MAX_SCRIPTS = 50
@@ -18,7 +17,6 @@ MAX_STEPS = 100
 MAX_WAIT_SECONDS = 86_400
 
 _TO_FILL_IN = "<fill in "
-_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ def read_script(document: Document, raw: Any, number: int) -> tuple[Script | Non
     name = fields.string("name", f"script {number}")
     dial = fields.within(fields.value("dial"), "dial")
     phone_number = dial.string("phone")
-    if not _PHONE_NUMBER.fullmatch(phone_number):
+    if not PHONE_NUMBER.fullmatch(phone_number):
         dial.refuse("`dial.phone` has to be a number such as `+256772123456`")
     facts = SessionFacts(phone_number, dial.string("code"), dial.string("network", "unknown"), f"script-{number}")
     text = dial.value("text")

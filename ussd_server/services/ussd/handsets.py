@@ -10,6 +10,7 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways.handset import HANDSET_FORMATS
+from ussd_server.menus.document.variables import PHONE_NUMBER
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Screen
 from ussd_server.menus.tools.walk import Act, seen_screen
@@ -31,7 +32,6 @@ from ussd_server.services.ussd.steps import display_of
 from ussd_server.status import Code, ServiceError
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9-]{8,48}")
-_PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
 _LONGEST_HISTORY = 1_000
 
 
@@ -93,7 +93,7 @@ class HandsetService:
         """Return a call with the gateway's name for its session, and its channel with the secret of its path."""
         if not self.may_dial(context):
             raise ServiceError(Code.INSUFFICIENT_SCOPE, "You may not dial codes here: their payments are real.")
-        if not _PHONE_NUMBER.fullmatch(call.phone_number):
+        if not PHONE_NUMBER.fullmatch(call.phone_number):
             raise ServiceError(Code.INVALID_PHONE_NUMBER, "phone_number: Must be +256 followed by nine digits.")
         texts = (call.dialled, *call.entries)
         if not _SESSION_ID.fullmatch(call.session_id) or sum(map(len, texts)) + len(texts) > _LONGEST_HISTORY:
