@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 import click
 
+from schemas.reconciliation import DIFFERENCE_FIELDS, plain_line
 from ussd_server.amounts import shillings
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
@@ -29,7 +30,6 @@ from ussd_server.providers.registry import provider_names
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import ServiceError
 
-_FIELDS = ("line", "verdict", "provider_id", "reference", "transaction_id", "ours", "theirs")
 _HAS_DIFFERENCES = 1
 _PAGE = 100
 
@@ -157,18 +157,12 @@ def _csv_writer(path: Path | None) -> Iterator[Callable[[ComparedLine], object]]
 
 def _row_writer(file: TextIO) -> Callable[[ComparedLine], object]:
     rows = csv.writer(file)
-    rows.writerow(_FIELDS)
-    return lambda compared: rows.writerow([neutralised(value) for value in _plain_line(compared).values()])
-
-
-def _plain_line(compared: ComparedLine | DifferenceView) -> dict[str, Any]:
-    """The seven fields of the wire contract; amounts in shillings."""
-    values = {name: getattr(compared, name) for name in _FIELDS}
-    return values | {side: shillings(values[side]) for side in ("ours", "theirs") if isinstance(values[side], int)}
+    rows.writerow(DIFFERENCE_FIELDS)
+    return lambda compared: rows.writerow([neutralised(value) for value in plain_line(compared).values()])
 
 
 def _plain_difference(difference: DifferenceView) -> dict[str, Any]:
-    return asdict(difference) | _plain_line(difference)
+    return asdict(difference) | plain_line(difference)
 
 
 def _print_json(result: Reconciliation) -> None:
@@ -177,7 +171,7 @@ def _print_json(result: Reconciliation) -> None:
     click.echo(f'{{\n  "lines": {json.dumps(dict(seen.lines))},\n  "differences": [', nl=False)
     separator = ""
     for each in result.differences():
-        click.echo(f"{separator}\n    {json.dumps(_plain_line(each), ensure_ascii=False)}", nl=False)
+        click.echo(f"{separator}\n    {json.dumps(plain_line(each), ensure_ascii=False)}", nl=False)
         separator = ","
     sums = {name: shillings(cents) for name, cents in _sums(result).items()}
     click.echo(f'\n  ],\n  "sums": {json.dumps(sums)}\n}}')

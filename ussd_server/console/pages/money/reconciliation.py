@@ -11,7 +11,8 @@ from typing import IO, Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
 
-from ussd_server.amounts import shillings, written_amount
+from schemas.reconciliation import DIFFERENCE_FIELDS, plain_line
+from ussd_server.amounts import written_amount
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import provider_name
@@ -48,7 +49,6 @@ VERDICTS = {
     Verdict.FEE: "Fee",
 }
 _DIFFERENT = (Verdict.AMOUNT_DIFFERS, Verdict.STATUS_DIFFERS, Verdict.NOT_OURS, Verdict.NOT_THEIRS)
-_FILE_FIELDS = ("line", "verdict", "provider_id", "reference", "transaction_id", "ours", "theirs")
 
 _STATEMENT_COLUMNS = (
     Column(
@@ -232,14 +232,8 @@ def _difference_count(seen: ProviderStatementView) -> int:
 
 def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:
     rows = csv.writer(text)
-    rows.writerow(_FILE_FIELDS)
-
-    def write(line: ComparedLine) -> None:
-        values = {name: getattr(line, name) for name in _FILE_FIELDS}
-        sums = {name: shillings(values[name]) for name in ("ours", "theirs") if isinstance(values[name], int)}
-        rows.writerow(map(neutralised, (values | sums).values()))
-
-    return write
+    rows.writerow(DIFFERENCE_FIELDS)
+    return lambda compared: rows.writerow(map(neutralised, plain_line(compared).values()))
 
 
 def _parts(file: IO[bytes], held: ExitStack) -> Iterator[bytes]:
