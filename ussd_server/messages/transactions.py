@@ -161,7 +161,7 @@ class ChangeDetail:
     `attempt` counts how often the payment was sent, from 1. `sent` is what was sent to the provider: `payment` or
     `status_query`. `left_machine` is False when it certainly never left. `provider_code` is the provider's own code,
     `code` ours: a failure code, or the outcome in capitals. `took_ms` is how long the call took, in milliseconds.
-    `note` is an operator's reason.
+    `note` is an operator's reason, or ours where no provider was asked.
     """
 
     attempt: int | None = None

@@ -17,7 +17,7 @@ from ussd_server.messages.accounts.fees import FeeTerms
 from ussd_server.messages.payouts import ItemState, ListPayoutItems, ListPayouts, NamePayout
 from ussd_server.messages.providers.providers import Registration
 from ussd_server.messages.search import Search
-from ussd_server.messages.transactions import ListTransactions, TransactionType
+from ussd_server.messages.transactions import ChangeDetail, GetTransaction, ListTransactions, TransactionType
 from ussd_server.models.events import Event
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
@@ -150,6 +150,9 @@ def test_a_provider_that_is_away_leaves_rows_queued_and_cancellable(
     assert (cancelled.status, cancelled.queued_count, cancelled.succeeded_count) == ("cancelled", 0, 1)
     assert cancelled.completed_at is not None
     assert sorted(desk.states(draft)) == ["cancelled"] * 4 + ["succeeded"]
+    transaction_id = next(item.transaction_id for item in desk.items(draft) if item.state == "cancelled")
+    history = desk.services.transactions.transactions.get(GetTransaction(str(transaction_id)), desk.maker).events
+    assert history[-1].detail == ChangeDetail(code="CANCELLED", note="Cancelled before it was sent")
     assert desk.main() == (50_000_000 - 11_000, 0)
     assert desk.cancel(draft).status == "cancelled"
     assert code_of(lambda: desk.approve(draft)) is Code.INVALID_REQUEST

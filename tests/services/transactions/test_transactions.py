@@ -292,7 +292,9 @@ def test_a_collection_given_back_wholly_is_reversed(services: Services, clock: M
     assert seen(services, context, original).status == "succeeded"
     services.transactions.refunds.create(CreateRefund(original, "rest"), context)
     work(services, clock)
-    assert seen(services, context, original).status == "reversed"
+    reversal = seen(services, context, original).events[-1]
+    assert (reversal.status, reversal.detail.note) == ("reversed", "Its refunds add up to its whole amount")
+    assert reversal.detail.provider_code is None
     assert balances(context.client_id) == {"main": (0, 0), "provider:sandbox": (0, 0)}
     with pytest.raises(ServiceError):
         services.transactions.refunds.create(CreateRefund(original, "once more"), context)

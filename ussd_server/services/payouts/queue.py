@@ -136,6 +136,7 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
     )
     last_events = {str(object_id): (last, event_id) for object_id, last, event_id in reported.tuples()}
     at = iso_milliseconds(now)
+    detail = {"code": FailureCode.CANCELLED, "note": "Cancelled before it was sent"}
     changes, events = [], []
     for row in rows:
         row.__data__ |= cancelled
@@ -143,8 +144,7 @@ def _cancel(rows: Sequence[Transaction], now: datetime) -> None:
         changes.append(
             common | {
                 "transaction_id": row.id, "sequence": last_steps[row.id] + 1, "status": TransactionStatus.FAILED,
-                "source": Source.SUBMIT, "detail": "Cancelled before it was sent",
-                "provider_call": orjson.dumps({"code": FailureCode.CANCELLED}).decode(),
+                "source": Source.SUBMIT, "provider_call": orjson.dumps(detail).decode(),
             }
         )  # fmt: skip
         sequence, last_id = last_events[row.id]

@@ -204,7 +204,9 @@ def _history_of(row: Transaction) -> tuple[TransactionChange, ...]:
 def _detail_of(change: StatusChange, *, has_provider: bool) -> ChangeDetail:
     facts: dict[str, Any] = dict(change.provider_call or {})
     if change.detail:
-        facts["note" if change.source == Source.OPERATOR else "provider_code"] = change.detail
+        # Refunds reverse a payment, never a provider.
+        is_note = change.source == Source.OPERATOR or change.status == TransactionStatus.REVERSED
+        facts["note" if is_note else "provider_code"] = change.detail
     if not facts and (change.status == TransactionStatus.CREATED or not has_provider):
         facts["left_machine"] = False
     return ChangeDetail(**facts)
