@@ -1,0 +1,12 @@
+"""Pages of a client's sessions of one status, and of one service code, read those sessions only."""
+
+from ussd_server.database.schema import build_index
+from ussd_server.database.unit_of_work import is_postgres
+
+# PostgreSQL builds an index beside writers outside of every transaction only.
+atomic = not is_postgres()
+
+
+def up(migrator, db):
+    build_index(db, "ussd_sessions_of_status", "ussd_sessions (client_id, status, id)")
+    build_index(db, "ussd_sessions_of_code", "ussd_sessions (client_id, service_code, id)")
