@@ -58,25 +58,32 @@ def test_each_request_receives_the_reply_to_its_own_command(any_pipeline: RedisP
 
 
 def test_commands_of_one_turn_of_the_hub_share_one_round_trip(server: Server) -> None:
-    replies, reads, commands = run_cooperatively(
+    replies, reads, commands, connections = run_cooperatively(
         """
         import json, sys, gevent
         from ussd_server.redis.client import connect
         from ussd_server.redis.pipeline import RedisPipeline
         client, observer = connect(sys.argv[1], timeout_seconds=5), connect(sys.argv[1], timeout_seconds=5)
         pipeline = RedisPipeline(lambda: client)
-        pipeline.server_run()
+        run = pipeline.server_run()
         before = observer.info("stats")
-        asked = [gevent.spawn(pipeline.execute, "INCRBY", f"key-{number}", number) for number in range(50)]
+        asked = [
+            gevent.spawn(pipeline.execute, "INCRBY", f"key-{number}", number, within_run=run) for number in range(50)
+        ]
+        asked.append(gevent.spawn(pipeline.server_run))
         gevent.joinall(asked)
+        assert asked.pop().value == run
+        pipeline.execute("PING")
         after = observer.info("stats")
-        did = [after[name] - before[name] - 1 for name in ("total_reads_processed", "total_commands_processed")]
+        did = [after[name] - before[name] - 2 for name in ("total_reads_processed", "total_commands_processed")]
+        did.append(after["total_connections_received"] - before["total_connections_received"])
         print(json.dumps([[each.value for each in asked], *did]))
         """,
         server.url,
     )
     assert replies == list(range(50))
     assert (reads, commands) == (1, 50)
+    assert connections == 0, "a question about the server run needs no other connection"
 
 
 def test_a_round_trip_blocks_no_other_greenlet(server: Server) -> None:

@@ -99,7 +99,8 @@ class RedisPipeline:
 
     def _run_rest(self, commands: Sequence[_Command], is_fresh: bool) -> int:
         """Make one round trip and return how many commands were answered: not all if the connection had been closed."""
-        is_sent = [bool(each.words) and each.within_run in (None, self._server_run) for each in commands]
+        is_current = [each.within_run in (None, self._server_run) for each in commands]
+        is_sent = [bool(each.words) and current for each, current in zip(commands, is_current, strict=True)]
         # redis-py's own packer takes as long as the server.
         packed = [pack_command(each.words) for each, sent in zip(commands, is_sent, strict=True) if sent]  # type: ignore[arg-type]
         done = 0
@@ -114,7 +115,7 @@ class RedisPipeline:
             if is_fresh:
                 raise
             return done
-        if not (all(is_sent) or is_fresh) and any(each.within_run for each in commands):
+        if not (all(is_current) or is_fresh):
             # A promotion changes the run without closing connections: read it again.
             self._connection.disconnect()
         return done
