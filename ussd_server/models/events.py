@@ -15,9 +15,9 @@ class Event(Table):
     """One event.
 
     `object_id` is what it is about; events of one object are sent in the order of `sequence`, which counts from 1
-    without gaps for each object. `payload` is what the client receives; the second event of a transaction and all after
-    it have only what differs from the first. `is_pending` is true for an event of an earlier version whose deliveries
-    are not made; the database puts every other new event into `PendingEvent`.
+    without gaps for each object. `payload` is what the client receives; of a transaction, the first event has its
+    record without nulls, and later ones have only what differs from it. `is_pending` is true for an event of an
+    earlier version whose deliveries are not made; the database puts every other new event into `PendingEvent`.
     """
 
     id = IdField(primary_key=True)

@@ -321,3 +321,4 @@ def test_the_payload_of_an_event_is_the_record_that_the_api_shows(services: Serv
         event = Event.get(Event.object_id == transaction_id, Event.type == f"transaction.{status}")
         record = TransactionRecord().dump(seen(services, context, transaction_id))
         assert list(payloads_of([event])[event.id].items()) == list(record.items())
+        assert status != "created" or None not in event.payload.values()

@@ -142,7 +142,8 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
     status = completed_at = code = None
     had_failed = is_late = False
     for event, stored in zip(events, kept, strict=True):
-        payload = kept[0] | stored  # a later event keeps what differs from the first
+        # The first event keeps no nulls, a later one what differs from the first.
+        payload = dict.fromkeys(fixed) | kept[0] | stored
         if event.type != _NEEDS_REVIEW:
             status = event.type.removeprefix("transaction.")
             completed_at = event.created_at if status in ("succeeded", "failed") else completed_at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -30,6 +30,7 @@ from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transact
 from ussd_server.services.accounts.ledger import entries_of
 from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.webhooks.events import write_event
+from ussd_server.services.webhooks.payloads import RECORD_FIELDS
 
 
 def _next_change() -> Query:
@@ -52,13 +53,12 @@ _HISTORY = CompiledQuery(
 
 
 _REFUNDABLE = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
-_IN_EVENTS = [field.name for field in fields(TransactionView) if field.name not in ("events", "explanation")]
-_KEYS = tuple(name.removesuffix("_cents") for name in _IN_EVENTS)
 # Only these keys may change after the first event. The first three have a value there, so each event replaces it (with
 # null, if need be). The others are empty there, and stay out of an event until they are set.
 _ALWAYS_IN_LATER_EVENTS = ("status", "updated_at", "next_check_at")
 _SET_LATER = ("provider_transaction_id", "failure", "late", "completed_at", "refunded_amount")
-_VALUES = attrgetter(*_IN_EVENTS)
+_VALUES = attrgetter(*RECORD_FIELDS.values())
+_MOMENTS = ("created_at", "updated_at", "completed_at", "next_check_at")
 NOTHING_KNOWN = ChangeDetail()
 
 
@@ -166,23 +166,23 @@ def failure_of(row: Transaction) -> Failure | None:
 
 
 def first_payload(view: TransactionView) -> dict[str, Any]:
-    """The payload of a transaction's first event: the record that the API shows (wire contract 3.1)."""
-    record = dict(zip(_KEYS, _VALUES(view), strict=True))
+    """What a transaction's first event stores: the record that the API shows (wire contract 3.1), without nulls."""
+    record = {key: value for key, value in zip(RECORD_FIELDS, _VALUES(view), strict=True) if value is not None}
     record["amount"], record["fee"] = shillings(view.amount_cents), shillings(view.fee_cents)
     record["refunded_amount"] = shillings(view.refunded_amount_cents)
     if (failure := view.failure) is not None:
         record["failure"] = asdict(failure)
-    for key in ("created_at", "updated_at", "completed_at", "next_check_at"):
-        if (moment := record[key]) is not None:
-            record[key] = iso_milliseconds(moment)
+    for key in _MOMENTS:
+        if key in record:
+            record[key] = iso_milliseconds(record[key])
     return record
 
 
 def later_payload(view: TransactionView) -> dict[str, Any]:
-    """The payload of a later event: what differs from the first. `payloads_of` adds the rest."""
-    record = first_payload(view)
-    return {key: record[key] for key in _ALWAYS_IN_LATER_EVENTS} | {
-        key: record[key] for key in _SET_LATER if record[key]
+    """What a later event stores: what differs from the first. `payloads_of` adds the rest."""
+    record = first_payload(view).get
+    return {key: record(key) for key in _ALWAYS_IN_LATER_EVENTS} | {
+        key: value for key in _SET_LATER if (value := record(key))
     }
 
 
