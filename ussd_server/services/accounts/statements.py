@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BEGINNING, _END = 0, 2**62
-_LINES_AT_ONCE = 1000
+# Other requests of the process go on between two reads.
+_LINES_AT_ONCE = 200
 _RETRY_AFTER_SECONDS = 5
 COLUMNS = ("at", "kind", "transaction_id", "reference", "description", "debit", "credit", "balance")
 _POSITION = re.compile(r"(\d{1,19}):(\d{1,19})")

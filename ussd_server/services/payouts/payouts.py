@@ -43,7 +43,8 @@ from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)
 
-_ITEMS_OF_STREAM = 500
+# Other requests of the process go on between two reads.
+_ITEMS_OF_STREAM = 100
 _COLUMNS = (
     "line", "phone_number", "amount", "fee", "reference", "description", "name", "name_match", "state", "problems",
     "transaction_id", "failure",
