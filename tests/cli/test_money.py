@@ -68,6 +68,15 @@ def test_an_amount_that_is_none_is_refused(client_id: str, amount: str) -> None:
     assert run("accounts", "credit", "--client", "ACME", f"--amount={amount}", "--reference", "r").exit_code == 2
 
 
+@pytest.mark.parametrize("reference", ["", " ", "r" * 65, "slip\t1", "slip\u202e1"])
+def test_a_deposit_needs_a_reference_that_people_can_read(client_id: str, reference: str) -> None:
+    deposit = ("accounts", "credit", "--client", "ACME", "--amount", "5")
+    refused = run(*deposit, "--reference", reference)
+    assert (refused.exit_code, "A reference is needed, of at most 64" in refused.output) == (1, True), refused.output
+    assert "A description has at most 200" in run(*deposit, "--reference", "r", "--description", "d" * 201).output
+    assert output_of("accounts", "list", "--client", "ACME") == []
+
+
 def test_a_stranger_is_credited_nothing(client_id: str) -> None:
     assert run("accounts", "credit", "--client", "Nobody", "--amount", "5", "--reference", "r").exit_code == 1
 
@@ -125,6 +134,10 @@ def test_two_operators_refund_a_collection_once(client_id: str) -> None:
     assert created["metadata"] == {"reason": "paid twice", "refunded_by": ["Jane", "Mary"]}
     assert "had been accepted before" in run(*refund, "--by", "Jane", "--and", "Mary").output
     assert run(*refund, "--by", "Jane", "--and", "Mary", "--reference", "again", "--amount", "3501").exit_code == 1
+    assert (
+        "A reference is needed, of at most 64"
+        in run(*refund, "--by", "Jane", "--and", "Mary", "--reference", "r" * 65).output
+    )
     with open_services():
         audit = AuditEvent.get(AuditEvent.action == "transaction.refunded")
     assert (audit.client_id, audit.object_id, audit.actor) == (client_id, made.transaction_id, "operator")

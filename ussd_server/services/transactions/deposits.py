@@ -7,6 +7,7 @@ from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateDeposit, Creat
 from ussd_server.models.clients import Client
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
 from ussd_server.services.transactions.create import REFUSALS, RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.operators import require_description, require_reference
 from ussd_server.status import Code, ServiceError
 
 
@@ -19,9 +20,12 @@ class DepositService:
     def create(self, request: CreateDeposit, context: RequestContext) -> CreatedTransaction:
         """Credit a client's main account with what it paid the operator; the same reference again changes nothing.
 
-        Raises NOT_FOUND for an unknown client, IDEMPOTENCY_KEY_REUSED for a reference of another deposit.
+        Raises INVALID_REQUEST for a reference or a description that is out of its bounds, NOT_FOUND for an unknown
+        client, IDEMPOTENCY_KEY_REUSED for a reference of another deposit.
         """
         context.require("accounts:credit")
+        require_reference(request.reference)
+        require_description(request.description or "")
         digest = digest_of({"deposit": request.amount_cents, "reference": request.reference})
         content = {"amount_cents": request.amount_cents}
         identity = RequestIdentity(request.client_id, digest, request.reference, is_deposit=True, content=content)

@@ -10,6 +10,7 @@ from ussd_server.status import Code, ServiceError
 
 _LONGEST_TEXT = 200
 _LONGEST_NAME = 100
+_LONGEST_REFERENCE = 64
 
 
 def require_two_people(by: str, second: str, reason: str) -> None:
@@ -24,6 +25,18 @@ def require_reason(reason: str) -> None:
     """Raise INVALID_REQUEST unless a reason has 1 to 200 characters."""
     if not 0 < len(reason.strip()) <= _LONGEST_TEXT:
         raise ServiceError(Code.INVALID_REQUEST, "A reason is needed, of at most 200 characters")
+
+
+def require_reference(reference: str) -> None:
+    """Raise INVALID_REQUEST unless a reference has 1 to 64 characters that can be printed."""
+    if not 0 < len(reference.strip()) <= len(reference) <= _LONGEST_REFERENCE or not reference.isprintable():
+        raise ServiceError(Code.INVALID_REQUEST, "A reference is needed, of at most 64 characters that can be printed")
+
+
+def require_description(description: str) -> None:
+    """Raise INVALID_REQUEST unless a description has at most 200 characters that can be printed."""
+    if len(description) > _LONGEST_TEXT or not description.isprintable():
+        raise ServiceError(Code.INVALID_REQUEST, "A description has at most 200 characters that can be printed")
 
 
 def find_any(id_or_reference: str, client_id: str | None = None, *, locked: bool = False) -> Transaction:

@@ -34,7 +34,7 @@ from ussd_server.services.transactions.create import (
     digest_of,
 )
 from ussd_server.services.transactions.history import views_of
-from ussd_server.services.transactions.operators import find_any, require_two_people
+from ussd_server.services.transactions.operators import find_any, require_reference, require_two_people
 from ussd_server.services.transactions.transactions import find_transaction
 from ussd_server.status import Code, ServiceError
 
@@ -75,12 +75,14 @@ class RefundService:
     def create_by_operators(self, request: OperatorRefund, context: RequestContext) -> CreatedTransaction:
         """Create a refund of any client's collection, on behalf of two operators; the audit trail shows it.
 
-        Raises INVALID_REQUEST unless two different people are named with a reason; otherwise as `create`.
+        Raises INVALID_REQUEST unless two different people are named with a reason, and for a reference out of its
+        bounds; otherwise as `create`.
         """
         context.require_operator()
         require_two_people(request.by, request.second, request.reason)
         original = find_any(request.transaction_id)
         reference = request.reference or f"operator-refund-{original.id}"
+        require_reference(reference)
         return self._create(
             CreateRefund(original.id, reference, request.amount_cents),
             replace(context, caller=replace(context.caller, client_id=original.client_id)),
