@@ -269,6 +269,10 @@ BAD_FILES = [
         csv_file([changed(Date="21/11/2026 10:00"), changed(Id="2", Date="11/21/2026 10:00")]),
         "Row 5, column C: day and month stand in another order than in row 4.",
     ),
+    (
+        csv_file([changed(Id=str(place), Amount="999999999999999") for place in range(100)]),
+        "Row 5, column H: the amounts add up to more than 1,000,000,000,000,000.",
+    ),
     (csv_file([GOOD, changed(Id="2", Date="2020-11-20 14:03")]), "The dates of the statement lie more than 400"),
 ]
 

@@ -35,6 +35,8 @@ _REQUIRED = (
 _SHORTEST_CUT = 6
 _LONGEST_PERIOD = timedelta(days=400)
 _LONGEST_TEXT = 100
+# The database keeps sums in 64 bits; more is a wrong column anyway.
+_LARGEST_SUM_CENTS = 10**17
 # How spreadsheet programs show a long number in a narrow column, and save it.
 _SHORTENED = re.compile(r"[0-9]+([.,][0-9]+)?[eE]\+[0-9]+")
 _MONEY = (StatementField.AMOUNT, StatementField.CREDIT, StatementField.DEBIT)
@@ -78,6 +80,7 @@ class StatementReader:
         self._seen: dict[int, int] = {}
         self._ends = _Ends(), _Ends()
         self._resolution = timedelta(0)
+        self._sum_cents = 0
         self.count = 0
 
     def lines(self, source: BinaryIO) -> Iterator[ProviderLine]:
@@ -130,6 +133,9 @@ class StatementReader:
             if not provider_id and not reference:
                 return None
             self._refuse(row, _MONEY[0], "the amount is missing.")
+        self._sum_cents += abs(amount.cents)
+        if self._sum_cents > _LARGEST_SUM_CENTS:
+            self._refuse(row, _MONEY[0], f"the amounts add up to more than {_LARGEST_SUM_CENTS // 100:,}.")
         self._note_date(row, date)
         kind = self._type(row)
         found = ProviderLine(
