@@ -240,17 +240,25 @@ def _embedded_redis_url(data_dir: Path) -> str:
     return f"unix://{quote(os.fsencode(_valkey_socket(data_dir)))}"
 
 
+def _scheme_of(url: str) -> str | None:
+    """The scheme of an address; None for one that cannot be read."""
+    try:
+        return urlsplit(url).scheme
+    except ValueError:
+        return None
+
+
 def _malformed(settings: Settings) -> list[str]:
     problems = []
     host, colon, port = settings.bind.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         problems.append("USSD_BIND: must be an address and a port, such as 127.0.0.1:8000")
-    if urlsplit(settings.database_url).scheme not in ("sqlite", "postgresql", "postgres"):
+    if _scheme_of(settings.database_url) not in ("sqlite", "postgresql", "postgres"):
         problems.append("USSD_DATABASE_URL: must begin with sqlite:/// or postgresql://")
     if settings.replica_url is not None:
         if settings.database_url.startswith("sqlite"):
             problems.append("USSD_REPLICA_URL: only PostgreSQL has replicas, and USSD_DATABASE_URL names SQLite")
-        elif urlsplit(settings.replica_url).scheme not in ("postgresql", "postgres"):
+        elif _scheme_of(settings.replica_url) not in ("postgresql", "postgres"):
             problems.append("USSD_REPLICA_URL: must begin with postgresql://")
     if not is_address(settings.redis_url):
         problems.append(

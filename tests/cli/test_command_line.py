@@ -165,3 +165,47 @@ def test_refusals_say_the_rule_the_value_and_the_place(folder: Path, tmp_path: P
     listed = tmp_path / "clients.json"
     listed.write_text('[\n  {"name": "x",}\n]')
     assert f"{listed}, line 2, column " in run("clients", "seed", str(listed)).output
+
+
+def test_words_that_no_command_can_use_are_refused_in_a_sentence(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = tmp_path / "day.csv"
+    statement.write_text("Id,Date,Amount\n12345,2026-11-20 10:00:00,5000\n")
+    for words, status, said in (
+        (("find", "caf\udce9"), 2, "Argument 2 is not text in UTF-8."),
+        (("accounts", "credit", "--reference", "\udcff"), 2, "Argument 4 is not text in UTF-8."),
+        (("report", "daily", "--date", "9999-12-31"), 2, "'9999-12-31' must be a day such as 2026-11-30."),
+        (("report", "daily", "--date", "0001-01-01"), 2, "'0001-01-01' must be a day such as 2026-11-30."),
+        (("check", "--batch", "99999999999999999999"), 2, "1<=x<=1000000"),
+        (
+            ("reconcile", "sandbox", str(statement), "--csv", str(tmp_path / "none" / "out.csv")),
+            1,
+            "out.csv.unfinished cannot be read or written: No such file or directory.",
+        ),
+    ):
+        refused = run(*words)
+        assert (refused.exit_code, said in " ".join(refused.output.split())) == (status, True), refused.output
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("USSD_LOG_FILE", "{folder}/none/service.log", "cannot be read or written: No such file or directory."),
+        ("USSD_SECRETS_FILE", "{folder}/none/secrets.json", "cannot be read or written: No such file or directory."),
+        (
+            "USSD_SECRETS_FILE",
+            "{folder}/damaged.json",
+            "damaged.json: the secrets file is not a complete JSON document",
+        ),
+        ("USSD_DATABASE_URL", "postgresql://[::1/ussd", "USSD_DATABASE_URL: must begin with sqlite:/// or postgres"),
+        ("USSD_REPLICA_URL", "postgresql://[::1/ussd", "USSD_REPLICA_URL: only PostgreSQL has replicas"),
+    ],
+)
+def test_a_file_or_an_address_that_cannot_be_used_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, setting: str, value: str, said: str
+) -> None:
+    (folder / "damaged.json").write_bytes(b"\x7fELF\xd0\x00")
+    monkeypatch.setenv(setting, value.format(folder=folder))
+    refused = run("clients", "list")
+    assert (refused.exit_code, said in " ".join(refused.output.split())) == (1, True), refused.output

@@ -25,7 +25,7 @@ from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.switches import ProviderSwitches
 from ussd_server.services.settlement.provider_callbacks import callback_path
-from ussd_server.settings import Settings
+from ussd_server.settings import Settings, SettingsError
 
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Fixed by the API document.
@@ -70,8 +70,11 @@ class Foundation:
 
 
 def build_foundation(settings: Settings, clock: Clock) -> Foundation:
-    """Build it from the settings. Connects to nothing yet."""
-    keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
+    """Build it from the settings. Connects to nothing yet. Raises SettingsError for a damaged secrets file."""
+    try:
+        keyring = Keyring.create(settings.secrets_file) if settings.is_sandbox else Keyring(settings.secrets_file)
+    except ValueError as damage:
+        raise SettingsError(f"USSD_SECRETS_FILE: {settings.secrets_file}: {damage}") from None
     tokens = Tokens(keyring)
     adapters = build_providers(settings, clock.now, lambda provider: callback_path(tokens, provider))
     names = [adapter.name for adapter in adapters]

@@ -81,6 +81,13 @@ class _Commands(click.Group):
         """Run the command, named in its messages as it can be typed here."""
         return super().main(*args, prog_name=prog_name or program(), **options)  # type: ignore[call-overload]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for place, each in enumerate(args, 1):
+            # Python reads other bytes as half surrogate pairs, which no database takes.
+            if not each.isascii() and any("\ud800" <= letter <= "\udfff" for letter in each):
+                raise click.UsageError(f"Argument {place} is not text in UTF-8.", ctx)
+        return super().parse_args(ctx, args)
+
     def get_help(self, ctx: click.Context) -> str:
         add_help(self, "")
         return super().get_help(ctx)
@@ -92,6 +99,10 @@ class _Commands(click.Group):
             raise click.ClickException(with_program(str(refusal))) from None
         except PermissionError as refusal:
             raise click.ClickException(f"This user may not read or write {refusal.filename}.") from None
+        except OSError as trouble:
+            if trouble.filename is None:
+                raise
+            raise click.ClickException(f"{trouble.filename} cannot be read or written: {trouble.strerror}.") from None
         except UnsupportedDatabaseError as refusal:
             raise click.ClickException(str(refusal)) from None
         except PeeweeException as error:

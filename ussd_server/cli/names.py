@@ -18,6 +18,7 @@ from ussd_server.messages.clients.clients import ClientView
 from ussd_server.status import Code, ServiceError
 
 _MOST_NAMED = 20
+_CENTURY = range(2000, 2100)
 
 
 class KnownName(click.Choice[str]):
@@ -50,7 +51,7 @@ class KnownFile(click.Path):
 
 
 class Moment(click.DateTime):
-    """A day, or with `or_time` also a time in UTC."""
+    """A day of this century, as the API takes it; with `or_time` any day, or a time in UTC."""
 
     def __init__(self, *, or_time: bool = False) -> None:
         super().__init__(["%Y-%m-%d", *(["%Y-%m-%dT%H:%M:%SZ"] if or_time else [])])
@@ -59,6 +60,8 @@ class Moment(click.DateTime):
         """Return the moment. Raises BadParameter with an example."""
         try:
             moment: datetime = super().convert(value, param, ctx)
+            if len(self.formats) == 1 and moment.year not in _CENTURY:
+                raise click.BadParameter("not of this century")
         except click.BadParameter:
             time = " or a time such as 2026-11-30T14:00:00Z" if len(self.formats) > 1 else ""
             raise click.BadParameter(f"{value!r} must be a day such as 2026-11-30{time}.", ctx, param) from None

@@ -134,7 +134,7 @@ class Keyring:
         with self._lock:
             # Taken first, also of a file that turns out to be half written: it is read again when it has changed.
             self._read_state = _state_of(self._path)
-            self._rings = _rings_of(self._path.read_text(encoding="utf-8"))
+            self._rings = _rings_of(self._path.read_bytes())
 
 
 def _state_of(path: Path) -> _FileState:
@@ -143,10 +143,10 @@ def _state_of(path: Path) -> _FileState:
     return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
-def _rings_of(text: str) -> dict[Ring, dict[str, MasterKey]]:
+def _rings_of(content: bytes) -> dict[Ring, dict[str, MasterKey]]:
     """The keys of a key file. Raises ValueError unless every ring has keys, and every key has 32 bytes."""
     try:
-        document = json.loads(text)
+        document = json.loads(content)
         rings = {
             ring: {
                 entry["id"]: MasterKey(entry["id"], base64.b64decode(entry["key"])) for entry in document[ring.value]

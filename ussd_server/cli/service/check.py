@@ -13,11 +13,12 @@ from ussd_server.services.operations.book_check import MarkError, Violation, che
 from ussd_server.services.operations.examinations import keep_check
 
 _MOST_IN_JSON = 1000
+_MOST_ROWS = 1_000_000
 
 
 @click.command
 @click.option("--from", "mark", metavar="MARK", help="Continue from the mark that an earlier check printed.")
-@click.option("--batch", default=10_000, show_default=True, type=click.IntRange(min=1), help="Rows in a range.")
+@click.option("--batch", default=10_000, show_default=True, type=click.IntRange(1, _MOST_ROWS), help="Rows in a range.")
 @click.option(
     "--ranges", type=click.IntRange(min=1), help="Stop after so many ranges and print the mark to continue from."
 )
