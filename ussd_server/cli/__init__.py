@@ -99,10 +99,10 @@ class _Commands(click.Group):
             raise click.ClickException(with_program(str(refusal))) from None
         except PermissionError as refusal:
             raise click.ClickException(f"This user may not read or write {refusal.filename}.") from None
-        except OSError as trouble:
-            if trouble.filename is None:
+        except OSError as failed:
+            if failed.filename is None:
                 raise
-            raise click.ClickException(f"{trouble.filename} cannot be read or written: {trouble.strerror}.") from None
+            raise click.ClickException(f"{failed.filename} cannot be read or written: {failed.strerror}.") from None
         except UnsupportedDatabaseError as refusal:
             raise click.ClickException(str(refusal)) from None
         except PeeweeException as error:
