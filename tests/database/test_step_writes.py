@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
+
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.database.ids import new_id
+from ussd_server.database.unit_of_work import database, unit_of_work
 from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.ussd import Channel, SubscriberLanguage, UssdSession
 from ussd_server.services.sessions.step_writes import StepWrite, WriteCondition, write_steps
@@ -70,3 +73,15 @@ def test_what_follows_a_step_is_written_with_it_or_not_at_all(services: Services
     row = begun(Shop(services))
     write_steps([stepped(row, "there", language="lg"), stepped(row, "there", language="sw")])
     assert [kept.language for kept in SubscriberLanguage.select()] == ["lg"]
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_a_step_is_found_by_its_key_however_small_the_table_was(services: Services) -> None:
+    row = begun(Shop(services))
+    counted = "SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'ussd_sessions'"
+    with unit_of_work():
+        database.execute_sql("ANALYZE ussd_sessions")
+        ((before,),) = database.execute_sql(counted)
+        write_steps([stepped(row, "there")])
+        ((after,),) = database.execute_sql(counted)
+    assert after == before
