@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from peewee import SQL, fn
+
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
@@ -36,6 +38,8 @@ _BEGINNING, _END = 0, 2**62
 # Other requests of the process go on between two reads.
 _LINES_AT_ONCE = 200
 _RETRY_AFTER_SECONDS = 5
+# A constant: PostgreSQL expects a tenth of the rows of a limit that is a parameter, and plans each such call anew.
+_ONE = SQL("1")
 COLUMNS = ("at", "kind", "transaction_id", "reference", "description", "debit", "credit", "balance")
 _POSITION = re.compile(r"(\d{1,19}):(\d{1,19})")
 
@@ -169,8 +173,8 @@ def _account_id(request: GetStatement, context: RequestContext) -> str | None:
 
 
 def _last_posted_us(account_id: str) -> int:
-    last = AccountEntry.select(AccountEntry.posted_us).where(AccountEntry.account_id == account_id)
-    return last.order_by(AccountEntry.posted_us.desc()).limit(1).scalar() or _BEGINNING
+    last = AccountEntry.select(fn.MAX(AccountEntry.posted_us)).where(AccountEntry.account_id == account_id)
+    return last.scalar() or _BEGINNING
 
 
 def _read_period(account_id: str, from_us: int, to_us: int) -> _Period:
@@ -187,7 +191,7 @@ def _read_period(account_id: str, from_us: int, to_us: int) -> _Period:
 
 def _last_before(account_id: Any, moment_us: int) -> Any:
     entries = AccountEntry.select().where(AccountEntry.account_id == account_id, AccountEntry.posted_us < moment_us)
-    return entries.order_by(AccountEntry.posted_us.desc()).limit(1)
+    return entries.order_by(AccountEntry.posted_us.desc()).limit(_ONE)
 
 
 def _all_lines(period: _Period) -> Iterator[StatementLine]:
