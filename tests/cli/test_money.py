@@ -56,10 +56,13 @@ def silent(client_id: str) -> str:
 
 def test_a_deposit_is_credited_once(client_id: str) -> None:
     deposit = ("accounts", "credit", "--client", "ACME", "--amount", "50000.50", "--reference", "slip 1")
-    assert output_of(*deposit)["transaction"]["amount_cents"] == 5_000_050
+    made = output_of(*deposit)["transaction"]
+    assert (made["amount"], made["amount_cents"], made["fee"], made["refunded_amount"]) == (50_000.5, 5_000_050, 0, 0)
+    (entry,) = output_of("transactions", "show", "slip 1")["transaction"]["events"][-1]["ledger"][1:]
+    assert (entry["account"], entry["amount"]) == ("main", 50_000.5)
     assert "had been credited before" in run(*deposit).output
-    kept = {each["account"]: each["current_cents"] for each in output_of("accounts", "list", "--client", client_id)}
-    assert kept == {"deposits": -5_000_050, "main": 5_000_050}
+    kept = {each["account"]: each["current"] for each in output_of("accounts", "list", "--client", client_id)}
+    assert kept == {"deposits": -50_000.5, "main": 50_000.5}
     assert "UGX -50000.50" in run("accounts", "list", "--client", "ACME").output
 
 

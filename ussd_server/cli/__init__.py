@@ -6,7 +6,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ import click
 from peewee import PeeweeException
 
 from schemas.fields import timestamp
+from ussd_server.amounts import shillings
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.cli.examples import add_help, program, with_program
 from ussd_server.cli.service.database_errors import explain
@@ -128,10 +129,17 @@ def show(result: Any, sentence: str, *, as_json: bool) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value in the API's format."""
+    """Return a value in the API's format: amounts in shillings by the API's names, beside the cents."""
     if isinstance(value, datetime):
         return timestamp(value)
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return str(value)
+    plain = {}
+    for field in fields(value):
+        plain[field.name] = found = getattr(value, field.name)
+        if field.name.endswith("_cents"):
+            plain[field.name.removesuffix("_cents")] = None if found is None else shillings(found)
+    return plain
 
 
 def settings_of_service() -> Settings:
