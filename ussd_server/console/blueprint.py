@@ -212,11 +212,20 @@ def _admit(*, is_public: bool) -> SignedInPerson | None:
         raise StaleFormError(
             Code.INSUFFICIENT_SCOPE, "This form is too old or was not made for you. Open its page again."
         )
+    _refuse_nul_characters()
     if person is not None:
         _count_request(person.caller)
         current_request().client_id = person.caller.client_id
         g.person = person
     return person
+
+
+def _refuse_nul_characters() -> None:
+    """Raise INVALID_REQUEST for a query or a form with a NUL character, which PostgreSQL keeps in no text."""
+    given = [*request.args.items(multi=True), *request.form.items(multi=True)]
+    given += [(name, file.filename or "") for name, file in request.files.items(multi=True)]
+    if any("\0" in name or "\0" in value for name, value in given):
+        raise ServiceError(Code.INVALID_REQUEST, "The request contains a NUL character")
 
 
 def _signed_in_person() -> SignedInPerson | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from io import BytesIO
 
 import pytest
 from flask import Flask
@@ -184,3 +185,12 @@ def test_unknown_pages_and_large_bodies_are_refused_as_pages(visit: Visit) -> No
         assert missing.headers["X-Request-Id"] in missing.text
     large = visitor.post("/api-keys/new", access="x" * 70_000)
     assert (large.status_code, large.mimetype) == (413, "text/html")
+
+
+def test_a_nul_character_is_refused_in_every_query_and_form(stranger: ConsoleVisitor, visit: Visit) -> None:
+    assert stranger.sign_in("o\0@acme.example").status_code == 400
+    owner = visit()
+    for path in ("/transactions?reference=%00a", "/transactions?%00=1", "/statements?account=%00", "/search?q=a%00bc"):
+        assert (owner.get(path).status_code, path) == (400, path)
+    assert owner.get("/payouts/new").status_code == 200
+    assert owner.post("/payouts/new", reference="a", file=(BytesIO(b"x"), "a\0.csv")).status_code == 400

