@@ -42,13 +42,14 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
         mtn_row(good),
         mtn_row(silent, Id="S-1", From="<u>party</u>"),
         mtn_row(good, Id="=1+1", **{"External id": "unknown"}),
+        mtn_row(good, Id="R-1", Type="Reversal", **{"External id": "taken back by hand"}),
     ]
     ann, bob = operator("ann"), operator("bob")
     assert "No statement yet" in ann.get("/operator/reconciliation").text
     assert visit("owner").get("/operator/reconciliation").status_code == 404
     every_line = upload(ann, csv_file(lines), result="csv")
     assert [row["verdict"] for row in csv.DictReader(io.StringIO(every_line.text))] == [
-        "matched", "status_differs", "not_ours",
+        "matched", "status_differs", "not_ours", "reversal",
     ]  # fmt: skip
     assert "'=1+1" in every_line.text
     made = upload(ann, csv_file(lines))
@@ -56,14 +57,16 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     path = made.location.removeprefix("/console")
     page = ann.get(path).text
     assert "compared before" in page
-    assert "2 differences" in page
+    assert "3 differences" in page
     assert "&lt;b&gt;day&lt;/b&gt;.csv" in page
     (silent_one,) = ann.get(f"{path}?verdict=status_differs&format=json").json["items"]
     assert "&lt;u&gt;party" in ann.get(f"/operator/differences/{silent_one['difference_id']}").text
     (unknown,) = ann.get(f"{path}?verdict=not_ours&format=json").json["items"]
     assert (unknown["provider_id"], unknown["theirs"]) == ("=1+1", "UGX 5,000")
     (listed,) = ann.get("/operator/reconciliation?format=json").json["items"]
-    assert (listed["lines"], listed["differences"], listed["sum_difference"]) == (3, 2, -10_000)
+    assert (listed["lines"], listed["differences"], listed["sum_difference"]) == (4, 3, -5_000)
+    (reversal,) = ann.get(f"{path}?verdict=reversal&format=json").json["items"]
+    assert ann.post(f"/operator/differences/{reversal['difference_id']}/end", reason="by hand").status_code == 303
 
     end = f"/operator/differences/{unknown['difference_id']}/end"
     assert "A reason is needed" in ann.post(end).text

@@ -28,7 +28,8 @@ class ReconcileStatement:
 class ProviderStatementView:
     """A statement that was imported.
 
-    `lines` counts lines by verdict. `ours_cents` and `theirs_cents` are what succeeded, money to us less money from us.
+    `lines` counts lines by verdict; `difference_count` are those that went to review. `ours_cents` and `theirs_cents`
+    are what succeeded, money to us less money from us.
     """
 
     statement_id: str
@@ -37,6 +38,7 @@ class ProviderStatementView:
     first_at: datetime
     last_at: datetime
     lines: Mapping[Verdict, int]
+    difference_count: int
     ours_cents: int
     theirs_cents: int
     imported_at: datetime

@@ -30,7 +30,6 @@ from ussd_server.messages.reconciliation.differences import (
 from ussd_server.messages.reconciliation.statement_formats import LineStatus
 from ussd_server.messages.reconciliation.statements import (
     ListProviderStatements,
-    ProviderStatementView,
     ReconcileStatement,
 )
 from ussd_server.spreadsheets.cells import neutralised
@@ -48,7 +47,8 @@ VERDICTS = {
     Verdict.REVERSAL: "Reversal",
     Verdict.FEE: "Fee",
 }
-_DIFFERENT = (Verdict.AMOUNT_DIFFERS, Verdict.STATUS_DIFFERS, Verdict.NOT_OURS, Verdict.NOT_THEIRS)
+# A reversal that is none of ours is a difference too.
+_DIFFERENT = tuple(verdict for verdict in VERDICTS if verdict not in (Verdict.MATCHED, Verdict.FEE))
 
 _STATEMENT_COLUMNS = (
     Column(
@@ -59,7 +59,7 @@ _STATEMENT_COLUMNS = (
     Column("first_at", "From", "moment"),
     Column("last_at", "To", "moment"),
     Column("lines", "Lines", "number", value=lambda seen: sum(seen.lines.values())),
-    Column("differences", "Differences", "number", value=lambda seen: _difference_count(seen)),
+    Column("differences", "Differences", "number", value=lambda seen: seen.difference_count),
     Column("sum_difference", "Ours less theirs", "money", value=lambda seen: seen.ours_cents - seen.theirs_cents),
     Column("imported_at", "Compared", "moment"),
     Column("statement_id", "Id", "id", where="files"),
@@ -144,9 +144,7 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
         f"Differences of {seen.file_name}", _DIFFERENCE_COLUMNS, page.items, page.next_cursor, (verdict,),
         empty_title="The books agree", empty_text="Every line matches a transaction of ours.",
     )  # fmt: skip
-    return show_table(
-        "console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS, count=_difference_count(seen)
-    )
+    return show_table("console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS)
 
 
 @console.page("GET", "/operator/differences", who="operator")
@@ -224,10 +222,6 @@ def _form(context: RequestContext, error: ServiceError | None = None) -> str:
         "console/reconciliation/new.html", error=error, provider=request.form.get("provider"),
         providers=services().reconciliation.statements.providers(context),
     )  # fmt: skip
-
-
-def _difference_count(seen: ProviderStatementView) -> int:
-    return sum(seen.lines.get(verdict, 0) for verdict in _DIFFERENT)
 
 
 def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:
