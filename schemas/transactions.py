@@ -19,6 +19,8 @@ from schemas.fields import (
 )
 
 _LONGEST_REFERENCE = 64
+# A row of a payout: the payout's reference, a slash, and the row's.
+_LONGEST_STORED_REFERENCE = 2 * _LONGEST_REFERENCE + 1
 _STATUSES = ("created", "submitted", "pending", "ambiguous", "succeeded", "failed", "reversed")
 _TYPES = ("collection", "disbursement", "transfer", "refund", "deposit")
 
@@ -69,7 +71,7 @@ class ListTransactionsQuery(Query):
     status = fields.String(validate=validate.OneOf(_STATUSES))
     type = fields.String(validate=validate.OneOf(_TYPES))
     phone_number = PhoneNumber()
-    reference = Text(longest=_LONGEST_REFERENCE)
+    reference = Text(longest=_LONGEST_STORED_REFERENCE)
     provider_transaction_id = Text(longest=80)
     payout_id = Text(longest=36)
     from_at = Timestamp(data_key="from")

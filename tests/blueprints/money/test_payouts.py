@@ -86,6 +86,16 @@ def test_a_payout_goes_from_a_list_to_its_results(
     assert (late.status_code, late.json["error"]) == (400, "INVALID_REQUEST")
 
 
+def test_the_payment_of_a_row_is_found_by_its_whole_reference(maker: Program, approver: Program) -> None:
+    item = {"phone_number": "+256770000000", "amount": 5, "reference": "r" * 64}
+    made = maker.post("/api/payouts", {"reference": "p" * 64, "items": [item]}).json["data"]
+    assert approver.post(f"/api/payouts/{made['payout_id']}/approve", {}).status_code == 200
+    whole = f"{'p' * 64}/{'r' * 64}"
+    (found,) = maker.get("/api/transactions", reference=whole).json["data"]["items"]
+    assert (found["reference"], found["payout_id"]) == (whole, made["payout_id"])
+    assert maker.get("/api/transactions", reference=f"{whole}x").json["error"] == "INVALID_REQUEST"
+
+
 def test_a_file_is_taken_as_people_write_it(maker: Program, web: FlaskClient) -> None:
     def send(file: bytes, reference: str = "F1", kind: str = "text/csv") -> Any:
         headers = maker.headers | {"Content-Type": kind}
