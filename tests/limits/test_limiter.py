@@ -283,5 +283,5 @@ def test_the_headers_show_both_windows_and_the_tighter_one(storage: SlidingWindo
 
 
 def test_of_two_empty_windows_the_one_that_takes_longer_is_the_tighter() -> None:
-    minute, hour = WindowState("minute", 100, 60, 0, 20), WindowState("hour", 1000, 3600, 0, 1800)
+    minute, hour = WindowState("minute", 100, 0, 20), WindowState("hour", 1000, 0, 1800)
     assert tightest((minute, hour)) is hour

@@ -33,7 +33,6 @@ class WindowState(NamedTuple):
 
     name: str  # minute, hour, or a number and one of them: 5-minute
     limit: int
-    window_seconds: int
     remaining: int  # calls that would still be accepted now
     reset_seconds: int  # until `remaining` grows by itself; 0 when the window is empty
 
@@ -62,7 +61,9 @@ class RateLimitDecision(NamedTuple):
     def windows(self) -> tuple[WindowState, ...]:
         """The windows, in the order of their limits."""
         left = iter(self.reading[3:])
-        return tuple([WindowState(*frame, next(left), _whole_seconds(next(left))) for frame in self.frames])
+        return tuple(
+            [WindowState(name, limit, next(left), _whole_seconds(next(left))) for name, limit, _ in self.frames]
+        )
 
 
 def windows_of(frames: Frames, share: int = 1) -> Windows:

@@ -21,6 +21,10 @@ class SessionStatus(StrEnum):
     FAILED = "failed"
 
 
+DROPPED_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
+"""The statuses of a session that ended before its last screen, at a node where the subscriber dropped off."""
+
+
 class EndReason(StrEnum):
     """Why a session ended."""
 

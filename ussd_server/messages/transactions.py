@@ -40,6 +40,9 @@ UNFINISHED = (
 )
 """The statuses of a transaction whose outcome is not known yet."""
 
+SUCCESSFUL = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
+"""The statuses of a transaction that succeeded, also one that was given back later."""
+
 
 class Source(StrEnum):
     """The source of a status change."""

@@ -15,7 +15,7 @@ from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.messages.menus.drop_offs import DropOffItem, DropOffView, GetDropOffs
 from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu, ReplayResult
-from ussd_server.messages.sessions import SessionStatus
+from ussd_server.messages.sessions import DROPPED_OFF
 from ussd_server.messages.ussd.gateways import Action
 from ussd_server.models.ussd import Menu, UssdSession
 from ussd_server.services.menus.menus import MenuService, published_document
@@ -27,7 +27,6 @@ _MOST_COUNTED = 1_000
 # Of a client with many menus, so many of the newest sessions are looked through for those of one.
 _MOST_SEARCHED = 20_000
 _READ_AT_ONCE = 50
-_BROKEN_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
 
 
 class ReplayService:
@@ -67,7 +66,7 @@ class ReplayService:
         left: Counter[str] = Counter()
         for row in _rows(ids, menu_id, context):
             visits.update({turn["node"] for turn in row.turns})
-            left[row.node] += row.status in _BROKEN_OFF
+            left[row.node] += row.status in DROPPED_OFF
         items = [DropOffItem(node, count, left[node], round(left[node] / count, 4)) for node, count in visits.items()]
         return DropOffView(len(ids), tuple(sorted(items, key=lambda item: (-item.drop_offs, item.node))))
 

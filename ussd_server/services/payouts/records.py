@@ -14,7 +14,7 @@ from ussd_server.amounts import shillings
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.messages.payouts import ItemState, NameMatch, PayoutItemView, PayoutStatus, PayoutView, StateSum
 from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.transactions import TransactionStatus
+from ussd_server.messages.transactions import SUCCESSFUL, TransactionStatus
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.transactions.history import failure_of
@@ -25,7 +25,7 @@ _NEVER_SENT = Transaction.asked_at.is_null()
 TRANSACTION_STATE: Any = Case(
     None,
     (
-        (Transaction.status.in_([TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED]), ItemState.SUCCEEDED),
+        (Transaction.status.in_(SUCCESSFUL), ItemState.SUCCEEDED),
         (
             (Transaction.status == TransactionStatus.FAILED)
             & (Transaction.failure_code == FailureCode.CANCELLED)

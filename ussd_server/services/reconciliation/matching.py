@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 from ussd_server.database.ids import is_id, new_id_floor
 from ussd_server.messages.reconciliation.differences import ComparedLine, Verdict
 from ussd_server.messages.reconciliation.statement_formats import LineStatus, LineType
-from ussd_server.messages.transactions import UNFINISHED, TransactionStatus, TransactionType
+from ussd_server.messages.transactions import SUCCESSFUL, UNFINISHED, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine
 
 _PAGE = 5000
-_MOVED = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
 _AT_PROVIDERS = (TransactionType.COLLECTION, TransactionType.DISBURSEMENT, TransactionType.REFUND)
 # A provider settles a payment within this time, whenever we learn of it.
 _LONGEST_PAYMENT = timedelta(hours=1)
@@ -58,7 +57,7 @@ class _Ours(NamedTuple):
     @property
     def standing(self) -> LineStatus:
         """The status in the words of a statement."""
-        if self.status in _MOVED:
+        if self.status in SUCCESSFUL:
             return LineStatus.SUCCEEDED
         return LineStatus.PENDING if self.status in UNFINISHED else LineStatus.FAILED
 
@@ -88,7 +87,7 @@ class Matcher:
         end = new_id_floor(period.last)
         is_candidate = (
             (Transaction.provider == self._provider)
-            & Transaction.status.in_(_MOVED)
+            & Transaction.status.in_(SUCCESSFUL)
             & Transaction.type.in_(_AT_PROVIDERS)
             & (Transaction.id < end)
         )

@@ -20,13 +20,12 @@ from ussd_server.messages.reports import (
     RecentPayments,
     bounds_of_day,
 )
-from ussd_server.messages.transactions import TransactionStatus, TransactionType
+from ussd_server.messages.transactions import SUCCESSFUL, TransactionType
 
 MOST_PAYMENTS = 100_000
 _KEPT_FOR = timedelta(seconds=10)
 _MOST_KEPT = 1000
 _HOURS = 24
-_PAID = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
 
 
 class RecentPaymentsService:
@@ -64,13 +63,13 @@ def _read(client_id: str | None, now: datetime) -> RecentPayments:
         client_id, now, today, hour
     ):
         read += count
-        if status in _PAID:
+        if status in SUCCESSFUL:
             by_hour[bucket, kind] += int(cents)
-        if is_today and status in _PAID:
+        if is_today and status in SUCCESSFUL:
             sums[kind][0] += count
             sums[kind][1] += int(cents)
         if provider:
-            outcome = (status in _PAID, float(seconds))
+            outcome = (status in SUCCESSFUL, float(seconds))
             in_day[provider][outcome] += count
             if is_in_hour:
                 in_hour[provider][outcome] += count

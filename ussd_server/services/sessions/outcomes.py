@@ -16,7 +16,7 @@ from ussd_server.models.ussd import ShownOutcome, UssdSession
 WAITS = timedelta(hours=1)
 # A session that ended within the hour may have begun this much earlier.
 _LONGEST_SESSION = timedelta(hours=1)
-_WORDS = {
+OUTCOME_WORDS = {
     TransactionStatus.SUCCEEDED: "succeeded",
     TransactionStatus.REVERSED: "succeeded",
     TransactionStatus.FAILED: "failed",
@@ -57,7 +57,7 @@ def find_waiting(row: UssdSession, now: datetime) -> WaitingOutcome | None:
             UssdSession.service_code == row.service_code,
             UssdSession.last_seen_at >= now - WAITS,
             Transaction.confirmation.is_null(False),
-            Transaction.status.in_(list(_WORDS)),
+            Transaction.status.in_(list(OUTCOME_WORDS)),
             ~fn.EXISTS(shown),
         )
         .order_by(Transaction.id)
@@ -66,7 +66,7 @@ def find_waiting(row: UssdSession, now: datetime) -> WaitingOutcome | None:
     )  # fmt: skip
     if found is None:
         return None
-    word = _WORDS[TransactionStatus(found.status)]
+    word = OUTCOME_WORDS[TransactionStatus(found.status)]
     return WaitingOutcome(found.id, str(found.paid_in), found.spoken, word, found.type, found.amount_cents)
 
 

@@ -18,7 +18,7 @@ from ussd_server.database.unit_of_work import database, for_update, unit_of_work
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.turns import AnsweredText, Digest
 from ussd_server.menus.text.gsm7 import measure
-from ussd_server.messages.sessions import EndReason, SessionStatus
+from ussd_server.messages.sessions import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.messages.ussd.gateways import Action
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
@@ -42,7 +42,6 @@ MAX_TURNS = 200
 _REPEAT_WITHIN = timedelta(seconds=2)
 _MOST_POSTPONED = 500
 _MOST_COUNTED = 10_000
-_BROKEN_OFF = (SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
 _IS_ACTIVE = UssdSession.status == SessionStatus.ACTIVE
 
 
@@ -253,7 +252,7 @@ class Sessions:
             if not UssdSession.update(ending).where(_IS_ACTIVE, where).execute():
                 return False
             _end_row(row, ending)
-        if status in _BROKEN_OFF:
+        if status in DROPPED_OFF:
             self._drop_offs.count(row)
         return True
 

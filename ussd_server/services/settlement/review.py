@@ -15,7 +15,7 @@ from ussd_server.messages.settlement.review import (
     ReviewItem,
     ReviewPage,
 )
-from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus, TransactionView
+from ussd_server.messages.transactions import SUCCESSFUL, ChangeDetail, Source, TransactionStatus, TransactionView
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.providers.providers import Providers
@@ -111,7 +111,7 @@ class ReviewService:
 
     def _settle(self, row: Transaction, has_succeeded: bool, reason: str, now: datetime) -> None:
         row.leased_until = row.lease_token = None
-        if row.status in (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED):
+        if row.status in SUCCESSFUL:
             raise ServiceError(Code.INVALID_REQUEST, "The transaction has succeeded; its review can only be closed")
         if has_succeeded:
             succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason))

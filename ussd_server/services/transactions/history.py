@@ -17,6 +17,7 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
 from ussd_server.messages.providers.failures import FAILURES, FailureCode
 from ussd_server.messages.transactions import (
+    SUCCESSFUL,
     UNFINISHED,
     ChangeDetail,
     Failure,
@@ -52,7 +53,6 @@ _HISTORY = CompiledQuery(
 )
 
 
-_REFUNDABLE = (TransactionStatus.SUCCEEDED, TransactionStatus.REVERSED)
 # Only these keys may change after the first event. The first three have a value there, so each event replaces it (with
 # null, if need be). The others are empty there, and stay out of an event until they are set.
 _ALWAYS_IN_LATER_EVENTS = ("status", "updated_at", "next_check_at")
@@ -103,7 +103,7 @@ def write_transaction_event(row: Transaction, event_type: str, now: datetime) ->
 
 def views_of(rows: Sequence[Transaction]) -> tuple[TransactionView, ...]:
     """Transactions as their client sees them, with what was refunded of them."""
-    refundable = [row.id for row in rows if row.type == TransactionType.COLLECTION and row.status in _REFUNDABLE]
+    refundable = [row.id for row in rows if row.type == TransactionType.COLLECTION and row.status in SUCCESSFUL]
     sums: dict[str, int] = {}
     if refundable:
         refunds: Any = (

@@ -11,21 +11,16 @@ from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.menus.engine.state import Turn
-from ussd_server.messages.sessions import EndReason, SessionStatus
+from ussd_server.messages.sessions import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document
 from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME
-from ussd_server.services.sessions.outcomes import WaitingOutcome
+from ussd_server.services.sessions.outcomes import OUTCOME_WORDS, WaitingOutcome
 from ussd_server.services.sessions.sessions import Sessions, StepInput, may_be_paying, state_of
 
-_CUT_OFF = (SessionStatus.ACTIVE, SessionStatus.TIMED_OUT, SessionStatus.ENDED_BY_USER, SessionStatus.FAILED)
-_OUTCOMES = {
-    TransactionStatus.SUCCEEDED: "succeeded",
-    TransactionStatus.REVERSED: "succeeded",
-    TransactionStatus.FAILED: "failed",
-}
+_CUT_OFF = (SessionStatus.ACTIVE, *DROPPED_OFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class Redials:
             return None
         payment = _payment_of(last)
         if payment is not None:
-            outcome = _OUTCOMES.get(TransactionStatus(payment.status), "processing")
+            outcome = OUTCOME_WORDS.get(TransactionStatus(payment.status), "processing")
             return _announced(redial, last, outcome, payment.amount_cents)
         # A session that ended with its last screen has no state.
         if redial.has_entries or not last.state or not _is_resumable(last):
