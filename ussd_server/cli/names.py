@@ -20,6 +20,8 @@ from ussd_server.status import Code, ServiceError
 _MOST_NAMED = 20
 _CENTURY = range(2000, 2100)
 
+client_option = click.option("--client", required=True, metavar="CLIENT", help="Name or id of the client.")
+
 
 class KnownName(click.Choice[str]):
     """One of a few names, in any case."""
@@ -86,6 +88,11 @@ def client_named(services: Services, name_or_id: str) -> ClientView:
             f"There is no client {name_or_id}. There are no clients yet; `ussd-server clients create NAME` makes one."
         )
     raise click.ClickException(_unknown("client", name_or_id, (client.name for client in known)))
+
+
+def client_id_of(services: Services, name_or_id: str | None) -> str | None:
+    """Return the id of the client that `client_named` finds; None without a name."""
+    return client_named(services, name_or_id).client_id if name_or_id else None
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import KnownName, client_named
+from ussd_server.cli.names import KnownName, client_id_of
 from ussd_server.context import operator_context
 from ussd_server.gateways import ADAPTERS
 from ussd_server.messages.ussd.channels import ChannelView, CreateChannel
@@ -45,7 +45,7 @@ def create(
 ) -> None:
     """Make a channel and print its gateway path, which is a credential."""
     with open_services() as services:
-        client_id = client_named(services, client).client_id if client else None
+        client_id = client_id_of(services, client)
         request = CreateChannel(adapter, client_id, name, codes, cumulative, not keep_letters, septets, ucs2)
         channel = services.ussd.channels.create(request, operator_context())
     show(channel, channel.gateway_path, as_json=as_json)

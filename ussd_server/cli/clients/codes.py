@@ -7,7 +7,7 @@ import sys
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import among, client_named
+from ussd_server.cli.names import among, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.messages.clients.clients import ClientView
 from ussd_server.messages.menus.codes import AssignCode, BindCode, CodeView
@@ -32,7 +32,7 @@ def codes() -> None:
 
 @codes.command()
 @click.argument("code")
-@click.option("--client", required=True, metavar="CLIENT", help="Whose it will be (name or id).")
+@client_option
 @click.option("--menu", metavar="MENU", help="Which of the client's menus answers it.")
 @yes_option
 @with_json
@@ -50,7 +50,7 @@ def assign(code: str, client: str, menu: str | None, yes: bool, as_json: bool) -
 
 
 @codes.command(name="list")
-@click.option("--client", required=True, metavar="CLIENT", help="Whose codes (name or id).")
+@client_option
 @with_json
 def list_(client: str, as_json: bool) -> None:
     """Show a client's codes and the menus that answer them."""

@@ -12,7 +12,7 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, sow, text_of
-from ussd_server.cli.names import Moment, client_named, nearest
+from ussd_server.cli.names import Moment, client_named, client_option, nearest
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
 from ussd_server.messages.clients.api_keys import (
@@ -25,8 +25,6 @@ from ussd_server.messages.clients.api_keys import (
     joined_scopes,
 )
 from ussd_server.settings import read_settings
-
-_client = click.option("--client", required=True, help="Name or id of the client.")
 
 
 def _read_scopes(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
@@ -46,7 +44,7 @@ def keys() -> None:
 
 
 @keys.command()
-@_client
+@client_option
 @click.option(
     "--scopes", metavar="LIST", callback=_read_scopes, help="Such as 'ussd:* balance:read'; without it, everything."
 )
@@ -71,7 +69,7 @@ def create(client: str, scopes: tuple[str, ...] | None, expires_at: datetime | N
 
 
 @keys.command(name="list")
-@_client
+@client_option
 @click.option("--show-secrets", is_flag=True, help="Print the secrets too.")
 @with_json
 def list_(client: str, show_secrets: bool, as_json: bool) -> None:

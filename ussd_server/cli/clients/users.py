@@ -10,7 +10,7 @@ import click
 
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.cli.names import KnownName, among, client_named
+from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.messages.clients.clients import CreateUser, UserView
 from ussd_server.security.passwords import new_password
@@ -29,7 +29,7 @@ def users() -> None:
 
 
 @users.command()
-@click.option("--client", required=True, help="Name or id of the client.")
+@client_option
 @click.option("--email", required=True)
 @click.option("--role", required=True, type=KnownName(PERMISSIONS))
 @_password_stdin
@@ -49,7 +49,7 @@ def create(client: str, email: str, role: str, password_stdin: bool, as_json: bo
 def list_(client: str | None, as_json: bool) -> None:
     """Show people."""
     with open_services() as services:
-        client_id = client_named(services, client).client_id if client else None
+        client_id = client_id_of(services, client)
         found = services.clients.clients.list_users(client_id, operator_context())
     show(found, "\n".join(map(_line, found)) or "There are no users.", as_json=as_json)
 

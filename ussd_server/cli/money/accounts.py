@@ -10,7 +10,7 @@ from schemas.statements import StatementLineRecord
 from ussd_server.amounts import shillings
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
-from ussd_server.cli.names import client_named
+from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.messages.accounts.statements import GetStatement
 from ussd_server.messages.reports import KAMPALA
@@ -23,7 +23,7 @@ def accounts() -> None:
 
 
 @accounts.command()
-@click.option("--client", required=True, help="Name or id of the client.")
+@client_option
 @click.option("--amount", "amount_cents", required=True, type=Shillings(), help="Shillings, such as 50000 or 99.50.")
 @click.option("--reference", required=True, help="Your own name for the deposit; the same one again changes nothing.")
 @click.option("--description", help="What the client reads beside it.")
@@ -88,7 +88,7 @@ def _moment(option: str, written: str | None) -> datetime | None:
 
 
 @accounts.command(name="list")
-@click.option("--client", required=True, help="Name or id of the client.")
+@client_option
 @with_json
 def list_(client: str, as_json: bool) -> None:
     """Show every account that is kept for a client; they add up to zero."""

@@ -6,7 +6,7 @@ import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
-from ussd_server.cli.names import KnownName, client_named
+from ussd_server.cli.names import KnownName, client_named, client_option
 from ussd_server.context import operator_context
 from ussd_server.messages.accounts.fees import FeeTerms
 from ussd_server.messages.transactions import TransactionType
@@ -21,7 +21,7 @@ def fees() -> None:
 
 
 @fees.command(name="set")
-@click.option("--client", required=True, help="Name or id of the client.")
+@client_option
 @click.option("--type", "kind", required=True, type=KnownName(_TYPES))
 @click.option("--fixed", "fixed_cents", default=0, type=Shillings(least_cents=0), help="Shillings for any amount.")
 @click.option(

@@ -7,11 +7,9 @@ import click
 from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
-from ussd_server.cli.names import client_named
+from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.messages.payouts import ListPayouts, NamePayout, PayoutStatus, PayoutView
-
-_client = click.option("--client", required=True, help="Name or id of the client.")
 
 
 @click.group()
@@ -20,7 +18,7 @@ def payouts() -> None:
 
 
 @payouts.command(name="list")
-@_client
+@client_option
 @click.option("--status", type=click.Choice([status.value for status in PayoutStatus]), help="Only of this status.")
 @with_json
 def list_(client: str, status: str | None, as_json: bool) -> None:
@@ -33,7 +31,7 @@ def list_(client: str, status: str | None, as_json: bool) -> None:
 
 @payouts.command(name="show")
 @click.argument("payout_id")
-@_client
+@client_option
 @with_json
 def show_(payout_id: str, client: str, as_json: bool) -> None:
     """Show one payout, with the number and the sum of its rows in each state."""
@@ -44,7 +42,7 @@ def show_(payout_id: str, client: str, as_json: bool) -> None:
 
 @payouts.command()
 @click.argument("payout_id")
-@_client
+@client_option
 @with_json
 def cancel(payout_id: str, client: str, as_json: bool) -> None:
     """Cancel every row that was not sent, and release its money. Rows that were sent go on."""

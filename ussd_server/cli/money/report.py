@@ -9,7 +9,7 @@ import click
 from schemas.statements import DailyReportRecord
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
-from ussd_server.cli.names import Moment, client_named
+from ussd_server.cli.names import Moment, client_id_of
 from ussd_server.context import operator_context
 from ussd_server.messages.reports import DailyReport, GetDailyReport
 
@@ -27,7 +27,7 @@ def report() -> None:
 def daily(day: datetime | None, client: str | None, as_csv: bool, as_json: bool) -> None:
     """Show what became final on a day, by type, provider and status."""
     with open_services() as services:
-        client_id = client_named(services, client).client_id if client else None
+        client_id = client_id_of(services, client)
         request, context = GetDailyReport(day.date() if day else None), operator_context(client_id)
         if as_csv:
             for part in services.transactions.daily_reports.csv(request, context):

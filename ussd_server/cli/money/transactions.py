@@ -8,7 +8,7 @@ import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
-from ussd_server.cli.names import client_named
+from ussd_server.cli.names import client_id_of
 from ussd_server.context import operator_context
 from ussd_server.messages.settlement.review import EndReview, ReviewItem
 from ussd_server.messages.transactions import OperatorRefund, TransactionChange
@@ -26,7 +26,7 @@ def transactions() -> None:
 def show_(id_or_reference: str, client: str | None, as_json: bool) -> None:
     """Show one transaction: where its money is, and its status history."""
     with open_services() as services:
-        client_id = client_named(services, client).client_id if client else None
+        client_id = client_id_of(services, client)
         item = services.transactions.review.show(id_or_reference, operator_context(), client_id)
     show(item, _details(item), as_json=as_json)
 

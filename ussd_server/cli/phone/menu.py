@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.clients.codes import confirm_taking, yes_option
-from ussd_server.cli.names import KnownFile, among, client_named
+from ussd_server.cli.names import KnownFile, among, client_named, client_option
 from ussd_server.cli.phone.handset import draw
 from ussd_server.context import operator_context
 from ussd_server.menus.checks.check import check as check_document
@@ -99,7 +99,7 @@ def list_menus(client: str | None, as_json: bool) -> None:
 
 @menu.command(name="show")
 @click.argument("menu_id", metavar="MENU")
-@click.option("--client", required=True, metavar="CLIENT", help="The client of the menu (name or id).")
+@client_option
 @click.option("--draft", is_flag=True, help="Show the draft instead of the published version.")
 @with_json
 def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
@@ -115,7 +115,7 @@ def show_menu(menu_id: str, client: str, draft: bool, as_json: bool) -> None:
 
 @menu.command()
 @click.argument("file", type=_FILE)
-@click.option("--client", required=True, metavar="CLIENT", help="The client of the menu (name or id).")
+@client_option
 @click.option("--code", metavar="CODE", help="Assign this code to the client, and bind it to the menu.")
 @yes_option
 @with_json
@@ -136,7 +136,7 @@ def publish(file: Path, client: str, code: str | None, yes: bool, as_json: bool)
 
 
 @menu.command()
-@click.option("--client", required=True, metavar="CLIENT", help="The client whose server is called (name or id).")
+@client_option
 @with_json
 def secret(client: str, as_json: bool) -> None:
     """Show the secret that signs the calls of `http` and `handover` nodes (Standard Webhooks)."""
