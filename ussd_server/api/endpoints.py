@@ -81,6 +81,7 @@ class ApiBlueprint(Blueprint):
         method: str,
         path: str,
         *,
+        name: str | None = None,
         makes: type[Any] | None = None,
         takes: type[Body] | None = None,
         query: type[Query] | None = None,
@@ -94,7 +95,7 @@ class ApiBlueprint(Blueprint):
         also: Mapping[str, Callable[..., ApiResponse]] | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Register a view for `method` and `path`.
+        """Register a view for `method` and `path`; `name` is that of the operation, by default the view's.
 
         The view receives one message and the request context; without `makes` only the context. `makes` builds the
         message from the variables of the path, the checked query and the checked body. `gives` dumps what the view
@@ -131,8 +132,7 @@ class ApiBlueprint(Blueprint):
                 return reply(route, api_request, _check(route, api_request, variables))
 
             serve.route = route  # type: ignore[attr-defined]
-            endpoint = view.__name__
-            self.add_url_rule(path, endpoint, serve, methods=[method], provide_automatic_options=False)
+            self.add_url_rule(path, name or view.__name__, serve, methods=[method], provide_automatic_options=False)
             return view
 
         return register

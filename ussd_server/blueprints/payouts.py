@@ -23,7 +23,7 @@ from ussd_server.api.endpoints import (
     authenticate_api_key,
     csv_file,
 )
-from ussd_server.api.requests import ApiResponse, services
+from ussd_server.api.requests import ApiResponse, current_request, services
 from ussd_server.context import RequestContext
 from ussd_server.messages.payouts import (
     LARGEST_FILE_BYTES,
@@ -39,79 +39,82 @@ from ussd_server.status import Code
 
 payouts = ApiBlueprint("payouts", authenticate_api_key)
 client_payouts = ApiBlueprint("client_payouts", authenticate_access_token)
-
+_BLUEPRINTS = ((payouts, "/api/payouts", "payout"), (client_payouts, "/api/clients/payouts", "client_payout"))
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 
 
-def _add_endpoints(blueprint: ApiBlueprint, path: str, noun: str) -> None:
-    """Register every endpoint for payouts below `path`; `noun` is part of the names of the operations."""
+def _endpoint(method: str, below: str, **options: Any) -> Callable[[_View], _View]:
+    """Register a view in both blueprints, `below` the path of each, under a name with the noun of each."""
 
-    def add(method: str, below: str, name: str, **options: Any) -> Callable[[_View], _View]:
-        def register(view: _View) -> _View:
-            view.__name__ = name.format(noun)
-            blueprint.call(method, path + below, **options)(view)
-            return view
+    def register(view: _View) -> _View:
+        for blueprint, path, noun in _BLUEPRINTS:
+            blueprint.call(method, path + below, name=view.__name__.replace("payout", noun), **options)(view)
+        return view
 
-        return register
-
-    @add(
-        "POST", "", "create_{}", needs="payouts:write", takes=CreatePayoutBody, query=CreatePayoutQuery,
-        makes=CreatePayout, gives=PayoutRecord(), refuses=(Code.IDEMPOTENCY_KEY_REUSED,), status=201,
-        message="Payout created", max_body_bytes=LARGEST_FILE_BYTES,
-    )  # fmt: skip
-    def create(request: CreatePayout, context: RequestContext) -> EndpointReply:
-        """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
-        created = services().payouts.payouts.create(request, context)
-        if created.replayed:
-            return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
-        return EndpointReply(created.payout, headers={"Location": f"{path}/{created.payout.payout_id}"})
-
-    @add(
-        "GET", "", "list_{}s", needs="payouts:read", query=ListPayoutsQuery, makes=ListPayouts,
-        gives=PayoutPageRecord(), message="Payouts",
-    )  # fmt: skip
-    def list_page(request: ListPayouts, context: RequestContext) -> PayoutPage:
-        """The client's payouts, newest first."""
-        return services().payouts.payouts.list(request, context)
-
-    @add(
-        "GET", "/<payout_id>", "get_{}", needs="payouts:read", makes=NamePayout, gives=PayoutStatesRecord(),
-        refuses=(Code.NOT_FOUND,), message="Payout",
-    )  # fmt: skip
-    def get(request: NamePayout, context: RequestContext) -> PayoutView:
-        """One payout, with counts and sums of its rows by state."""
-        return services().payouts.payouts.get(request, context)
-
-    @add(
-        "GET", "/<payout_id>/items", "list_{}_items", needs="payouts:read", query=ListPayoutItemsQuery,
-        makes=ListPayoutItems, gives=PayoutItemPageRecord(), refuses=(Code.NOT_FOUND,), message="Rows",
-        also={"text/csv": _send_items},
-    )  # fmt: skip
-    def list_items(request: ListPayoutItems, context: RequestContext) -> PayoutItemPage:
-        """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them."""
-        return services().payouts.payouts.items(request, context)
-
-    @add(
-        "POST", "/<payout_id>/approve", "approve_{}", needs="payouts:approve", takes=Body, makes=NamePayout,
-        gives=PayoutRecord(), refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE), message="Payout approved",
-    )  # fmt: skip
-    def approve(request: NamePayout, context: RequestContext) -> PayoutView:
-        """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
-        return services().payouts.payouts.approve(request, context)
-
-    @add(
-        "POST", "/<payout_id>/cancel", "cancel_{}", needs="payouts:write", takes=Body, makes=NamePayout,
-        gives=PayoutRecord(), refuses=(Code.NOT_FOUND,), message="Payout cancelled",
-    )  # fmt: skip
-    def cancel(request: NamePayout, context: RequestContext) -> PayoutView:
-        """Cancel what was not sent and release its reservation."""
-        return services().payouts.payouts.cancel(request, context)
+    return register
 
 
 def _send_items(request: ListPayoutItems, context: RequestContext) -> ApiResponse:
     return csv_file(f"payout-{request.payout_id}.csv", services().payouts.payouts.csv(request, context))
 
 
-_add_endpoints(payouts, "/api/payouts", "payout")
-_add_endpoints(client_payouts, "/api/clients/payouts", "client_payout")
+@_endpoint(
+    "POST", "", needs="payouts:write", takes=CreatePayoutBody, query=CreatePayoutQuery,
+    makes=CreatePayout, gives=PayoutRecord(), refuses=(Code.IDEMPOTENCY_KEY_REUSED,), status=201,
+    message="Payout created", max_body_bytes=LARGEST_FILE_BYTES,
+)  # fmt: skip
+def create_payout(request: CreatePayout, context: RequestContext) -> EndpointReply:
+    """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
+    created = services().payouts.payouts.create(request, context)
+    if created.replayed:
+        return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
+    return EndpointReply(
+        created.payout, headers={"Location": f"{current_request().request.path}/{created.payout.payout_id}"}
+    )
+
+
+@_endpoint(
+    "GET", "", needs="payouts:read", query=ListPayoutsQuery, makes=ListPayouts,
+    gives=PayoutPageRecord(), message="Payouts",
+)  # fmt: skip
+def list_payouts(request: ListPayouts, context: RequestContext) -> PayoutPage:
+    """The client's payouts, newest first."""
+    return services().payouts.payouts.list(request, context)
+
+
+@_endpoint(
+    "GET", "/<payout_id>", needs="payouts:read", makes=NamePayout, gives=PayoutStatesRecord(),
+    refuses=(Code.NOT_FOUND,), message="Payout",
+)  # fmt: skip
+def get_payout(request: NamePayout, context: RequestContext) -> PayoutView:
+    """One payout, with counts and sums of its rows by state."""
+    return services().payouts.payouts.get(request, context)
+
+
+@_endpoint(
+    "GET", "/<payout_id>/items", needs="payouts:read", query=ListPayoutItemsQuery,
+    makes=ListPayoutItems, gives=PayoutItemPageRecord(), refuses=(Code.NOT_FOUND,), message="Rows",
+    also={"text/csv": _send_items},
+)  # fmt: skip
+def list_payout_items(request: ListPayoutItems, context: RequestContext) -> PayoutItemPage:
+    """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them."""
+    return services().payouts.payouts.items(request, context)
+
+
+@_endpoint(
+    "POST", "/<payout_id>/approve", needs="payouts:approve", takes=Body, makes=NamePayout,
+    gives=PayoutRecord(), refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE), message="Payout approved",
+)  # fmt: skip
+def approve_payout(request: NamePayout, context: RequestContext) -> PayoutView:
+    """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
+    return services().payouts.payouts.approve(request, context)
+
+
+@_endpoint(
+    "POST", "/<payout_id>/cancel", needs="payouts:write", takes=Body, makes=NamePayout,
+    gives=PayoutRecord(), refuses=(Code.NOT_FOUND,), message="Payout cancelled",
+)  # fmt: skip
+def cancel_payout(request: NamePayout, context: RequestContext) -> PayoutView:
+    """Cancel what was not sent and release its reservation."""
+    return services().payouts.payouts.cancel(request, context)
