@@ -17,6 +17,7 @@ from flask.testing import FlaskClient
 from testbed.postgres import create_database, drop_database, temporary_server
 from testbed.valkey import Server
 from tests.support.made_once import compile_each_route_once, hash_passwords_quickly
+from tests.support.sandbox import sandbox_settings
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.clock import Clock
@@ -144,22 +145,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str, redis_url: str) -> Settings:
     """Sandbox settings on this test's database and the shared Redis."""
-    return Settings(
-        data_dir=tmp_path,
-        bind="127.0.0.1:8000",
-        database_url=database_url,
-        redis_url=redis_url,
-        environment="sandbox",
-        workers=1,
-        threads=16,
-        worker_threads=4,
-        secrets_file=tmp_path / "secrets.json",
-        trusted_proxies=0,
-        allow_private_addresses=True,
-        session_idle_seconds=180,
-        session_life_seconds=600,
-        log_level="INFO",
-    )
+    return sandbox_settings(tmp_path, database_url, redis_url)
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_every_setting_stands_in_the_example_and_nothing_else_does(
 
         def __getattribute__(self, name: str) -> Any:
             found = super().__getattribute__(name)
-            if name not in ("str", "int", "bool", "float", "list"):
+            if name not in ("str", "int", "bool", "float", "list", "path"):
                 return found
 
             def note(setting: str, *args: Any, **kwargs: Any) -> Any:

@@ -61,25 +61,25 @@ class Settings:
     session_idle_seconds: int
     session_life_seconds: int
     log_level: str
-    providers: Mapping[str, ProviderAccess] = field(default_factory=dict)
-    given_to_providers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    provider_timeout_seconds: int = 20
-    float_alert_shillings: int = 0
-    public_url: str | None = None
-    replica_url: str | None = None
-    replica_lag_seconds: int = 5
-    kill_point: str | None = None
-    channel_limit_per_minute: int = 12_000
-    keep_sessions_days: int = 90
-    keep_deliveries_days: int = 30
-    ca_file: Path | None = None
-    reports_dir: Path | None = None
-    statement_headings: Path | None = None
-    log_file: Path | None = None
-    machines: int = 1
-    console_idle_seconds: int = 1800
-    console_phone_pays: bool = False
-    operator_addresses: tuple[str, ...] = OWN_NETWORKS
+    providers: Mapping[str, ProviderAccess]
+    given_to_providers: Mapping[str, str] = field(repr=False)
+    provider_timeout_seconds: int
+    float_alert_shillings: int
+    public_url: str | None
+    replica_url: str | None
+    replica_lag_seconds: int
+    kill_point: str | None
+    channel_limit_per_minute: int
+    keep_sessions_days: int
+    keep_deliveries_days: int
+    ca_file: Path | None
+    reports_dir: Path | None
+    statement_headings: Path | None
+    log_file: Path | None
+    machines: int
+    console_idle_seconds: int
+    console_phone_pays: bool
+    operator_addresses: tuple[str, ...]
 
     @property
     def is_sandbox(self) -> bool:
@@ -146,7 +146,21 @@ def read_settings(*, find_data: bool = False) -> Settings:
     data_dir = Path(env.str("DATA_DIR", "./var") or "./var").absolute()
     if find_data and not is_data_dir_given():
         data_dir = next((place for place in _places_of_data() if (place / "secrets.json").exists()), data_dir)
-    settings = Settings(
+    settings = _read_table(env, data_dir, providers)
+    try:
+        env.seal()
+    except EnvValidationError as error:
+        said: Any = error.error_messages
+        raise SettingsError("\n".join(f"{name}: {' '.join(map(str, lines))}" for name, lines in said.items())) from None
+    problems = [*_malformed(settings), *problems_of_providers, *(() if settings.is_sandbox else _unsafe(settings))]
+    if problems:
+        raise SettingsError("\n".join(problems))
+    return settings
+
+
+def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess]) -> Settings:
+    """Read every setting with its default and its bounds; `env` collects the problems."""
+    return Settings(
         data_dir=data_dir,
         bind=env.str("BIND", "127.0.0.1:8000"),
         database_url=env.str("DATABASE_URL", f"sqlite:///{data_dir}/ussd.db"),
@@ -156,13 +170,13 @@ def read_settings(*, find_data: bool = False) -> Settings:
         machines=env.int("MACHINES", 1, validate=validate.Range(1, 64)),
         threads=env.int("THREADS", 16, validate=validate.Range(2, 256)),
         worker_threads=env.int("WORKER_THREADS", 8, validate=validate.Range(1, 64)),
-        secrets_file=Path(env.str("SECRETS_FILE", f"{data_dir}/secrets.json") or ""),
+        secrets_file=env.path("SECRETS_FILE", data_dir / "secrets.json"),
         trusted_proxies=env.int("TRUSTED_PROXIES", 0, validate=validate.Range(0, 8)),
         allow_private_addresses=env.bool("ALLOW_PRIVATE_ADDRESSES", False),
         session_idle_seconds=env.int("SESSION_IDLE_SECONDS", 180, validate=validate.Range(10, 3600)),
         session_life_seconds=env.int("SESSION_LIFE_SECONDS", 600, validate=validate.Range(30, 7200)),
         log_level=env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
-        log_file=Path(log_file) if (log_file := env.str("LOG_FILE", None)) else None,
+        log_file=env.path("LOG_FILE", None),
         providers=providers,
         given_to_providers={
             name: value
@@ -182,19 +196,10 @@ def read_settings(*, find_data: bool = False) -> Settings:
         operator_addresses=tuple(map(str.strip, env.list("OPERATOR_ADDRESSES", list(OWN_NETWORKS)))),
         console_idle_seconds=env.int("CONSOLE_IDLE_SECONDS", 1800, validate=validate.Range(60, 43_200)),
         console_phone_pays=env.bool("CONSOLE_PHONE_PAYS", False),
-        reports_dir=Path(reports) if (reports := env.str("REPORTS_DIR", None)) else None,
-        statement_headings=Path(headings) if (headings := env.str("STATEMENT_HEADINGS", None)) else None,
-        ca_file=Path(ca_file) if (ca_file := env.str("CA_FILE", None)) else None,
+        reports_dir=env.path("REPORTS_DIR", None),
+        statement_headings=env.path("STATEMENT_HEADINGS", None),
+        ca_file=env.path("CA_FILE", None),
     )
-    try:
-        env.seal()
-    except EnvValidationError as error:
-        said: Any = error.error_messages
-        raise SettingsError("\n".join(f"{name}: {' '.join(map(str, lines))}" for name, lines in said.items())) from None
-    problems = [*_malformed(settings), *problems_of_providers, *(() if settings.is_sandbox else _unsafe(settings))]
-    if problems:
-        raise SettingsError("\n".join(problems))
-    return settings
 
 
 def is_data_dir_given() -> bool:

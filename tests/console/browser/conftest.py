@@ -16,6 +16,7 @@ from tests.conftest import PROGRAM_FOLDERS
 from tests.console.browser.visitor import Console, Paths, Visitor
 from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, subscribe
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
+from tests.support.sandbox import sandbox_settings
 from tests.support.shop import Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
@@ -24,7 +25,6 @@ from ussd_server.messages.clients.team import InvitePerson
 from ussd_server.messages.menus.codes import AssignCode
 from ussd_server.messages.operators import CreateOperator, Propose
 from ussd_server.messages.ussd.channels import CreateChannel
-from ussd_server.settings import Settings
 
 # A name as a hostile person would choose it: markup, text from right to left, and a sign of four bytes.
 HOSTILE_NAME = '"><script>alert(1)</script> שלום עולם 🦒 & Sons, Wholesale and Retail Traders'
@@ -42,13 +42,7 @@ def console(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path, red
     """A console on a database of its own, with a client whose name is hostile."""
     folder = tmp_path_factory.mktemp("console")
     shutil.copy(migrated_sqlite, folder / "console.db")
-    settings = Settings(
-        data_dir=folder, bind="127.0.0.1:8000", database_url=f"sqlite:///{folder}/console.db", redis_url=redis_url,
-        environment="sandbox", workers=1, threads=16, worker_threads=4, secrets_file=folder / "secrets.json",
-        trusted_proxies=0, allow_private_addresses=True, session_idle_seconds=180, session_life_seconds=600,
-        log_level="INFO",
-    )  # fmt: skip
-    services = build_services(settings)
+    services = build_services(sandbox_settings(folder, f"sqlite:///{folder}/console.db", redis_url))
     server = make_server("127.0.0.1", 0, create_app(services), threaded=True, request_handler=_QuietHandler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
