@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from tests.blueprints.phone.phones import phone_of
+from tests.blueprints.phone.phones import PHONES, phone_of
 from tests.conftest import MovableClock
 from tests.support.program import Program
-from tests.support.shop import VOUCHER, Shop, shop_document
+from tests.support.shop import CODE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.messages.menus.drop_offs import GetDropOffs
 from ussd_server.messages.menus.menus import SaveDraft
@@ -104,3 +104,16 @@ def test_drop_offs_are_counted_for_each_node(
     assert nodes["sure"][1:] == (1, round(1 / nodes["sure"][0], 4))
     assert nodes["amount"][1] == 1
     assert sum(left for _, left, _ in nodes.values()) == 2
+
+
+def test_screens_are_compared_as_the_channel_of_the_session_carries_them(services: Services, web: FlaskClient) -> None:
+    root = shop_document()["nodes"]["root"]
+    shop = Shop(services, shop_document(nodes={"root": {**root, "text": {"en": "Ŋamba ACME", "lg": "Ŋamba ACME"}}}))
+    assert isinstance(services.clock, MovableClock)
+    narrow = shop.channel_of("hubtel", codes=(CODE,), transliterates=False, ucs2=40)
+    shown = PHONES["hubtel"](web, narrow, services.clock).dial().screen
+    assert "Ŋamba" in shown
+    assert "Voucher" not in shown
+    program = Program(services, web, client_id=shop.client_id)
+    ids = [row.id for row in UssdSession.select(UssdSession.id)]
+    assert results(program, {"session_ids": ids}) == [("same", None)]

@@ -92,11 +92,11 @@ def asks_secret(document: Document, state: State) -> bool:
     return isinstance(node, HandoverNode) or (isinstance(node, InputNode) and node.secret)
 
 
-def enter_masked(document: Document, state: State) -> Turn:
+def enter_masked(document: Document, state: State, channel: DisplayOptions) -> Turn:
     """Process a secret entry that is no longer known, as a valid one. For replays of past conversations."""
     node = document.nodes[state.node]
     assert isinstance(node, InputNode)
-    return Navigator(document, STANDARD).advance(replace(state, secrets={node.var: MASK}), node.goto)
+    return Navigator(document, channel).advance(replace(state, secrets={node.var: MASK}), node.goto)
 
 
 def resume(document: Document, state: State, outcome: ActionOutcome, channel: DisplayOptions = STANDARD) -> Turn:

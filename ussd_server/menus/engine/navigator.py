@@ -38,7 +38,7 @@ from ussd_server.menus.engine.actions import (
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.views import LiveValues, Renderer, is_constant, items_of
 from ussd_server.menus.text.phrases import phrase
-from ussd_server.menus.text.screen import Budget, Screen
+from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Budget, Screen
 
 MAX_HOPS = 24  # nodes without a screen in one step
 MAX_BACK = 20
@@ -55,6 +55,12 @@ class DisplayOptions:
 
 
 STANDARD = DisplayOptions()
+
+
+def display_options(*, transliterates: bool, septets: int | None, ucs2: int | None) -> DisplayOptions:
+    """Return the options of a channel with these settings; None is as much as a phone shows."""
+    budget = Budget(septets or MAX_SEPTETS, ucs2 or MAX_UCS2) if septets or ucs2 else None
+    return DisplayOptions(transliterates, budget)
 
 
 @dataclass(frozen=True, slots=True)

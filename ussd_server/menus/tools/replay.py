@@ -28,6 +28,7 @@ from ussd_server.menus.engine.actions import (
     PayAction,
 )
 from ussd_server.menus.engine.engine import enter, enter_masked, resume, start
+from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.state import MASK, State, Turn
 from ussd_server.menus.text.phrases import PHRASES, phrase
 from ussd_server.menus.tools.simulator import MAX_ACTIONS
@@ -48,13 +49,14 @@ class PastTurn:
 
 @dataclass(frozen=True, slots=True)
 class PastConversation:
-    """A conversation, the document that it was held with, and whether it created a payment."""
+    """A conversation, the document and the channel that it was held with, and whether it created a payment."""
 
     document: Document
     facts: SessionFacts
     language: str
     turns: Sequence[PastTurn]
     has_paid: bool
+    channel: DisplayOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +109,31 @@ class _Replayer:
 
     def step(self, number: int) -> Turn:
         """Answer the entry of a turn; the first turn dials."""
-        entry = self._past.turns[number].entry
+        draft, past, channel = self._draft, self._past, self._past.channel
+        entry = past.turns[number].entry
         if self._state is None:
-            turn = start(self._draft, self._past.facts, self._language(), given=self._values)
+            turn = start(draft, past.facts, self._language(), given=self._values, channel=channel)
         elif entry == MASK and self._is_secret(self._state):
-            stayed = self._past.turns[number].node == self._past.turns[number - 1].node
-            turn = enter(self._draft, self._state, "") if stayed else enter_masked(self._draft, self._state)
+            stayed = past.turns[number].node == past.turns[number - 1].node
+            turn = enter(draft, self._state, "", channel) if stayed else enter_masked(draft, self._state, channel)
         else:
-            turn = enter(self._draft, self._state, entry)
+            turn = enter(draft, self._state, entry, channel)
         for _ in range(MAX_ACTIONS):
             if turn.action is None:
                 break
-            turn = resume(self._draft, turn.state, self._outcome(turn.action, number))
+            turn = resume(draft, turn.state, self._outcome(turn.action, number), channel)
         self._state = turn.state
         return turn
 
     def _language(self) -> str:
         """Return the language that the conversation began in: the one whose first screen it shows."""
-        shown = self._past.turns[self._first].screen
-        for language in self._past.document.languages:
-            begun = start(self._past.document, self._past.facts, language, given=self._values)
+        past = self._past
+        shown = past.turns[self._first].screen
+        for language in past.document.languages:
+            begun = start(past.document, past.facts, language, given=self._values, channel=past.channel)
             if begun.screen is not None and begun.screen.text == shown:
                 return language
-        return self._past.language
+        return past.language
 
     def _is_secret(self, state: State) -> bool:
         node = self._draft.nodes[state.node]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from ussd_server.clock import Clock
@@ -12,12 +12,13 @@ from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id_floor
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.variables import SessionFacts
+from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, display_options
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
 from ussd_server.messages.menus.drop_offs import DropOffItem, DropOffView, GetDropOffs
 from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.messages.sessions import DROPPED_OFF
 from ussd_server.messages.ussd.gateways import Action
-from ussd_server.models.ussd import Menu, UssdSession
+from ussd_server.models.ussd import Channel, Menu, UssdSession
 from ussd_server.services.menus.menus import MenuService, published_document
 from ussd_server.services.menus.usable import usable_document
 from ussd_server.status import Code, ServiceError
@@ -91,20 +92,29 @@ class ReplayService:
         for at in range(0, len(ids), _READ_AT_ONCE):
             chunk = ids[at : at + _READ_AT_ONCE]
             rows = {row.id: row for row in _rows([each for each in chunk if is_id(each)], menu_id, context)}
+            displays = _displays({row.channel_id for row in rows.values()})
             for session_id in chunk:
                 # Other requests of the process run in between.
                 time.sleep(0)
                 row = rows.get(session_id)
-                yield ReplayItem(session_id, ReplayResult.NOT_FOUND) if row is None else _replayed(draft, row)
+                yield ReplayItem(session_id, ReplayResult.NOT_FOUND) if row is None else _replayed(draft, row, displays)
 
 
-def _replayed(draft: Document, row: UssdSession) -> ReplayItem:
+def _displays(channel_ids: Collection[str | None]) -> dict[str | None, DisplayOptions]:
+    """How these channels carry screens; None is a program, which shows them as they are made."""
+    rows = Channel.select(Channel.id, Channel.settings).where(Channel.id.in_([each for each in channel_ids if each]))
+    kept = ("transliterates", "septets", "ucs2")
+    return {None: STANDARD, **{row.id: display_options(**{name: row.settings[name] for name in kept}) for row in rows}}
+
+
+def _replayed(draft: Document, row: UssdSession, displays: Mapping[str | None, DisplayOptions]) -> ReplayItem:
     past = PastConversation(
         published_document(row.menu_id, row.menu_version),
         SessionFacts(row.phone_number, row.service_code, row.network, row.id),
         row.language,
         [PastTurn(turn["entry"], turn["screen"], turn["node"], turn["action"] == Action.END) for turn in row.turns],
         row.transaction_id is not None,
+        displays[row.channel_id],
     )
     difference = replay(draft, past)
     if difference is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ussd_server.menus.engine.navigator import DisplayOptions
+from ussd_server.menus.engine.navigator import DisplayOptions, display_options
 from ussd_server.menus.engine.turns import (
     Arrival,
     Entry,
@@ -15,7 +15,6 @@ from ussd_server.menus.engine.turns import (
     classify_text,
 )
 from ussd_server.menus.text.phrases import phrase
-from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Budget
 from ussd_server.messages.sessions import SessionStatus
 from ussd_server.messages.ussd.channels import CachedChannel
 from ussd_server.messages.ussd.gateways import (
@@ -69,9 +68,7 @@ class PhoneStep:
 
 def display_of(channel: CachedChannel) -> DisplayOptions:
     """Return how a channel carries screens."""
-    septets, ucs2 = channel.septets, channel.ucs2
-    budget = Budget(septets or MAX_SEPTETS, ucs2 or MAX_UCS2) if septets or ucs2 else None
-    return DisplayOptions(channel.transliterates, budget)
+    return display_options(transliterates=channel.transliterates, septets=channel.septets, ucs2=channel.ucs2)
 
 
 def classify(
