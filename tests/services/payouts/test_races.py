@@ -11,9 +11,11 @@ from typing import Any
 
 from tests.services.payouts.desk import PayoutDesk, code_of
 from tests.support.books import check_everything
+from tests.support.money import work
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.payouts import ItemState, NamePayout
+from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
 from ussd_server.models.transactions import Transaction
 from ussd_server.status import Code
 
@@ -93,4 +95,28 @@ def test_a_row_is_sent_or_cancelled_while_the_worker_sends(desk: PayoutDesk, mon
         assert seen.completed_at is not None
         assert (seen.status == "cancelled") == (cancelled is None)
         assert desk.main()[1] == 0
+    assert check_everything() == []
+
+
+def test_a_row_that_never_left_is_not_sent_after_its_payout_was_cancelled(desk: PayoutDesk, monkeypatch: Any) -> None:
+    draft = desk.draft_of(3)
+    desk.approve(draft)
+    tried: list[str] = []
+
+    def never_leaves(payment: Any, _: float) -> ProviderAnswer:
+        tried.append(payment.transaction_id)
+        if len(tried) == 1:
+            # The row counts as sent until this call ends.
+            assert desk.cancel(draft).status == "cancelled"
+        return ProviderAnswer(Outcome.NOT_SENT)
+
+    with monkeypatch.context() as away:
+        away.setattr(desk.services.providers.providers.get("sandbox"), "ask", never_leaves)
+        desk.tick()
+        work(desk.services, desk.clock)
+    assert (len(tried), desk.main()[1] > 0) == (1, True)
+    desk.work(2)
+    seen = desk.see(draft)
+    assert (desk.states(draft), desk.main()) == (["cancelled"] * 3, (50_000_000, 0))
+    assert (seen.status, seen.completed_at is not None) == ("cancelled", True)
     assert check_everything() == []

@@ -92,8 +92,8 @@ def released_and_unsent(provider: str, now: datetime) -> int:
 def cancel_queued(payout_id: str, now: datetime) -> int:
     """Fail every transaction of a payout that was never sent, and release its money; return their number.
 
-    Call inside a `long_unit_of_work`. A worker that is about to send a row has locked it: the row is sent or
-    cancelled, never both.
+    Call inside a unit of work, a `long_unit_of_work` where many rows may wait. A worker that is about to send a row has
+    locked it: the row is sent or cancelled, never both.
     """
     rows = list(
         for_update(Transaction.select().where(Transaction.payout_id == payout_id, _NEVER_SENT).order_by(Transaction.id))

@@ -22,7 +22,7 @@ from ussd_server.messages.providers.providers import Registration
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.payouts.name_match import compare_names
-from ussd_server.services.payouts.queue import is_under_way, release_queued, released_and_unsent
+from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
 from ussd_server.services.payouts.records import write_payout_event
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.subscribers import SubscriberNames
@@ -95,6 +95,9 @@ class PayoutSender:
             row = lock_row(Payout, payout_id)
             now = self._clock.now()
             row.leased_until = row.lease_token = None
+            if row.status == PayoutStatus.CANCELLED:
+                # A request that was under way at the cancellation turned out to have never left.
+                cancel_queued(row.id, now)
             waiting = _waiting(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]
             for name in ready:
