@@ -170,6 +170,9 @@ SABOTAGE = [
     ("UPDATE events SET payload = replace(payload, '{{', '{{\"late\":true,') "
      "WHERE object_id = '{collection_04}' AND sequence = 2",
      {(_FORGED, "collection_04")}),
+    ("UPDATE events SET payload = replace(payload, '\"code\":\"', '\"code\":[],\"was\":\"') "
+     "WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",
+     {(_FORGED, "collection_01")}),
     ("UPDATE events SET payload = 'nonsense' WHERE object_id = '{collection_04}' AND sequence = 2",
      {(_FORGED, "collection_04")}),
     ("UPDATE events SET payload = '[]' WHERE object_id = '{collection_04}' AND sequence = 2",

@@ -132,42 +132,66 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
     """Return whether an event shows a value that the transaction cannot have had then."""
     try:
         metadata = row["metadata"] and orjson.loads(row["metadata"])
-        kept = [orjson.loads(event.payload) for event in events]
+        stored = [orjson.loads(event.payload) for event in events]
     except ValueError:
         return True
-    if not all(isinstance(each, dict) for each in kept):
+    if not all(isinstance(each, dict) for each in stored):
         return True
     amounts = {"amount": row["amount_cents"] / 100, "fee": row["fee_cents"] / 100}
     fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in _FIXED}
-    status = completed_at = code = None
-    had_failed = is_late = False
-    for event, stored in zip(events, kept, strict=True):
+    outcome, payload = _Outcome(), dict[str, Any]()
+    for event, changed in zip(events, stored, strict=True):
         # The first event keeps no nulls, a later one what differs from the first.
-        payload = dict.fromkeys(fixed) | kept[0] | stored
-        if event.type != _NEEDS_REVIEW:
-            status = event.type.removeprefix("transaction.")
-            completed_at = event.created_at if status in ("succeeded", "failed") else completed_at
-            is_late = is_late or (had_failed and status == "succeeded")
-            had_failed = had_failed or status == "failed"
-        if not payload.items() >= fixed.items():
+        payload = dict.fromkeys(fixed) | stored[0] | changed
+        outcome = outcome.after(event)
+        if not payload.items() >= fixed.items() or not outcome.is_shown_by(payload):
             return True
-        failure = payload.get("failure")
-        code = failure.get("code") if isinstance(failure, dict) else None
-        if (
-            payload.get("status") != status
-            or payload.get("completed_at") != completed_at
-            or payload.get("late") != is_late
-            or (failure is not None) != (status == "failed")
-            or (failure is not None and code not in FAILURES)
-        ):
-            return True
-    if not events:
+    return bool(events) and not _ends_with(row, outcome, payload)
+
+
+class _Outcome(NamedTuple):
+    """What the events of a transaction, up to one of them, say of its outcome."""
+
+    status: str | None = None
+    completed_at: str | None = None
+    is_late: bool = False
+    has_failed: bool = False
+
+    def after(self, event: _EventRow) -> _Outcome:
+        """Return the outcome after the next event."""
+        if event.type == _NEEDS_REVIEW:
+            return self
+        status = event.type.removeprefix("transaction.")
+        return _Outcome(
+            status,
+            event.created_at if status in ("succeeded", "failed") else self.completed_at,
+            self.is_late or (self.has_failed and status == "succeeded"),
+            self.has_failed or status == "failed",
+        )
+
+    def is_shown_by(self, payload: dict[str, Any]) -> bool:
+        """Return whether an event with this payload may have been written at this point."""
+        return (
+            (payload.get("status"), payload.get("completed_at"), payload.get("late"))
+            == (self.status, self.completed_at, self.is_late)
+            and (payload.get("failure") is not None) == (self.status == "failed")
+            and (self.status != "failed" or _failure_code(payload) in FAILURES)
+        )  # fmt: skip
+
+
+def _ends_with(row: dict[str, Any], outcome: _Outcome, payload: dict[str, Any]) -> bool:
+    """Return whether a transaction has the outcome of its events, and the provider's number that the last one shows."""
+    if (row["completed_at"], row["failure_code"], row["late"]) != (
+        outcome.completed_at, _failure_code(payload), outcome.is_late
+    ):  # fmt: skip
         return False
-    number = payload.get("provider_transaction_id")
+    shown, number = payload.get("provider_transaction_id"), row["provider_transaction_id"]
     # A provider may send its transaction id after the outcome, but never two of them.
-    is_settled = status not in UNFINISHED and row["review_opened_at"] is None
-    return (
-        (row["completed_at"], row["failure_code"], row["late"]) != (completed_at, code, is_late)
-        or (number is not None and row["provider_transaction_id"] is None)
-        or (number is not None and is_settled and number != row["provider_transaction_id"])
-    )
+    is_settled = outcome.status not in UNFINISHED and row["review_opened_at"] is None
+    return shown is None or shown == number or (number is not None and not is_settled)
+
+
+def _failure_code(payload: dict[str, Any]) -> str | None:
+    failure = payload.get("failure")
+    code = failure.get("code") if isinstance(failure, dict) else None
+    return code if isinstance(code, str) else None
