@@ -157,7 +157,7 @@ HTTP = {"type": "http", "url": "https://a.example/x", "goto": "bye", "on_error":
         ([change("nodes", "pay", "amount", to="__import__('os')")], ("expression", "pay")),
         ([change("nodes", "show", "text", "en", to="{{vars.balance|shout}}")], ("expression", "show")),
         ([change("nodes", "show", "text", "en", to="{{vars.balance")], ("expression", "show")),
-        ([change("nodes", "h", to={"type": "handover", "url": "https://b.example/"})], ("address", "h")),
+        ([change("nodes", "h", to={"type": "handover", "url": "ftp://b.example/"})], ("address", "h")),
         ([change("nodes", "h", to={**HTTP, "url": "http://a.example/"})], ("address", "h")),
         ([change("nodes", "h", to={**HTTP, "url": "https://a.example@b.example/"})], ("address", "h")),
         ([change("nodes", "h", to={**HTTP, "url": "https://{{vars.name}}/"})], ("address", "h")),
@@ -180,7 +180,7 @@ def test_an_error_blocks_publishing_and_names_its_node(
 ) -> None:
     for changed in changes:
         changed(shop)
-    assert expected in errors(shop, allowed_hosts=["a.example"])
+    assert expected in errors(shop)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_secret_that_is_printed_kept_or_forgotten_too_early_is_refused(menu: M
 
 def test_a_secret_may_stand_in_the_body_of_the_next_call(menu: Make) -> None:
     nodes = {"root": {**SECRET, "goto": "h"}, "h": {**HTTP, "method": "POST", "body": {"code": "{{vars.code}}"}}}
-    assert check(menu(nodes, vars={"code": {"type": "text", "max_len": 4}}), allowed_hosts=["a.example"]).passes
+    assert check(menu(nodes, vars={"code": {"type": "text", "max_len": 4}})).passes
 
 
 def test_a_secret_may_stand_between_a_yes_and_its_payment(shop: Menu) -> None:
@@ -316,6 +316,6 @@ def test_junk_at_any_place_is_reported_and_never_raises(shop: Menu) -> None:
         for junk in pick.sample(JUNK, 5):
             raw = copy.deepcopy(shop)
             change(*path, to=junk)(raw)
-            check(raw, allowed_hosts=["a.example"]).to_dict()
+            check(raw).to_dict()
     for junk in JUNK:
         assert not check(junk).passes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,6 @@ _ADVICE = "use fewer nodes, languages, options, items of lists, or steps of scri
 def check(
     raw: Any,
     *,
-    allowed_hosts: Collection[str] | None = None,
     allow_plain_http: bool = False,
     session_life_seconds: int = SESSION_LIFE_SECONDS,
     also: Callable[[Document], Iterable[Finding]] | None = None,
@@ -41,11 +40,10 @@ def check(
 ) -> Report:
     """Check a document, given as a plain dict, by every rule. Never raises, whatever the document contains.
 
-    `allowed_hosts` are the hosts that `http` and `handover` nodes may call; None allows every host, to check a file
-    without a server. `also` adds the findings of the caller. A document above a maximum is not checked further. The
-    scripts run only when there is no error. `places` gives the positions in the text of the document, if it has one.
+    `also` adds the findings of the caller. A document above a maximum is not checked further. The scripts run only when
+    there is no error. `places` gives the positions in the text of the document, if it has one.
     """
-    report = _check(raw, allowed_hosts, allow_plain_http, session_life_seconds, also, work or WorkBudget())
+    report = _check(raw, allow_plain_http, session_life_seconds, also, work or WorkBudget())
     if places is None or not report.findings:
         return report
     found = places()
@@ -54,7 +52,6 @@ def check(
 
 def _check(
     raw: Any,
-    allowed_hosts: Collection[str] | None,
     allow_plain_http: bool,
     session_life_seconds: int,
     also: Callable[[Document], Iterable[Finding]] | None,
@@ -76,7 +73,7 @@ def _check(
             yield from find_missing_texts(document)
         yield from find_unknown_variables(document, spelling)
         yield from find_leaking_secrets(document, paths_known=paths_known)
-        yield from find_bad_addresses(document, allowed_hosts, allow_plain_http)
+        yield from find_bad_addresses(document, allow_plain_http)
         if not any(problem.path[:1] == ("limits",) for problem in problems):
             yield from prove(document, work)
         yield from find_pin_questions(document)

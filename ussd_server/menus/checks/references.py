@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -139,18 +139,18 @@ def find_leaking_secrets(document: Document, *, paths_known: bool) -> Iterator[F
                 yield error("secret", f"`{secret}` is forgotten before this node; ask for it right before", name)
 
 
-def find_bad_addresses(document: Document, hosts: Collection[str] | None, plain_http: bool) -> Iterator[Finding]:
-    """Find addresses that are malformed, or whose host is not in `hosts` (None: any host)."""
+def find_bad_addresses(document: Document, plain_http: bool) -> Iterator[Finding]:
+    """Find addresses that are malformed or hide their host in a variable, and headers that may not be set."""
     for name, node in document.nodes.items():
         if isinstance(node, HandoverNode):
-            yield from _bad_address(name, node.url, hosts, plain_http)
+            yield from _bad_address(name, node.url, plain_http)
         if isinstance(node, HttpNode):
             first = node.url.parts[0] if node.url.parts else ""
             literal = first if isinstance(first, str) else ""
             if len(node.url.parts) > 1 and literal.count("/") < 3:
                 yield error("address", "the host of an address has to be written out, without variables", name)
             else:
-                yield from _bad_address(name, literal, hosts, plain_http)
+                yield from _bad_address(name, literal, plain_http)
             for header, value in node.headers:
                 if not _HEADER.fullmatch(header) or _OUR_HEADERS.fullmatch(header) or "\n" in value.source:
                     yield error("address", f"the header `{header}` may not be set", name)
@@ -165,18 +165,17 @@ def find_pin_questions(document: Document) -> Iterator[Finding]:
             )
 
 
-def _bad_address(node: str, url: str, hosts: Collection[str] | None, plain_http: bool) -> Iterator[Finding]:
+def _bad_address(node: str, url: str, plain_http: bool) -> Iterator[Finding]:
     try:
         parsed = urlsplit(url)
-        host, port = parsed.hostname or "", parsed.port
+        # Reading the port checks it.
+        is_complete = bool(parsed.hostname) and parsed.port != 0
     except ValueError:
-        host, port = "", None
+        is_complete = False
     schemes = ("https", "http") if plain_http else ("https",)
-    if not host or parsed.scheme not in schemes or "@" in parsed.netloc or not url.isprintable() or " " in url:
+    if not is_complete or parsed.scheme not in schemes or "@" in parsed.netloc or not url.isprintable() or " " in url:
         accepted = " or ".join(f"{scheme}://host/..." for scheme in schemes)
         yield error("address", f"`{url}` is not an address that may be called; write {accepted}", node)
-    elif hosts is not None and host not in hosts and f"{host}:{port}" not in hosts:
-        yield error("address", f"the host `{host}` is not one of the hosts allowed for this client", node)
 
 
 _FACTS = ("session", "provider")
