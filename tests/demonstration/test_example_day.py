@@ -45,7 +45,7 @@ def test_a_first_start_has_a_day_of_everything_and_clean_books(services: Service
     sessions = list(UssdSession.select())
     assert {"completed", "timed_out", "ended_by_user"} <= {row.status for row in sessions}
     assert {"en", "lg"} <= {row.language for row in sessions}
-    drop_offs = services.menus.replays.drop_offs(GetDropOffs("savings-group", 7), context)
+    drop_offs = services.menus.replays.drop_offs(GetDropOffs("savings-group"), context)
     assert sum(item.drop_offs > 0 for item in drop_offs.items) >= 4
 
     assert {row.status: row.invalid_count for row in Payout.select()} == {"completed": 0, "draft": 1}

@@ -16,7 +16,7 @@ from ussd_server.menus.text.gsm7 import Size, measure
 from ussd_server.menus.text.screen import Screen
 from ussd_server.menus.tools.graph import kind_of
 from ussd_server.menus.tools.keys import NextKey, next_keys
-from ussd_server.menus.tools.scripts import MAX_STEPS, MAX_WAIT_SECONDS, to_fill_in
+from ussd_server.menus.tools.scripts import MAX_STEPS, to_fill_in
 from ussd_server.menus.tools.simulator import Simulator, World
 
 MAX_ACTS = MAX_STEPS - 1
@@ -24,11 +24,10 @@ MAX_ACTS = MAX_STEPS - 1
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What the phone does: `send` (`text`), `retry`, `wait` (`seconds`) or `redial`."""
+    """What the phone does: `send` (`text`), `retry` or `redial`."""
 
     kind: str
     text: str = ""
-    seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +59,12 @@ class Walk:
 def walk(
     document: Document,
     facts: SessionFacts,
-    world: World,
     acts: Sequence[Act],
     language: str | None = None,
     entries: tuple[str, ...] = (),
 ) -> Walk:
     """Dial a menu and do `acts`; stops before an entry to a session that is over."""
-    simulator = Simulator(document, facts, world, language)
+    simulator = Simulator(document, facts, World(), language)
     simulator.dial(entries)
     screens = [_seen(simulator, Act("send"))]
     for act in acts[:MAX_ACTS]:
@@ -77,8 +75,6 @@ def walk(
                 simulator.send(act.text)
             case "retry":
                 simulator.repeat()
-            case "wait":
-                simulator.wait(min(act.seconds, MAX_WAIT_SECONDS))
             case "redial":
                 simulator.redial()
         screens.append(_seen(simulator, act))
@@ -101,35 +97,15 @@ def script_of(walked: Walk, name: str) -> dict[str, Any]:
     first = walked.screens[0].screen.language
     if first != simulator.document.default_language:
         script["language"] = first
-    world = _world(simulator.world)
-    if world:
-        script["world"] = world
     script["steps"] = list(_steps(walked.screens))
     script["after"] = {"transaction": paid, "node": simulator.state.node, "language": simulator.state.language}
     return script
-
-
-def world_of(raw: Mapping[str, Any]) -> World:
-    """Return the simulated values that `world` of a script describes."""
-    objects = {
-        name: raw[name] for name in ("balances", "names", "answers", "given") if isinstance(raw.get(name), Mapping)
-    }
-    return World(**objects, accepts_payments=raw.get("payments") != "rejected")
-
-
-def _world(world: World) -> dict[str, Any]:
-    written = {"balances": world.balances, "names": world.names, "answers": world.answers, "given": world.given}
-    found: dict[str, Any] = {name: dict(values) for name, values in written.items() if values}
-    return found if world.accepts_payments else {**found, "payments": "rejected"}
 
 
 def _steps(screens: Sequence[WalkedScreen]) -> Iterator[dict[str, Any]]:
     for number, seen in enumerate(screens):
         step: dict[str, Any] = {}
         match seen.act.kind:
-            case "wait":
-                yield {"wait": seen.act.seconds}
-                continue
             case "retry" | "redial" as act:
                 step[act] = True
             case _ if number:

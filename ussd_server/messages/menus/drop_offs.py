@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GetDropOffs:
-    """Read where subscribers dropped off in a menu in the last `days`."""
+    """Read where subscribers dropped off in a menu in the last seven days."""
 
     menu_id: str
-    days: int = 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,25 +13,22 @@ class ActKind(StrEnum):
 
     SEND = "send"
     RETRY = "retry"
-    WAIT = "wait"
     REDIAL = "redial"
 
 
 @dataclass(frozen=True, slots=True)
 class WalkAct:
-    """One act: SEND sends `text`, RETRY sends the last entry again, WAIT lets `seconds` pass, REDIAL dials again."""
+    """One act: SEND sends `text`, RETRY sends the last entry again, REDIAL drops the call and dials again."""
 
     kind: ActKind
     text: str = field(default="", repr=False)
-    seconds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class WalkMenu:
     """Dial a menu and do `acts`, without money or network. The same request always gives the same screens.
 
-    `version` None means the draft. `entries` were dialled with the code, joined by `*`. `world` has the fields of a
-    script's `world`: balances, names, answers, given, payments.
+    `version` None means the draft. `entries` were dialled with the code, joined by `*`.
     """
 
     menu_id: str
@@ -42,7 +39,6 @@ class WalkMenu:
     network: str = "64110"
     language: str | None = None
     entries: str = field(default="", repr=False)
-    world: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ _MOST_COUNTED = 1_000
 # Of a client with many menus, so many of the newest sessions are looked through for those of one.
 _MOST_SEARCHED = 20_000
 _READ_AT_ONCE = 50
+_DROP_OFFS_OF = timedelta(days=7)
 
 
 class ReplayService:
@@ -61,7 +62,7 @@ class ReplayService:
         context.require("ussd:read")
         context.require("menus:read")
         menu_id = _row_id(request.menu_id, context)
-        since = self._clock.now() - timedelta(days=request.days)
+        since = self._clock.now() - _DROP_OFFS_OF
         ids = self._ids_of_period(menu_id, since, None, _MOST_COUNTED, context)
         visits: Counter[str] = Counter()
         left: Counter[str] = Counter()

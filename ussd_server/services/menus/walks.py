@@ -6,7 +6,7 @@ from ussd_server.context import RequestContext
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.menus.tools.scripts import MAX_SCRIPTS, left_to_fill_in
-from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, walk, world_of
+from ussd_server.menus.tools.walk import Act, Walk, WalkedScreen, script_of, walk
 from ussd_server.messages.menus.menus import NameMenu, SaveDraft
 from ussd_server.messages.menus.walks import (
     KeyView,
@@ -60,9 +60,9 @@ class WalkService:
     def _walk(self, request: WalkMenu, context: RequestContext) -> Walk:
         document = usable_document(self._menus.document(request.menu_id, request.version, context))
         facts = SessionFacts(request.phone_number, request.service_code, request.network, "walk")
-        acts = [Act(each.kind.value, each.text, each.seconds) for each in request.acts]
+        acts = [Act(each.kind.value, each.text) for each in request.acts]
         entries = tuple(request.entries.split("*")) if request.entries.strip("*") else ()
-        return walk(document, facts, world_of(request.world), acts, request.language, entries)
+        return walk(document, facts, acts, request.language, entries)
 
 
 def screen_view(seen: WalkedScreen, network: str) -> WalkScreen:
