@@ -75,6 +75,13 @@ def test_a_payout_is_judged_approved_sent_and_completed(desk: PayoutDesk, servic
     assert check_everything() == []
 
 
+def test_a_draft_shows_the_fees_that_are_agreed_when_it_is_made(desk: PayoutDesk) -> None:
+    assert desk.draft_of(2, "before").total_fee_cents == 0
+    set_fee(FeeTerms(desk.client_id, TransactionType.DISBURSEMENT, 5_000, 0), operator())
+    after = desk.draft_of(2, "after")
+    assert (after.total_fee_cents, desk.items(after)[0].fee_cents) == (10_000, 5_000)
+
+
 def test_a_draft_judges_what_its_providers_move(settings: Settings, clock: MovableClock) -> None:
     places = mtn_settings("http://127.0.0.1:9") | airtel_settings("http://127.0.0.1:9") | {"USSD_AIRTEL_PIN": ""}
     with services_of(settings, clock, **places) as services:
