@@ -168,6 +168,21 @@ def test_a_provider_that_is_away_leaves_rows_queued_and_cancellable(
     assert check_everything() == []
 
 
+def test_rows_of_a_disabled_client_wait_until_it_is_enabled_or_they_are_cancelled(desk: PayoutDesk) -> None:
+    paid, stopped = desk.draft_of(2, "P1"), desk.draft_of(2, "P2")
+    desk.approve(paid)
+    desk.approve(stopped)
+    clients = desk.services.clients.clients
+    clients.set_active(desk.client_id, False, operator(), "a stolen laptop")
+    desk.work(5)
+    assert desk.states(paid) == desk.states(stopped) == ["queued"] * 2
+    assert desk.cancel(stopped).completed_at is not None
+    clients.set_active(desk.client_id, True, operator(), "found again")
+    desk.work(5)
+    assert (desk.states(paid), desk.states(stopped)) == (["succeeded"] * 2, ["cancelled"] * 2)
+    assert check_everything() == []
+
+
 def release_one(desk: PayoutDesk, payout_id: str) -> None:
     from ussd_server.services.payouts.queue import release_queued
 

@@ -1,7 +1,8 @@
 """Sending of payouts by the background worker: rows are released at the pace of their providers, until all are final.
 
 Released rows are settled like any other transaction (`settlement/settlement.py`), so a row is sent once, whatever is
-killed. Before the approval, the worker looks up the names that are registered for the phone numbers.
+killed. The rows of a disabled client wait. Before the approval, the worker looks up the names that are registered for
+the phone numbers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ussd_server.database.unit_of_work import DATABASE_TROUBLE, skip_locked, uni
 from ussd_server.logs import logger, now_about, trace_of
 from ussd_server.messages.payouts import NameMatch, PayoutStatus
 from ussd_server.messages.providers.providers import Registration
+from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.payouts.name_match import compare_names
@@ -100,6 +102,8 @@ class PayoutSender:
                 cancel_queued(row.id, now)
             waiting = _waiting(row.id)
             ready = [name for name in waiting if self._providers.takes_payments(name)]
+            if ready and not Client.select(Client.id).where(Client.id == row.client_id, Client.is_active).exists():
+                ready = []
             for name in ready:
                 released += self._release(row.id, name, now)
             if released:
