@@ -15,11 +15,11 @@ MOMENT = datetime(2026, 11, 20, 22, 15, 30, 123000, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("cents", "written", "shillings"),
     [
-        (500_000, "UGX&nbsp;5,000", 5000),
-        (500_050, "UGX&nbsp;5,000.50", 5000.5),
-        (-100, "−UGX&nbsp;1", -1),
-        (0, "UGX&nbsp;0", 0),
-        (99_999_999_999_999, "UGX&nbsp;999,999,999,999.99", 999_999_999_999.99),
+        (500_000, "UGX 5,000", 5000),
+        (500_050, "UGX 5,000.50", 5000.5),
+        (-100, "−UGX 1", -1),
+        (0, "UGX 0", 0),
+        (99_999_999_999_999, "UGX 999,999,999,999.99", 999_999_999_999.99),
     ],
 )
 def test_money_is_written_in_shillings(cents: int, written: str, shillings: float) -> None:

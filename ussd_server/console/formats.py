@@ -39,7 +39,7 @@ def money(cents: int | None) -> Markup:
     """An amount as people read it: `UGX 5,000` or `UGX 5,000.50`."""
     if cents is None:
         return Markup("")
-    return Markup('<span class="money">{}&nbsp;{}</span>').format(*written_amount(cents).split())
+    return Markup('<span class="money">{}</span>').format(written_amount(cents))
 
 
 def moment(value: datetime | str | None, missing: str = "never") -> Markup:

@@ -32,7 +32,7 @@ def test_a_statement_adds_up_and_shows_the_balance_over_time(
     work(services, clock, 1)
     page = visitor.get("/statements").text
     assert "&lt;b&gt;0" in page
-    assert re.search(r"Closing balance</h2><p class=\"big\"><span class=\"money\">UGX&nbsp;100,600<", page)
+    assert re.search(r"Closing balance</h2><p class=\"big\"><span class=\"money\">UGX 100,600<", page)
     assert '<polyline class="line"' in page
     seen, link = [], f"/statements?from={today}&to={today}&format=json"
     while link:
@@ -46,7 +46,7 @@ def test_a_statement_adds_up_and_shows_the_balance_over_time(
     assert "+256770000000" in other
     assert "Nothing moved" in other
     before = visitor.get(f"/statements?from={today - timedelta(days=2)}&to={today - timedelta(days=1)}").text
-    assert "UGX&nbsp;0" in before
+    assert "UGX 0" in before
     assert "Nothing moved" in before
 
 
