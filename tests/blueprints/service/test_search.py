@@ -105,6 +105,8 @@ def test_every_kind_is_found_by_its_names_and_by_nothing_less(
 
     mine, theirs = (services.clients.clients.find(each.client_id, operator()).name for each in (program, stranger))
     assert everywhere(request_id) == [("transaction", theirs)]
+    assert len(found(stranger, request_id)) == 1
+    assert found(program, request_id) == []
     assert everywhere("order 7") == [("transaction", theirs), ("transaction", mine)]
     assert everywhere(NUMBER) == [("transaction", theirs), ("transaction", mine), ("session", mine)]
     assert everywhere(key.apikey) == [("key", mine)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import quote
 
 from tests.conftest import MovableClock
@@ -17,15 +18,16 @@ def test_people_find_what_they_know_a_value_of(
 ) -> None:
     hostile = "<b>order</b> & 1"
     create, context = services.transactions.transactions.create, operator_context(example_client.id)
-    paid = create(request(number="+256770000000", reference=hostile), context).transaction
+    asked = replace(context, request_id="call-of-today")
+    paid = create(request(number="+256770000000", reference=hostile), asked).transaction
     create(request(number="+256770000000", reference="order-2", shillings=10), context)
     work(services, clock, 2)
     stranger = a_client("Other")
     foreign = create(request(number="+256770000000", reference="theirs"), stranger).transaction
     key = example_client.create_key()
-    visitor, path = visit("viewer"), f"/console/transactions/{paid.transaction_id}"
+    visitor, path = visit("developer"), f"/console/transactions/{paid.transaction_id}"
     receipt = visitor.get("/transactions?format=json").json["items"][1]["provider_transaction_id"]
-    for text in (hostile, receipt, paid.transaction_id, f" {paid.transaction_id.upper()} "):
+    for text in (hostile, receipt, paid.transaction_id, f" {paid.transaction_id.upper()} ", "call-of-today"):
         assert visitor.get(f"/search?q={quote(text)}").location == path, text
     assert visitor.get(f"/search?q={key.apikey}").location == f"/console/api-keys/{key.id}"
     for number in ("+256770000000", "0770000000", "0770 000 000"):

@@ -48,6 +48,7 @@ _KINDS = (
         transaction_hit,
         lambda text: [
             *_by_id(text, Transaction.id, Transaction.provider_reference),
+            Transaction.request_id == text,
             Transaction.provider_transaction_id == text,
             # A receipt is read out or copied by hand, and providers write them in capitals.
             *([Transaction.provider_transaction_id == text.upper()] if text != text.upper() else []),
@@ -66,7 +67,7 @@ _KINDS = (
     _Kind(Event, "webhooks:read", event_hit, lambda text: _by_id(text, Event.id)),
     _Kind(
         ApiKey,
-        "api_keys:read",
+        "api_keys:list",
         key_hit,
         lambda text: [*_by_id(text, ApiKey.id), ApiKey.apikey == text],
     ),
@@ -82,7 +83,7 @@ _TABLES: dict[str, Any] = {
 
 
 class SearchService:
-    """Finds objects by an id, a reference, a provider's receipt or a phone number."""
+    """Finds objects by an id, also of the request that created them, a reference, a receipt or a phone number."""
 
     def search(self, request: Search, context: RequestContext) -> SearchReply:
         """The caller's own objects, only of the kinds that it may read; at most 50.
@@ -99,7 +100,7 @@ class SearchService:
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def find(self, request: Search, context: RequestContext) -> SearchReply:
-        """The objects of all clients, for the operator; the id of a request finds the transactions that it created.
+        """The objects of all clients, for the operator.
 
         The cost grows with the number of clients, not with what they have.
         """
@@ -109,9 +110,6 @@ class SearchService:
         hits: list[SearchHit] = []
         for kind in _KINDS:
             hits += [kind.hit(row, names.get(row.client_id)) for row in self._rows(kind, text, list(names))]
-        created = _newest(Transaction, Transaction.request_id == text)
-        seen = {hit.id for hit in hits}
-        hits += [transaction_hit(row, names.get(row.client_id)) for row in created if row.id not in seen]
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def owner_of(self, kind: str, object_id: str, context: RequestContext) -> str:

@@ -28,13 +28,13 @@ _COLUMNS_OF_OPERATORS = (Column("client", "Client"), *_COLUMNS)
 
 @console.page("GET", "/search", needs="search:read")
 def search(context: RequestContext) -> Any:
-    """What the client has of an id, a reference, a receipt or a phone number."""
+    """What the client has of an id, also of a request, a reference, a receipt or a phone number."""
     return _answer(services().search.search, _COLUMNS, context)
 
 
 @console.page("GET", "/operator/search", who="operator")
 def search_all_clients(context: RequestContext) -> Any:
-    """The same over all clients, and the transactions that a request created."""
+    """The same over all clients."""
     return _answer(services().search.find, _COLUMNS_OF_OPERATORS, context)
 
 
