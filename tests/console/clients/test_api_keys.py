@@ -47,7 +47,7 @@ def test_the_list_is_filtered_by_its_address_and_is_the_same_as_csv_and_json(
 ) -> None:
     keys = [example_client.create_key() for _ in range(3)]
     secrets = [key.apisecret for key in keys]
-    visitor = visit("viewer")
+    visitor = visit("developer")
     page = visitor.get("/api-keys")
     assert all(key.apikey in page.text for key in keys)
     assert "checkbox" not in page.text
@@ -60,8 +60,17 @@ def test_the_list_is_filtered_by_its_address_and_is_the_same_as_csv_and_json(
     one = visitor.get(f"/api-keys?q={keys[0].apikey}&format=json")
     assert [item["id"] for item in one.json["items"]] == [keys[0].id]
     assert "No match" in visitor.get("/api-keys?state=disabled").text
-    assert visitor.post(f"/api-keys/{keys[0].id}/reveal").status_code == 403
-    assert "Your role does not see secrets" in visitor.get(f"/api-keys/{keys[0].id}").text
+
+
+def test_viewers_see_no_keys_as_in_the_management_api(visit: Visit, example_client: ExampleClient) -> None:
+    key = example_client.create_key()
+    visitor = visit("viewer")
+    assert "/console/api-keys" not in visitor.get("").text
+    for path in ("/api-keys", "/api-keys?format=json", f"/api-keys/{key.id}", f"/api-keys/{key.id}/calls"):
+        assert visitor.get(path).status_code == 403
+    assert visitor.post(f"/api-keys/{key.id}/reveal").status_code == 403
+    assert f"/console/api-keys/{key.id}" not in visitor.get(f"/search?q={key.id}").text
+    assert f"/console/api-keys/{key.id}" in visit("developer").get(f"/search?q={key.id}", follow_redirects=True).text
 
 
 def test_many_keys_are_deleted_at_once(visit: Visit, example_client: ExampleClient) -> None:
@@ -92,7 +101,7 @@ def test_the_calls_of_a_key_refresh_only_when_they_changed(
     visit: Visit, example_client: ExampleClient, services: Services
 ) -> None:
     key = example_client.create_key()
-    visitor = visit("viewer")
+    visitor = visit("developer")
     path = f"/api-keys/{key.id}/calls"
     first = visitor.get(path, headers={"X-Console-Poll": "new"})
     assert "data-poll" in first.text

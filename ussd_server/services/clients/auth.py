@@ -32,8 +32,8 @@ PERMISSIONS: dict[str, frozenset[str]] = {
 """What each role may do through the management API (wire contract 2)."""
 
 _LOOK = frozenset({
-    "api_keys:read", "balance:read", "collection:read", "menus:read", "payouts:read", "search:read", "statements:read",
-    "team:read", "transactions:read", "ussd:read", "webhooks:read",
+    "balance:read", "collection:read", "menus:read", "payouts:read", "search:read", "statements:read", "team:read",
+    "transactions:read", "ussd:read", "webhooks:read",
 })  # fmt: skip
 _BUILD = _LOOK | {"menus:write", "payouts:write", "ussd:write", "webhooks:write"}
 _DECIDE = _BUILD | {"payouts:approve", "team:write", "transactions:write"}
@@ -45,7 +45,7 @@ PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
 }
 """What each role may do in the console: what it may do through the management API, and these.
 
-`transactions:write` refunds. `api_keys:read` shows keys without their secrets, `api_keys:list` the secrets too.
+`transactions:write` refunds.
 """
 
 

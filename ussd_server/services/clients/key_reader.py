@@ -27,21 +27,21 @@ class ApiKeyReader:
 
     def list(self, context: RequestContext) -> tuple[ApiKeySummary, ...]:
         """All keys of the client (50 at most), newest first."""
-        context.require("api_keys:read", _MAY_NOT)
+        context.require("api_keys:list", _MAY_NOT)
         rows = list(ApiKey.select().where(ApiKey.client_id == context.client_id).order_by(ApiKey.id.desc()))
         last_hits = self._limiter.last_hits("api-key", [row.id for row in rows])
         return tuple(self._summary(row, last_hit) for row, last_hit in zip(rows, last_hits, strict=True))
 
     def show(self, request: ShowApiKey, context: RequestContext) -> ApiKeySummary:
         """One key. NOT_FOUND for a key that is not the client's."""
-        context.require("api_keys:read", _MAY_NOT)
+        context.require("api_keys:list", _MAY_NOT)
         row = self._find(request, context)
         (last_hit,) = self._limiter.last_hits("api-key", [row.id])
         return self._summary(row, last_hit)
 
     def calls(self, request: ShowApiKey, context: RequestContext) -> tuple[CallWindow, ...]:
         """The key's calls of the last minute and hour. NOT_FOUND for a key that is not the client's."""
-        context.require("api_keys:read", _MAY_NOT)
+        context.require("api_keys:list", _MAY_NOT)
         decision = self._limiter.peek("api-key", self._find(request, context).id)
         return tuple(
             CallWindow(window.name, window.limit, window.limit - window.remaining) for window in decision.windows

@@ -38,7 +38,7 @@ _STATES = {"active": "Active", "disabled": "Disabled", "expired": "Expired"}
 _GRACE = {"86400": "1 day", "3600": "1 hour", "604800": "7 days", "0": "not at all: refuse it now"}
 
 
-@console.page("GET", "/api-keys", needs="api_keys:read")
+@console.page("GET", "/api-keys", needs="api_keys:list")
 def list_api_keys(context: RequestContext) -> Response:
     """All keys of the client; a client has 50 at most."""
     state, text = TableFilter("state", "State", _STATES), TableFilter("q", "API key or id", placeholder="Key or id")
@@ -80,13 +80,13 @@ def create_api_key(context: RequestContext) -> Any:
     return redirect(url_for("console.show_api_key", api_key_id=key.id), 303)
 
 
-@console.page("GET", "/api-keys/<api_key_id>", needs="api_keys:read")
+@console.page("GET", "/api-keys/<api_key_id>", needs="api_keys:list")
 def show_api_key(context: RequestContext, api_key_id: str) -> str:
     """One key without its secret, and its calls against both limits."""
     return _key_page(api_key_id, context)
 
 
-@console.page("GET", "/api-keys/<api_key_id>/calls", needs="api_keys:read")
+@console.page("GET", "/api-keys/<api_key_id>/calls", needs="api_keys:list")
 def show_api_key_calls(context: RequestContext, api_key_id: str) -> str:
     """The part of a key's page that refreshes by itself."""
     calls = services().clients.key_reader.calls(ShowApiKey(api_key_id), context)

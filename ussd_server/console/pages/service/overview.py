@@ -45,14 +45,14 @@ def _figures(context: RequestContext) -> dict[str, Any]:
 
 
 def _next_steps(context: RequestContext) -> dict[str, Any] | None:
-    """What a client that is new here does next; None once it has a key and a payment."""
-    keys = services().clients.key_reader.list(context)
+    """What a client that is new here does next; None once it has a key, as far as one may know, and a payment."""
+    has_key = bool(services().clients.key_reader.list(context)) if context.may("api_keys:list") else None
     payments = services().transactions.transactions.list(ListTransactions(limit=2), context).items
     has_paid = any(each.type is not TransactionType.DEPOSIT for each in payments)
-    if keys and has_paid:
+    if has_key is not False and has_paid:
         return None
     codes = services().menus.menus.codes(context)
-    return {"has_key": bool(keys), "has_paid": has_paid, "codes": codes, "is_sandbox": services().settings.is_sandbox}
+    return {"has_key": has_key, "has_paid": has_paid, "codes": codes, "is_sandbox": services().settings.is_sandbox}
 
 
 @console.page("GET", "/", who="public")
