@@ -31,14 +31,11 @@ class PhoneNumber(fields.Field[str]):
     default_error_messages = {
         "invalid": "Must be +256 followed by nine digits.",
         "null": "Must be +256 followed by nine digits.",
-        "plus": "Must be +256 followed by nine digits. In the query of a URL, write the + as %2B.",
     }
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> str:
         if not isinstance(value, str) or not PHONE_NUMBER.fullmatch(value):
-            # A plus in a query means a space.
-            is_decoded = isinstance(value, str) and PHONE_NUMBER.fullmatch(value.replace(" ", "+", 1))
-            raise self.make_error("plus" if is_decoded else "invalid")
+            raise self.make_error("invalid")
         return value
 
     @property

@@ -73,7 +73,10 @@ def test_another_channel_is_dialled_by_its_path_without_the_key(base_url: str, s
 def test_a_file_alone_is_enough(tmp_path: Path) -> None:
     path = tmp_path / "shop.json"
     path.write_text(json.dumps(shop_document()))
-    result = CliRunner().invoke(main, ["dial", CODE, "--phone", PHONE, "--menu", str(path)], input="4\n7391\n1\n")
+    wrong = CliRunner().invoke(main, ["dial", CODE, "--phone", "077", "--menu", str(path)])
+    assert (wrong.exit_code, "'077' is not a Ugandan number" in wrong.output) == (2, True)
+    typed = PHONE.replace("+256", "0")
+    result = CliRunner().invoke(main, ["dial", CODE, "--phone", typed, "--menu", str(path)], input="4\n7391\n1\n")
     assert result.output.count("--") == 4
     assert result.output.endswith("Goodbye\n-- 7 of 160 septets, bye, ended\n\n")
 

@@ -17,6 +17,9 @@ from tests.support.commands import run_command
 from ussd_server.cli import main
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
+# The Python of an operator lacks libraries or has other versions: the scripts use the environment beside them.
+ENVIRONMENT = SCRIPTS.parent / ".venv" / "bin" / "python"
+PYTHON = Path(sys.base_prefix) / "bin" / "python3" if ENVIRONMENT.exists() else Path(sys.executable)
 CLIENT_ID = "0192e4a0-0000-7000-8000-00000000abcd"
 SECRET = "a-secret-of-theirs-01"
 
@@ -25,7 +28,7 @@ def seed(what: str, file: Path, data_dir: Path, script: str | None = None) -> tu
     """Run the command, or its script; give its exit code, what it printed as JSON, and what it complained of."""
     env = {"PATH": os.environ["PATH"], "USSD_DATA_DIR": str(data_dir)}
     if script:
-        command = [sys.executable, SCRIPTS / script, file, "--json"]
+        command = [PYTHON, SCRIPTS / script, file, "--json"]
         run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
     else:
         run = run_command(what, "seed", str(file), "--json", env=env)

@@ -122,8 +122,11 @@ def _is_utf8(request: Request) -> bool:
 
 def load_query(schema: Schema, api_request: ApiRequest) -> dict[str, Any]:
     """The checked query; INVALID_REQUEST for a repeated parameter."""
-    if not api_request.environ.get("QUERY_STRING"):
+    raw = api_request.environ.get("QUERY_STRING")
+    if not raw:
         return dict(_loaded_from_nothing(schema))
+    # A plus in a query means a space, but people type numbers as they are.
+    api_request.environ["QUERY_STRING"] = raw.replace("phone_number=+", "phone_number=%2B")
     request = api_request.request
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:

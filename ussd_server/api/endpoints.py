@@ -245,6 +245,9 @@ def _body_parts(schema: Body, api_request: ApiRequest, body: bytes) -> dict[str,
     """Return the fields of a body; of a schema that takes YAML also the text of the body, of a file its bytes."""
     if api_request.request.mimetype in schema.takes_files:
         return {"file": body}
+    # An empty body is an empty object elsewhere; here it would replace what is stored.
+    if not body and api_request.request.method == "PUT":
+        raise ServiceError(Code.INVALID_REQUEST, "The request body is empty")
     if not schema.takes_yaml:
         return load(schema, parse_object(api_request.request, body))
     text = read_yaml_text(api_request.request, body)

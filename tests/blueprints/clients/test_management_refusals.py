@@ -163,7 +163,7 @@ def test_a_bad_audit_query_is_refused(owner: Browser) -> None:
 
 
 def test_a_malformed_refresh_token_is_refused(web: FlaskClient) -> None:
-    for token in ["x", "a.b.c", "é", " ", "\U0001f600", "W10.x", "x" * 1024]:
+    for token in ["", "x", "a.b.c", "é", " ", "\U0001f600", "W10.x", "x" * 5000]:
         reply = web.post("/api/clients/token/refresh", json={"refresh_token": token})
         assert answer(reply) == (401, "Invalid refresh token")
 

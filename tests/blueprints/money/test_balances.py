@@ -41,6 +41,13 @@ def test_an_account_that_was_never_used_shows_zeros(program: Program) -> None:
     assert (data["account"], data["current"], data["available"], data["reserved"]) == (PAYER, 0, 0, 0)
 
 
+def test_the_plus_of_a_number_in_a_query_comes_raw_or_encoded(program: Program) -> None:
+    for path in ("/api/balance", "/api/transactions", "/data/collection", "/api/ussd/sessions"):
+        for plus, status in (("+", 200), ("%2B", 200), ("%20", 400), ("", 400), ("++", 400)):
+            reply = program.web.get(f"{path}?phone_number={plus}256770000000", headers=program.headers)
+            assert reply.status_code == status, (path, plus)
+
+
 def test_a_disbursement_reserves_and_then_pays(program: Program, services: Services, clock: MovableClock) -> None:
     program.disburse(amount="4000.50")
     assert balance(program) == (10_000, 5999.5, 4000.5)

@@ -69,6 +69,13 @@ def test_a_document_in_the_body_is_checked_without_being_kept(program: Program) 
     assert not program.post(f"{PATH}/never-saved/check", {"nodes": {}}).json["data"]["passes"]
 
 
+def test_an_empty_body_replaces_no_draft(program: Program) -> None:
+    for kind in ("application/json", "application/yaml"):
+        empty = program.web.put(f"{PATH}/shop", data=b"", content_type=kind, headers=program.headers)
+        assert refusal(empty) == (400, "INVALID_REQUEST")
+    assert program.get(f"{PATH}/shop").json["data"]["draft"] == shop_document()
+
+
 def test_a_code_is_bound_with_or_without_its_closing_hash(program: Program) -> None:
     for written in ("*384*123%23", "*384*123"):
         bound = put(program, f"/api/ussd/codes/{written}", {"menu_id": "shop"})

@@ -19,6 +19,7 @@ from ussd_server.cli.examples import program
 from ussd_server.cli.names import KnownFile
 from ussd_server.cli.phone.handset import draw
 from ussd_server.cli.phone.menu import load
+from ussd_server.gateways.fields import PHONE_NUMBER
 from ussd_server.menus.document.document import DocumentError, parse
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.text.gsm7 import measure
@@ -142,9 +143,16 @@ class FileConversation:
         return Shown(screen.text, screen.ends, screen.node)
 
 
+def _ugandan(_context: click.Context, _parameter: click.Parameter, typed: str) -> str:
+    found = PHONE_NUMBER.fullmatch(typed)
+    if not found:
+        raise click.BadParameter(f"{typed!r} is not a Ugandan number, such as +256772123456")
+    return f"+256{found[1]}"
+
+
 @click.command
 @click.argument("code")
-@click.option("--phone", required=True, metavar="+256...", help="The number of the phone.")
+@click.option("--phone", required=True, metavar="+256...", callback=_ugandan, help="The number of the phone.")
 @click.option("--network", default="64110", show_default=True, help="The code of the mobile network.")
 @click.option("--text", "entries", default="", metavar="1*5000", help="Entries sent with the first step, joined by *.")
 @click.option("--base-url", metavar="URL", help="The address of the server. Default: from demo.json.")
