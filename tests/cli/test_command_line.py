@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -186,6 +188,9 @@ def test_words_that_no_command_can_use_are_refused_in_a_sentence(
     ):
         refused = run(*words)
         assert (refused.exit_code, said in " ".join(refused.output.split())) == (status, True), refused.output
+    monkeypatch.setattr(click, "echo", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    with pytest.raises(click.ClickException, match="There is no space left for the output"):
+        main(["clients", "list"], standalone_mode=False)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -96,3 +97,21 @@ def test_the_day_is_closed_at_the_command_line(
     assert run("reconcile", "nobody", file).exit_code == 2
     assert run("reconcile", "sandbox", tmp_path / "missing.csv").exit_code == 2
     assert "PROVIDER FILE" in run("reconcile", "--help").output
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_the_results_never_take_the_place_of_the_statement_or_of_a_device(run: Run, tmp_path: Path) -> None:
+    file, pipe = tmp_path / "day.csv", tmp_path / "pipe"
+    content = csv_file([["1", "", "2026-11-20 14:03:12", "Successful", "Payment", "", "", "5,000", "UGX", "", ""]])
+    file.write_bytes(content)
+    (tmp_path / "same.csv").symlink_to(file)
+    for place in (file, tmp_path / "same.csv"):
+        refused = run("reconcile", "sandbox", file, "--csv", place)
+        assert (refused.exit_code, "name another file for --csv" in refused.output) == (2, True), refused.output
+    assert file.read_bytes() == content
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert run("reconcile", "sandbox", file, "--csv", pipe).exit_code == 1
+    assert b"not_ours" in os.read(reader, 4096)
+    os.close(reader)
+    assert pipe.is_fifo()

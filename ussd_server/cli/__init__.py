@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 from collections.abc import Callable, Iterator
@@ -101,6 +102,8 @@ class _Commands(click.Group):
         except PermissionError as refusal:
             raise click.ClickException(f"This user may not read or write {refusal.filename}.") from None
         except OSError as failed:
+            if failed.errno == errno.ENOSPC and failed.filename is None:
+                raise click.ClickException("There is no space left for the output.") from None
             if failed.filename is None:
                 raise
             raise click.ClickException(f"{failed.filename} cannot be read or written: {failed.strerror}.") from None

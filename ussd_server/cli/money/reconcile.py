@@ -72,6 +72,8 @@ def reconcile() -> None:
 @click.pass_context
 def statement(ctx: click.Context, provider: str, file: Path, csv_path: Path | None, as_json: bool) -> None:
     """Compare a statement, and exit with 1 when there are differences."""
+    if csv_path is not None and csv_path.exists() and csv_path.samefile(file):
+        raise click.UsageError("The results would replace the statement; name another file for --csv.")
     with open_services() as services, file.open("rb") as source, _csv_writer(csv_path) as write:
         request = ReconcileStatement(provider, file.name, source, write)
         try:
@@ -146,6 +148,12 @@ def _csv_writer(path: Path | None) -> Iterator[Callable[[ComparedLine], object]]
     if path is None:
         yield lambda _: None
         return
+    if path.exists() and not path.is_file():
+        # A device or a pipe, such as /dev/stdout, is written to; a file would take its place.
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield _row_writer(file)
+        return
+    path = path.resolve()
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         with unfinished.open("w", encoding="utf-8", newline="") as file:
