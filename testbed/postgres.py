@@ -72,13 +72,13 @@ class PostgresServer:
 
 
 @contextmanager
-def temporary_server(replica_of: PostgresServer | None = None) -> Iterator[PostgresServer]:
+def temporary_server(*, is_durable: bool = False, replica_of: PostgresServer | None = None) -> Iterator[PostgresServer]:
     """Run a server in a folder of its own, until the block ends.
 
     The folder is not one of pytest's: another run that starts meanwhile closes those to the server's user.
     """
     with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
-        server = PostgresServer(Path(folder), replica_of=replica_of)
+        server = PostgresServer(Path(folder), is_durable=is_durable, replica_of=replica_of)
         try:
             yield server
         finally:

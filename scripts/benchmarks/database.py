@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from testbed.postgres import create_database
+from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import (
     close_connections,
@@ -16,6 +17,10 @@ from ussd_server.database.unit_of_work import (
 )
 
 CLIENT_ID = "00000000-0000-7000-8000-000000000000"
+CALL = RequestContext(Caller(CallerKind.KEY, client_id=CLIENT_ID, grants=None))
+"""A call by a key of the client."""
+FEW = 1_000
+"""The rows of the small table, beside which the large one is measured."""
 FIRST_NUMBER = 100_000_000_000
 """Numbers of twelve digits are the ends of ids; they begin here."""
 MOMENT = "2026-01-01T00:00:00.000Z"

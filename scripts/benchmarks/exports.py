@@ -9,38 +9,30 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.commands import run_command
-from benchmarks.database import CLIENT_ID, FIRST_US, STEP_US, create_bench_database, fill
-from benchmarks.report import Size, print_table, ratios, spread
+from benchmarks.database import CALL, FEW, FIRST_US, STEP_US, create_bench_database, fill
+from benchmarks.report import Size, compared, print_table, ratios, spread
 from benchmarks.services import opened_services, quick_ms
-from testbed.postgres import PostgresServer
+from testbed.postgres import temporary_server
 from ussd_server.bootstrap import Services
-from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.messages.accounts.statements import GetStatement
-
-FEW = 1_000
 
 
 def measure_exports(size: Size) -> dict[str, Any]:
     """Write statements and read opening balances of a short and a long account; return memory, seconds and costs."""
     exports, openings = [], []
-    with TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name:
+    with temporary_server() as server, TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
-        (folder / "server").mkdir()
-        server = PostgresServer(folder / "server")
-        try:
-            for title in ("PostgreSQL", "SQLite"):
-                settings = {}
-                for rows in (FEW, size.rows):
-                    home = folder / f"{title}-{rows}"
-                    home.mkdir()
-                    url = create_bench_database(server.url) if title == "PostgreSQL" else f"sqlite:///{home / 'b.db'}"
-                    settings[rows] = {"USSD_DATABASE_URL": url, "USSD_DATA_DIR": str(home)}
-                    with opened_services(home, settings[rows]):
-                        fill(rows, 0, has_movements=True)
-                exports.append({"database": title, **_export(folder, settings, size)})
-                openings.append({"database": title, **_read_openings(settings, size)})
-        finally:
-            server.stop()
+        for title in ("PostgreSQL", "SQLite"):
+            settings = {}
+            for rows in (FEW, size.rows):
+                home = folder / f"{title}-{rows}"
+                home.mkdir()
+                url = create_bench_database(server.url) if title == "PostgreSQL" else f"sqlite:///{home / 'b.db'}"
+                settings[rows] = {"USSD_DATABASE_URL": url, "USSD_DATA_DIR": str(home)}
+                with opened_services(home, settings[rows]):
+                    fill(rows, 0, has_movements=True)
+            exports.append({"database": title, **_export(folder, settings, size)})
+            openings.append({"database": title, **_read_openings(settings, size)})
     print_table(f"A statement of {size.rows:,} lines as CSV, beside one of {FEW:,}", exports)
     print_table(f"The opening balance in milliseconds, of {FEW:,} and of {size.rows:,} movements", openings)
     return {"exports": exports, "openings": openings}
@@ -71,14 +63,12 @@ def _read_openings(settings: dict[int, dict[str, str]], size: Size) -> dict[str,
         for rows, its in settings.items():
             with opened_services(Path(its["USSD_DATA_DIR"]), its) as services:
                 seen[rows].append(_opening_ms(services, rows))
-    few, many = seen[FEW], seen[size.rows]
-    return {"ms_of_few": spread(few), "ms_of_many": spread(many), "ratio": ratios(many, few)}
+    return compared(seen[FEW], seen[size.rows])
 
 
 def _opening_ms(services: Services, rows: int) -> float:
     """The time of a statement that begins in the middle of the account and has one line."""
-    context = RequestContext(Caller(CallerKind.KEY, client_id=CLIENT_ID, grants=None))
     begin = datetime.fromtimestamp((FIRST_US + rows // 2 * STEP_US) / 1_000_000, UTC)
     request = GetStatement(from_at=begin, limit=1)
-    assert services.accounts.statements.get(request, context).opening_balance_cents == (rows // 2 - 1) * 100
-    return quick_ms(lambda: services.accounts.statements.get(request, context))
+    assert services.accounts.statements.get(request, CALL).opening_balance_cents == (rows // 2 - 1) * 100
+    return quick_ms(lambda: services.accounts.statements.get(request, CALL))

@@ -22,7 +22,7 @@ import psycopg
 from benchmarks.database import CLIENT_ID, FIRST_NUMBER, create_bench_database
 from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.services import opened_services
-from testbed.postgres import PostgresServer, binaries
+from testbed.postgres import binaries, temporary_server
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.transactions import Source, TransactionType
 from ussd_server.outbound.addresses import AddressGuard
@@ -64,13 +64,9 @@ def measure_postings(size: Size) -> dict[str, Any]:
     rounds, seconds = size.rounds, size.seconds
     seen: dict[tuple[str, int], list[tuple[float, float]]] = {}
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
-        for name in ("server", "home"):
-            (folder / name).mkdir()
-        server = PostgresServer(folder / "server", is_durable=True)
-        stack.callback(server.stop)
-        url = create_bench_database(server.url)
-        services = stack.enter_context(opened_services(folder / "home", {"USSD_DATABASE_URL": url}))
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-")))
+        url = create_bench_database(stack.enter_context(temporary_server(is_durable=True)).url)
+        services = stack.enter_context(opened_services(folder, {"USSD_DATABASE_URL": url}))
         pool = stack.enter_context(ThreadPoolExecutor(max(_THREADS)))
         hand = stack.enter_context(psycopg.connect(url, autocommit=True))
         creator = TransactionCreator(services.providers.providers, AddressGuard(), services.clock, lambda: None)

@@ -114,6 +114,11 @@ def ratios(ours: Sequence[float], others: Sequence[float]) -> dict[str, float]:
     return spread(one / other for one, other in zip(ours, others, strict=True))
 
 
+def compared(few: Sequence[float], many: Sequence[float]) -> dict[str, dict[str, float]]:
+    """Return the milliseconds with few rows and with many, and their ratio."""
+    return {"ms_of_few": spread(few), "ms_of_many": spread(many), "ratio": ratios(many, few)}
+
+
 def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows; a spread shows its median and its bounds."""
     names, lines = _cells(rows)

@@ -18,7 +18,7 @@ from benchmarks.load.generator import Generator, Load, Outcome, start_generator
 from benchmarks.load.requests import Key
 from benchmarks.menu import CHANNELS, CODE, places_menu
 from benchmarks.services import opened_services
-from testbed.postgres import PostgresServer, create_database
+from testbed.postgres import create_database, temporary_server
 from testbed.valkey import Server as Valkey
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
@@ -66,13 +66,12 @@ def start_stage(clients: int) -> Iterator[Stage]:
     """Start all servers, with so many clients in each database; everything ends with the block."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
-        homes = {name: folder / name for name in ("postgres", "valkey", "bare", "peer", "service")}
+        homes = {name: folder / name for name in ("valkey", "bare", "peer", "service")}
         for home in homes.values():
             home.mkdir()
         # Before any other thread or server of this process.
         generator = stack.enter_context(start_generator())
-        postgres = PostgresServer(homes["postgres"], is_durable=True)
-        stack.callback(postgres.stop)
+        postgres = stack.enter_context(temporary_server(is_durable=True))
         valkey = Valkey(homes["valkey"])
         stack.callback(valkey.stop)
         settings = {

@@ -15,7 +15,7 @@ from benchmarks.commands import Run, run_command
 from benchmarks.database import CLIENT_ID, MOMENT, create_bench_database
 from benchmarks.report import Size, print_table, spread
 from benchmarks.services import opened_services
-from testbed.postgres import PostgresServer
+from testbed.postgres import temporary_server
 from ussd_server.database.unit_of_work import database, unit_of_work
 from ussd_server.models.clients import Client
 
@@ -36,31 +36,23 @@ def measure_statements(size: Size) -> dict[str, Any]:
     """Run `ussd-server reconcile` on both databases and both formats; return seconds and megabytes."""
     count = min(LINES, size.rows)
     rows = []
-    with TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name:
+    with temporary_server(is_durable=True) as server, TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         files = _write_files(folder, count)
-        (folder / "server").mkdir()
-        server = PostgresServer(folder / "server", is_durable=True)
-        try:
-            urls = {
-                "PostgreSQL": create_bench_database(server.url),
-                "SQLite": f"sqlite:///{folder / 'bench.db'}",
-            }
-            for title, url in urls.items():
-                home = folder / title
-                home.mkdir()
-                settings = {"USSD_DATABASE_URL": url, "USSD_DATA_DIR": str(home)}
-                with opened_services(home, settings):
-                    _fill(count)
-                for file in files:
-                    # The first run stores the differences; the others find that the file was imported before.
-                    runs = [_reconcile(file, settings, count) for _ in range(min(3, size.rounds))]
-                    rows.append(
-                        {"database": title, "file": file.suffix[1:], "lines": count,
-                         **{name: spread(getattr(run, name) for run in runs) for name in _MEASURED}}
-                    )  # fmt: skip
-        finally:
-            server.stop()
+        urls = {"PostgreSQL": create_bench_database(server.url), "SQLite": f"sqlite:///{folder / 'bench.db'}"}
+        for title, url in urls.items():
+            home = folder / title
+            home.mkdir()
+            settings = {"USSD_DATABASE_URL": url, "USSD_DATA_DIR": str(home)}
+            with opened_services(home, settings):
+                _fill(count)
+            for file in files:
+                # The first run stores the differences; the others find that the file was imported before.
+                runs = [_reconcile(file, settings, count) for _ in range(min(3, size.rounds))]
+                rows.append(
+                    {"database": title, "file": file.suffix[1:], "lines": count,
+                     **{name: spread(getattr(run, name) for run in runs) for name in _MEASURED}}
+                )  # fmt: skip
     print_table(f"{count:,} lines of a statement", rows)
     return {"statements": rows}
 
