@@ -8,7 +8,7 @@ from functools import cached_property
 from ussd_server.cached_value import CachedValue
 from ussd_server.redis.client import REDIS_TROUBLE, RedisClient, connect
 
-_KEY = "company:away:{}"
+_KEY = "provider:away:{}"
 _REPORT_SECONDS = 5
 _REFRESH_SECONDS = 1.0
 

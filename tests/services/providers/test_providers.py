@@ -84,8 +84,8 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
         assert program.get("/api/transactions").json["data"]["items"] == []
         # The worker died, and its report expires.
         with connect(settings.redis_url, timeout_seconds=5) as redis:
-            assert 0 < redis.ttl("company:away:mtn") <= 60
-            redis.delete("company:away:mtn")
+            assert 0 < redis.ttl("provider:away:mtn") <= 60
+            redis.delete("provider:away:mtn")
         eventually(lambda: not services.providers.outages.is_away("mtn"))
         assert program.collect("r1", MTN).status_code == 201, "the same reference may be sent again"
     finally:

@@ -68,7 +68,7 @@ def view(kind: str, status: str, **more: Any) -> TransactionView:
         ("disbursement", "ambiguous", {"next_check_at": NEXT}, f"MTN has not said whether the payee got UGX 5,000, which stays reserved in the main account until it does; MTN is asked again {SOON}."),
         ("disbursement", "succeeded", {}, f"UGX 5,000 left the main account and reached the payee {THEN}; nothing more happens."),
         ("disbursement", "succeeded", {"late": True}, f"UGX 5,000 left the main account and reached the payee {THEN} although MTN had reported a failure before; nothing more happens."),
-        ("disbursement", "failed", {"code": "CLIENT_FLOAT_LOW"}, "The float held with the mobile money company is too low, so the payee got nothing and UGX 5,000 is available in the main account again; a new payment can be made later."),
+        ("disbursement", "failed", {"code": "CLIENT_FLOAT_LOW"}, "The float held with the provider is too low, so the payee got nothing and UGX 5,000 is available in the main account again; a new payment can be made later."),
         ("refund", "succeeded", {}, f"UGX 5,000 left the main account and reached the payer {THEN}; nothing more happens."),
         ("refund", "failed", {"code": "PAYEE_NOT_FOUND"}, "The payee has no mobile money account, so the payer got nothing and UGX 5,000 is available in the main account again; the same payment would fail again."),
         ("transfer", "succeeded", {}, f"UGX 5,000 moved from the main account to the account of +256772000001 {THEN}; nothing more happens."),

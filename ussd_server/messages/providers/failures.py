@@ -59,9 +59,7 @@ FAILURES: dict[FailureCode, FailureKind] = {
     FailureCode.INSUFFICIENT_BALANCE: FailureKind(
         "The payer's mobile money balance is too low", Fault.PAYER, Retry.AFTER_USER_ACTION
     ),
-    FailureCode.CLIENT_FLOAT_LOW: FailureKind(
-        "The float held with the mobile money company is too low", Fault.CLIENT, Retry.WAIT
-    ),
+    FailureCode.CLIENT_FLOAT_LOW: FailureKind("The float held with the provider is too low", Fault.CLIENT, Retry.WAIT),
     FailureCode.PAYER_DECLINED: FailureKind("The payer declined the payment", Fault.PAYER, Retry.NEW_ATTEMPT),
     FailureCode.PAYER_TIMEOUT: FailureKind("The payer did not approve in time", Fault.PAYER, Retry.NEW_ATTEMPT),
     FailureCode.WRONG_PIN: FailureKind("The payer entered a wrong PIN", Fault.PAYER, Retry.NEW_ATTEMPT),
@@ -71,17 +69,13 @@ FAILURES: dict[FailureCode, FailureKind] = {
     FailureCode.PAYEE_NOT_FOUND: FailureKind("The payee has no mobile money account", Fault.PAYEE, Retry.NO),
     FailureCode.PAYEE_BLOCKED: FailureKind("The payee's account may not receive", Fault.PAYEE, Retry.NO),
     FailureCode.PAYEE_LIMIT_REACHED: FailureKind("The payee reached a limit of their account", Fault.PAYEE, Retry.WAIT),
-    FailureCode.AMOUNT_OUT_OF_BOUNDS: FailureKind(
-        "The mobile money company does not move this amount", Fault.CLIENT, Retry.NO
-    ),
+    FailureCode.AMOUNT_OUT_OF_BOUNDS: FailureKind("The provider does not move this amount", Fault.CLIENT, Retry.NO),
     FailureCode.CANCELLED: FailureKind("The payment was cancelled", Fault.PROVIDER, Retry.NEW_ATTEMPT),
     FailureCode.PROVIDER_CONFIG: FailureKind(
-        "The service is not set up correctly with the mobile money company", Fault.SERVICE, Retry.NO
+        "The service is not set up correctly with the provider", Fault.SERVICE, Retry.NO
     ),
-    FailureCode.PROVIDER_UNAVAILABLE: FailureKind(
-        "The mobile money company is not available", Fault.PROVIDER, Retry.WAIT
-    ),
+    FailureCode.PROVIDER_UNAVAILABLE: FailureKind("The provider is not available", Fault.PROVIDER, Retry.WAIT),
     FailureCode.PROVIDER_ERROR: FailureKind(
-        "The mobile money company could not complete the payment", Fault.PROVIDER, Retry.NEW_ATTEMPT
+        "The provider could not complete the payment", Fault.PROVIDER, Retry.NEW_ATTEMPT
     ),
 }

@@ -68,7 +68,7 @@ class Providers:
         if provider is None or not self.takes_payments(name):
             raise ServiceError(
                 Code.TRANSACTION_FAILED,
-                f"The mobile money company {name} is not available. Nothing was recorded; please try again later",
+                f"The provider {name} is not available. Nothing was recorded; please try again later",
                 retry_after_seconds=30,
             )
         if provider.moves_whole_shillings_only and amount_cents % 100:

@@ -22,11 +22,11 @@ from ussd_server.services.accounts.ledger import (
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
 
 # These sentences are stored with transactions and compared with: they do not change.
-REVIEW_LATE = "the company reported success after it had reported failure"
-REVIEW_AMOUNT = "the company moved UGX {} and not what was asked"
+REVIEW_LATE = "the provider reported success after it had reported failure"
+REVIEW_AMOUNT = "the provider moved UGX {} and not what was asked"
 REVIEW_SILENT = "nobody could confirm the outcome in time"
 REVIEW_RETRACTED = "the provider reported the payment as under way after it had reported failure"
-REVIEW_CONTRADICTION = "the company reported failure after it had reported success"
+REVIEW_CONTRADICTION = "the provider reported failure after it had reported success"
 
 
 def succeed(row: Transaction, source: Source, now: datetime, detail: ChangeDetail = NOTHING_KNOWN) -> None:
