@@ -63,7 +63,7 @@ class SessionRecord(Record):
     session_id = fields.String()
     phone_number = fields.String()
     service_code = fields.String()
-    network = fields.String()
+    network = fields.String(allow_none=True)
     status = fields.String(validate=validate.OneOf(_STATUSES))
     end_reason = fields.String(allow_none=True)
     action = fields.String(validate=validate.OneOf(("continue", "end")))

@@ -65,6 +65,21 @@ READABLE = {
     "a network by name": (raw(text="1", network="Airtel"), step(StepKind.INPUT, "1", network="64101")),
     "a local number": (raw(text="1", phone_number="0772123456"), step(StepKind.INPUT, "1")),
     "a bare code": (raw(text="1", service_code="384*123"), step(StepKind.INPUT, "1")),
+    "the names of a neutral step": (
+        json.dumps(
+            {
+                "provider_session_id": "8f1c",
+                "msisdn": "256772123456",
+                "service_code": "*384*123#",
+                "network": "64110",
+                "kind": "input",
+                "text": "*1*2",
+                "cumulative": True,
+            }
+        ).encode(),
+        step(StepKind.INPUT, "1*2", cumulative=True),
+    ),
+    "a member that is not true": (raw(text="*1", cumulative="true"), step(StepKind.INPUT, "*1")),
     "an unknown member": (raw(text="1", colour={"a": [1]}), step(StepKind.INPUT, "1")),
     "a typed star": (raw(text="*1"), step(StepKind.INPUT, "*1")),
     "an emoji": (raw(text="Ann 😀"), step(StepKind.INPUT, "Ann 😀")),
@@ -111,14 +126,15 @@ def test_a_cumulative_channel_sends_histories(text: str, history: str) -> None:
 
 
 @pytest.mark.parametrize(("action", "shown"), [(Action.CONTINUE, "continue"), (Action.END, "end")])
-def test_an_answer_is_an_action_and_a_message(action: Action, shown: str) -> None:
+def test_an_answer_is_an_action_and_a_message_also_called_text(action: Action, shown: str) -> None:
     reply = GATEWAY.write(GatewayScreen(action, "1. Pay"), step(StepKind.INPUT, "1"))
     assert reply.content_type == "application/json"
-    assert json.loads(reply.body) == {"action": shown, "message": "1. Pay"}
+    assert json.loads(reply.body) == {"action": shown, "message": "1. Pay", "text": "1. Pay"}
 
 
 def test_an_error_closes_the_session() -> None:
     assert json.loads(GATEWAY.write(GatewayScreen(Action.END, "Sorry."), None).body) == {
         "action": "end",
         "message": "Sorry.",
+        "text": "Sorry.",
     }

@@ -71,6 +71,10 @@ class RequestFields:
         """Whether the request has this field."""
         return name.lower() in self._values
 
+    def is_true(self, name: str) -> bool:
+        """Whether this field is JSON's `true`."""
+        return self._values.get(name.lower()) is True
+
     def value(self, name: str, longest: int = MAX_VALUE) -> str:
         """Return a text, or the digits of a whole number; empty when absent. At most `longest` characters."""
         value = self._values.get(name.lower())

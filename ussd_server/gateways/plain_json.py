@@ -8,9 +8,11 @@ A step is a POST of
 `session_id` (1 to 128 printable ASCII characters) and `phone_number` are required. `text` is this entry alone; at the
 beginning, the text dialled after the service code; on a cumulative channel, the whole history joined with `*`. `kind`
 is `begin`, `input`, `end`, `abort` or `timeout`; without it, an empty text begins. `sequence` counts the steps of the
-session from 1 and makes repeats safe. Other members are ignored.
+session from 1 and makes repeats safe. `"cumulative": true` does for one step what the channel's option does for all.
+`provider_session_id` and `msisdn` are other names of the first two. Other members are ignored.
 
-The reply is `{"action": "continue", "message": "..."}`, or `"end"` for the last screen. The status is always 200.
+The reply is `{"action": "continue", "message": "...", "text": "..."}`, or `"end"` for the last screen; `text` repeats
+`message`. The status is always 200.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class PlainJson:
     def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
         """Parse `session_id phone_number service_code network text kind sequence`."""
         fields = RequestFields.of_json(request)
-        cumulative = options.cumulative is True
+        cumulative = options.cumulative is True or fields.is_true("cumulative")
         text = fields.text("text")
         if cumulative:
             text = text.lstrip("*")
@@ -47,8 +49,8 @@ class PlainJson:
         if kind is None:
             raise UnreadableError("kind is not a kind of step")
         return UssdStep(
-            provider_session_id=fields.session_id("session_id"),
-            phone_number=fields.phone_number("phone_number"),
+            provider_session_id=fields.session_id("session_id" if fields.has("session_id") else "provider_session_id"),
+            phone_number=fields.phone_number("phone_number" if fields.has("phone_number") else "msisdn"),
             service_code=fields.service_code("service_code"),
             network=fields.network("network"),
             kind=kind,
@@ -59,4 +61,4 @@ class PlainJson:
 
     def write(self, screen: GatewayScreen, _step: UssdStep | None) -> GatewayReply:
         """Write the screen and whether the subscriber may answer it."""
-        return json_reply({"action": screen.action.value, "message": screen.text})
+        return json_reply({"action": screen.action.value, "message": screen.text, "text": screen.text})

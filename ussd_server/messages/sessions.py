@@ -99,7 +99,7 @@ class SessionView:
     session_id: str
     phone_number: str
     service_code: str
-    network: str
+    network: str | None
     status: SessionStatus
     end_reason: str | None
     action: Action

@@ -178,11 +178,11 @@ class PlainJson(Phone):
 
     def read(self, reply: TestResponse) -> Shown:
         body = reply.json
-        assert set(body) == {"action", "message"}
+        assert set(body) == {"action", "message", "text"}
         return Shown(body["message"], {"continue": False, "end": True}[body["action"]])
 
     def hang_up(self) -> None:
-        assert self._post("abort", "").json == {"action": "end", "message": ""}
+        assert self._post("abort", "").json == {"action": "end", "message": "", "text": ""}
 
     def _post(self, kind: str, text: str) -> TestResponse:
         body = {"session_id": self.session, "phone_number": self.number, "service_code": CODE, "network": "64110",

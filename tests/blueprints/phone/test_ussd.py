@@ -51,6 +51,7 @@ def refusal(reply: TestResponse) -> tuple[int, str]:
 
 
 def test_a_new_session_shows_its_record_its_first_screen_and_where_it_lies(program: Program) -> None:
+    assert program.post(PATH, DIAL).json["data"]["network"] is None
     reply = program.post(PATH, DIAL | {"network": "64110"})
     record = reply.json["data"]
     assert (reply.status_code, list(record)) == (201, RECORD)
