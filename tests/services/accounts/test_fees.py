@@ -13,7 +13,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli import main
 from ussd_server.messages.accounts.fees import FeeTerms
 from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionType
-from ussd_server.services.accounts.fees import agreed_fee, fee_cents, list_fees, set_fee
+from ussd_server.services.accounts.fees import fee_cents, list_fees, set_fee
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 
@@ -35,12 +35,10 @@ from ussd_server.status import Code, ServiceError
     ],
 )
 def test_a_fee_is_a_fixed_part_and_a_share_rounded_half_up(
-    services: Services, fixed_cents: int, share_basis_points: int, amount_cents: int, expected_cents: int
+    fixed_cents: int, share_basis_points: int, amount_cents: int, expected_cents: int
 ) -> None:
-    client_id = a_client().client_id
-    set_fee(FeeTerms(client_id, TransactionType.COLLECTION, fixed_cents, share_basis_points), operator())
-    assert fee_cents(agreed_fee(client_id, TransactionType.COLLECTION), amount_cents) == expected_cents
-    assert fee_cents(agreed_fee(client_id, TransactionType.DISBURSEMENT), amount_cents) == 0
+    agreed = FeeTerms("a client", TransactionType.COLLECTION, fixed_cents, share_basis_points)
+    assert fee_cents(agreed, amount_cents) == expected_cents
 
 
 def test_every_type_pays_its_fee_as_a_transfer_of_its_own(services: Services, clock: MovableClock) -> None:
@@ -168,7 +166,13 @@ def test_fees_are_set_and_listed_at_the_command_line(
     run("set", "--client", "ACME", "--type", "collection", "--fixed", "12.5", "--share-basis-points", "150")
     run("set", "--client", client_id, "--type", "collection", "--fixed", "100", "--share-basis-points", "125")
     assert run("list") == f"{client_id}  collection    UGX 100.00 and 1.25 percent\n"
-    agreed = {"client_id": client_id, "type": "collection", "fixed_cents": 10_000, "share_basis_points": 125}
+    agreed = {
+        "client_id": client_id,
+        "type": "collection",
+        "fixed_cents": 10_000,
+        "fixed": 100,
+        "share_basis_points": 125,
+    }
     assert orjson.loads(run("list", "--json")) == [agreed]
     run("set", "--client", "nobody", "--type", "collection", exit_code=1)
     run("set", "--client", client_id, "--type", "collection", "--fixed", "1000000", exit_code=1)
