@@ -57,14 +57,12 @@ def test_a_code_belongs_to_one_client_and_may_be_assigned_to_it_twice(services: 
         services.ussd.channels.assign_code(AssignCode(CODE, other.client_id), OPERATOR)
 
 
-@pytest.mark.parametrize(
-    "code", ["", "#", "165", "*#", "*165##", "**165#", "*16a#", "*١٦٥#", f"*{'1' * 19}#", "*165#\n"]
-)
-def test_what_is_no_code_is_refused(services: Services, code: str) -> None:
+def test_what_is_no_code_is_refused(services: Services) -> None:
     shop = Shop(services)
-    with pytest.raises(ServiceError) as refused:
-        services.ussd.channels.assign_code(AssignCode(code, shop.client_id), OPERATOR)
-    assert refused.value.code is Code.INVALID_REQUEST
+    for code in ("", "#", "165", "*#", "*165##", "**165#", "*16a#", "*١٦٥#", f"*{'1' * 19}#", "*165#\n"):
+        with pytest.raises(ServiceError) as refused:
+            services.ussd.channels.assign_code(AssignCode(code, shop.client_id), OPERATOR)
+        assert refused.value.code is Code.INVALID_REQUEST, code
 
 
 def test_only_the_operator_makes_channels_and_gives_codes(services: Services) -> None:
