@@ -87,14 +87,14 @@ def test_the_balance_of_another_client_never_shows(services: Services, web: Flas
     assert balance(other, phone_number=PAYER) == (0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [("phone_number=0770000000", "INVALID_PHONE_NUMBER"), ("phone_number=", "INVALID_PHONE_NUMBER"),
-     ("account=main", "INVALID_REQUEST")],
-)  # fmt: skip
-def test_a_malformed_question_is_refused(program: Program, query: str, code: str) -> None:
-    reply = program.get(f"/api/balance?{query}")
-    assert (reply.status_code, reply.json["error"]) == (400, code)
+def test_a_malformed_question_is_refused(program: Program) -> None:
+    for query, code in (
+        ("phone_number=0770000000", "INVALID_PHONE_NUMBER"),
+        ("phone_number=", "INVALID_PHONE_NUMBER"),
+        ("account=main", "INVALID_REQUEST"),
+    ):
+        reply = program.get(f"/api/balance?{query}")
+        assert (reply.status_code, reply.json["error"]) == (400, code)
 
 
 def test_a_balance_needs_its_scope(services: Services, web: FlaskClient) -> None:

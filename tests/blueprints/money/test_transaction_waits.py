@@ -94,9 +94,9 @@ def test_a_wait_that_nothing_ends_shows_the_present_state(program: Program) -> N
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("seconds", ["0", "26", "1.5", "x", "", "-1", "+1"])
-def test_a_wait_is_one_to_25_whole_seconds(program: Program, seconds: str) -> None:
-    assert refusal(program.post(PATH, BODY, wait=seconds)) == (400, "INVALID_REQUEST")
+def test_a_wait_is_one_to_25_whole_seconds(program: Program) -> None:
+    for seconds in ("0", "26", "1.5", "x", "", "-1", "+1"):
+        assert refusal(program.post(PATH, BODY, wait=seconds)) == (400, "INVALID_REQUEST")
 
 
 def test_a_wait_for_one_transaction_ends_with_its_next_change(

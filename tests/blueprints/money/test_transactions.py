@@ -77,9 +77,9 @@ def test_amounts_are_shown_as_numbers_with_no_more_decimals_than_needed(
     assert f'"amount":{shown},' in program.collect(amount=given).text
 
 
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_an_invalid_request_is_refused_by_its_first_error_and_stores_nothing(program: Program) -> None:
+    for changes, code in (
         ({"phone_number": "0770000000"}, "INVALID_PHONE_NUMBER"),
         ({"phone_number": "+256770000000\n"}, "INVALID_PHONE_NUMBER"),
         ({"phone_number": None}, "INVALID_PHONE_NUMBER"),
@@ -111,13 +111,8 @@ def test_amounts_are_shown_as_numbers_with_no_more_decimals_than_needed(
         ({"wait": 5}, "INVALID_REQUEST"),
         ({"phone_number": "1", "amount": 0, "type": "x", "zzz": 1}, "INVALID_PHONE_NUMBER"),
         ({"amount": 0, "type": "x", "reference": ""}, "INVALID_AMOUNT"),
-    ],
-)
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_an_invalid_request_is_refused_by_its_first_error_and_stores_nothing(
-    program: Program, changes: dict[str, Any], code: str
-) -> None:
-    assert refusal(program.post(PATH, BODY | changes)) == (400, code)
+    ):
+        assert refusal(program.post(PATH, BODY | changes)) == (400, code)
     assert program.get(PATH).json["data"] == {"items": [], "next_cursor": None}
     assert program.collect("r1").status_code == 201
 
@@ -255,15 +250,14 @@ def test_filters_narrow_a_page(rich: Program, services: Services, clock: Movable
     assert references(**{"from": moment, "to": moment}) == []
 
 
-@pytest.mark.parametrize(
-    "query",
-    ["cursor=x", "cursor=", "limit=0", "limit=101", "limit=x", "status=done", "type=x", "phone_number=0770",
-     "from=today", "from=2026-11-20", "to=2026-13-20T08:15:30Z", "reference=", "page=2", "limit=1&limit=2"],
-)  # fmt: skip
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_malformed_query_is_refused(program: Program, query: str) -> None:
-    status, code = refusal(program.get(f"{PATH}?{query}"))
-    assert (status, code) == (400, "INVALID_PHONE_NUMBER" if "phone" in query else "INVALID_REQUEST")
+def test_a_malformed_query_is_refused(program: Program) -> None:
+    for query in (
+        "cursor=x", "cursor=", "limit=0", "limit=101", "limit=x", "status=done", "type=x", "phone_number=0770",
+        "from=today", "from=2026-11-20", "to=2026-13-20T08:15:30Z", "reference=", "page=2", "limit=1&limit=2",
+    ):  # fmt: skip
+        status, code = refusal(program.get(f"{PATH}?{query}"))
+        assert (status, code) == (400, "INVALID_PHONE_NUMBER" if "phone" in query else "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize(

@@ -101,23 +101,21 @@ def test_the_graph_is_data_and_a_diagram(program: Program) -> None:
     assert refusal(program.get(f"{PATH}/shop/graph", version=7)) == (404, "NOT_FOUND")
 
 
-@pytest.mark.parametrize("name", ["%00", "a%2Fb", "ŋ", "x" * 65, "%20", "-"])
-def test_a_menu_id_that_cannot_be_is_refused_or_not_found(program: Program, name: str) -> None:
-    assert put(program, f"{PATH}/{name}", {}).status_code in (400, 404)
-    assert refusal(program.get(f"{PATH}/{name}")) == (404, "NOT_FOUND")
-    assert refusal(program.post(f"{PATH}/{name}/publish", {})) == (404, "NOT_FOUND")
+def test_a_menu_id_that_cannot_be_is_refused_or_not_found(program: Program) -> None:
+    for name in ("%00", "a%2Fb", "ŋ", "x" * 65, "%20", "-"):
+        assert put(program, f"{PATH}/{name}", {}).status_code in (400, 404)
+        assert refusal(program.get(f"{PATH}/{name}")) == (404, "NOT_FOUND")
+        assert refusal(program.post(f"{PATH}/{name}/publish", {})) == (404, "NOT_FOUND")
 
 
-@pytest.mark.parametrize(
-    "body", [{}, {"nodes": 1}, {"vars": []}, {"languages": [{}]}, {"start": 1e300}, {"id": "kiosk"}]
-)
-def test_any_object_may_be_a_draft_and_comes_back_with_its_errors(program: Program, body: dict[str, Any]) -> None:
-    report = put(program, f"{PATH}/kiosk", body)
-    assert report.status_code == 200
-    assert report.json["data"]["errors"]
-    assert program.get(f"{PATH}/kiosk").json["data"]["draft"] == {"id": "kiosk", **body}
-    assert refusal(program.post(f"{PATH}/kiosk/publish", {})) == (400, "MENU_INVALID")
-    assert program.get(f"{PATH}/kiosk/graph").status_code == 200
+def test_any_object_may_be_a_draft_and_comes_back_with_its_errors(program: Program) -> None:
+    for body in ({}, {"nodes": 1}, {"vars": []}, {"languages": [{}]}, {"start": 1e300}, {"id": "kiosk"}):
+        report = put(program, f"{PATH}/kiosk", body)
+        assert report.status_code == 200
+        assert report.json["data"]["errors"]
+        assert program.get(f"{PATH}/kiosk").json["data"]["draft"] == {"id": "kiosk", **body}
+        assert refusal(program.post(f"{PATH}/kiosk/publish", {})) == (400, "MENU_INVALID")
+        assert program.get(f"{PATH}/kiosk/graph").status_code == 200
 
 
 def test_another_clients_menu_answers_like_one_that_does_not_exist(

@@ -35,16 +35,16 @@ def test_a_name_and_an_id_belong_to_one_client_also_when_many_ask_at_once(servic
         services.clients.clients.create(CreateClient("Other", taken), OPERATOR)
 
 
-@pytest.mark.parametrize("name", ["", " x", "x ", "x" * 101, "a\nb", "a\x00b", GIVEN_ID])
-def test_a_client_needs_a_plain_name(name: str, services: Services) -> None:
-    with pytest.raises(ServiceError, match="name: Must"):
-        services.clients.clients.create(CreateClient(name), OPERATOR)
+def test_a_client_needs_a_plain_name(services: Services) -> None:
+    for name in ("", " x", "x ", "x" * 101, "a\nb", "a\x00b", GIVEN_ID):
+        with pytest.raises(ServiceError, match="name: Must"):
+            services.clients.clients.create(CreateClient(name), OPERATOR)
 
 
-@pytest.mark.parametrize("client_id", ["", "x", GIVEN_ID.upper(), f"{{{GIVEN_ID}}}"])
-def test_a_given_id_is_a_lower_case_uuid(client_id: str, services: Services) -> None:
-    with pytest.raises(ServiceError, match="client_id: Must"):
-        services.clients.clients.create(CreateClient("Acme", client_id), OPERATOR)
+def test_a_given_id_is_a_lower_case_uuid(services: Services) -> None:
+    for client_id in ("", "x", GIVEN_ID.upper(), f"{{{GIVEN_ID}}}"):
+        with pytest.raises(ServiceError, match="client_id: Must"):
+            services.clients.clients.create(CreateClient("Acme", client_id), OPERATOR)
 
 
 def test_a_person_needs_an_address_a_role_and_a_password(services: Services) -> None:

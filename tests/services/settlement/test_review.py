@@ -72,15 +72,17 @@ def test_two_people_settle_what_no_provider_confirmed(
     assert not [violation for checked in check_ranges() for violation in checked.violations]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"second": "jane  doe "}, {"second": ""}, {"by": " "}, {"by": "x" * 101}, {"reason": " "}, {"reason": "x" * 201}],
-)
-def test_one_person_or_no_reason_settles_nothing(
-    services: Services, call: RequestContext, clock: MovableClock, changes: dict[str, str]
-) -> None:
+def test_one_person_or_no_reason_settles_nothing(services: Services, call: RequestContext, clock: MovableClock) -> None:
     transaction_id = silent_disbursement(services, call, clock)
-    assert refusal(services, replace(ended(transaction_id, True), **changes)) is Code.INVALID_REQUEST
+    for changes in (
+        {"second": "jane  doe "},
+        {"second": ""},
+        {"by": " "},
+        {"by": "x" * 101},
+        {"reason": " "},
+        {"reason": "x" * 201},
+    ):
+        assert refusal(services, replace(ended(transaction_id, True), **changes)) is Code.INVALID_REQUEST
     assert Transaction.get_by_id(transaction_id).status == "ambiguous"
 
 
