@@ -26,7 +26,7 @@ from ussd_server.api.bodies import (
 )
 from ussd_server.api.requests import ApiRequest, ApiResponse, takes_api_request
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.limits.decisions import RateLimitDecision
+from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.messages.menus.menus import SourceText
 from ussd_server.status import Code, ServiceError
@@ -35,7 +35,6 @@ Authenticator = Callable[[ApiRequest], Caller]
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _NOBODY = Caller(CallerKind.NOBODY)
-_RATE_LIMITED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ def authenticate_api_key(api_request: ApiRequest) -> Caller:
         given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), api_request.address
     )
     api_request.client_id, api_request.key_id = admission.caller.client_id, admission.caller.key_id
-    _obey(admission.decision, api_request, _RATE_LIMITED)
+    _obey(admission.decision, api_request, DATA_CALL_REFUSED)
     return admission.caller
 
 

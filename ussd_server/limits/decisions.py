@@ -9,6 +9,9 @@ from limits import RateLimitItem
 
 MICROSECONDS = 1_000_000
 
+# The refusal of a data call, word for word from the wire contract: by its key's limits or by its address's.
+DATA_CALL_REFUSED = "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
+
 # (name, limit, length in seconds) of each window of a policy: what all decisions under it have in common.
 Frames = tuple[tuple[str, int, int], ...]
 

@@ -66,6 +66,8 @@ def test_a_wrong_secret_a_thousand_times_leaves_the_keys_quota_whole(
     wrong = headers(key, new_apisecret())
     replies = at_once([lambda: data_app.test_client().get("/data/rows", headers=wrong).status_code] * 1000)
     assert (replies.count(401), replies.count(429)) == (100, 900)
+    refused = data_app.test_client().get("/data/rows", headers=wrong).json
+    assert refused["message"] == "Rate limit exceeded. Maximum 100 requests per minute (1000 per hour) allowed."
     right = data_app.test_client().get("/data/rows", headers=headers(key))
     assert (right.status_code, right.headers["X-RateLimit-Remaining"]) == (200, "99")
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, SignedInPerson
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.limits.decisions import RateLimitDecision
+from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.models.clients import Client, Login, User
@@ -187,8 +187,4 @@ def _refusal_of_key(key: CachedKey, fault: Code, decision: RateLimitDecision) ->
 def _wrong_secret(decision: RateLimitDecision) -> ServiceError:
     if decision.accepted:
         return ServiceError(Code.INVALID_CREDENTIALS, _REFUSAL)
-    return ServiceError(
-        Code.RATE_LIMIT_EXCEEDED,
-        "Too many requests with an invalid API key or secret",
-        retry_after_seconds=decision.retry_after_seconds,
-    )
+    return ServiceError(Code.RATE_LIMIT_EXCEEDED, DATA_CALL_REFUSED, retry_after_seconds=decision.retry_after_seconds)
