@@ -85,8 +85,10 @@ def test_rows_that_contradict_what_is_there_are_refused_and_the_others_are_not(t
         {"name": "Third"},
         {"name": "Third", "email": "x@third.example", "role": "king"},
         {"name": 5},
+        {"name": "Third", "email": "x\ud800@third.example"},
     ]), tmp_path)  # fmt: skip
-    assert (code, [row["outcome"] for row in rows]) == (1, ["refused"] * 3 + ["created"] + ["refused"] * 2)
+    assert (code, [row["outcome"] for row in rows]) == (1, ["refused"] * 3 + ["created"] + ["refused"] * 3)
+    assert rows[-1]["reason"] == "email: Must be printable characters."
     assert rows[0]["reason"].startswith("password: boss@acme.example has another one")
     code, rows, _ = seed("keys", write(tmp_path / "keys.json", [
         {"client": "Acme", "apikey": "LegacyKey01", "apisecret": SECRET},

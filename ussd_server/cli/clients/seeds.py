@@ -74,10 +74,12 @@ def sow(rows: list[Row], plant: Callable[[Row], SeededRow], *, as_json: bool) ->
 
 
 def text_of(row: Row, name: str, default: str = "") -> str:
-    """A field that must be text. Raises ValueError otherwise."""
+    """A field that must be text without control characters and half surrogate pairs. Raises ValueError otherwise."""
     value = row.get(name, default)
     if not isinstance(value, str):
         raise ValueError(f"{name}: Must be a string.")
+    if not value.isprintable():
+        raise ValueError(f"{name}: Must be printable characters.")
     return value
 
 
