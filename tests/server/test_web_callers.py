@@ -23,6 +23,7 @@ from tests.support.eventually import eventually
 from tests.support.real_service.service import answers, descendants, environment
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, open_database
+from ussd_server.messages.payouts import LARGEST_FILE_BYTES
 from ussd_server.security.credentials import new_apikey
 
 _REPOSITORY = Path(__file__).parents[2]
@@ -259,6 +260,16 @@ def test_a_body_that_is_too_large_is_refused_whether_or_not_it_is_sent(
             caller.send(b"a" * 65_536)
         status, body = caller.answer()
         assert (status, json.loads(body)["error"]) == (413, "REQUEST_TOO_LARGE")
+
+
+def test_a_file_as_large_as_its_path_takes_is_read_whole(port: int) -> None:
+    head = "POST /api/payouts HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nContent-Length: {}\r\n\r\n"
+    with Caller(port) as caller:
+        for size in (100_000, LARGEST_FILE_BYTES):
+            caller.send(head.format(size).encode() + b"a" * size)
+            assert caller.answer()[0] == 401, "read, and refused for its key"
+        caller.send(head.format(LARGEST_FILE_BYTES + 1).encode())
+        assert caller.answer()[0] == 413
 
 
 def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(patient_port: int) -> None:

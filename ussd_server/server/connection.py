@@ -13,7 +13,7 @@ from gevent.socket import socket
 # A client has this long to send a request, and as long again to read the response.
 _REQUEST_SECONDS = 30.0
 # A body of 64 KiB with its framing. In chunks of one byte it takes six times its size, and is refused: a chunk costs
-# processor time.
+# processor time. A body of an announced length may be as long as that: the application refuses it before reading it.
 _MOST_WIRE_BYTES = 96 * 1024
 # A client that still sends when the connection ends is read up to these limits: a reset could discard its response.
 _LINGER_SECONDS, _LINGER_READS, _LINGER_BYTES = 2.0, 16, 8192
@@ -33,12 +33,12 @@ class ClientConnection(socket):  # type: ignore[misc]
         self._readable = self._hub.loop.io(self.fileno(), 1)
         self._request_ends_at = 0.0
         self._is_broken_off = False
-        self._wire_bytes = 0
+        self._wire_bytes, self._most_wire_bytes = 0, _MOST_WIRE_BYTES
         self._response: list[bytes] = []
         self.is_idle = True
 
-    def begin_request(self) -> None:
-        """Begin to serve a request whose head was read.
+    def begin_request(self, announced_bytes: int) -> None:
+        """Begin to serve a request whose head was read; `announced_bytes` is the length of its body, 0 for no length.
 
         Other connections get a turn before a request that arrived together with the one before it.
         """
@@ -47,7 +47,7 @@ class ClientConnection(socket):  # type: ignore[misc]
             gevent.sleep(0)
             self._begin()
         # Only the bytes of the body count from here on.
-        self._wire_bytes = 0
+        self._wire_bytes, self._most_wire_bytes = 0, max(announced_bytes, _MOST_WIRE_BYTES)
 
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Receive. Raises ConnectionResetError when the request takes too long, or too many bytes."""
@@ -55,7 +55,7 @@ class ClientConnection(socket):  # type: ignore[misc]
             # Always through the hub: a fast client would keep the turn otherwise.
             self._hub.wait(self._readable)
             self._begin()
-        elif self._wire_bytes > _MOST_WIRE_BYTES:
+        elif self._wire_bytes > self._most_wire_bytes:
             raise self._break_off("the body takes too many bytes on the wire")
         else:
             gevent.sleep(0)
@@ -83,7 +83,7 @@ class ClientConnection(socket):  # type: ignore[misc]
 
     def _begin(self) -> None:
         self.is_idle = False
-        self._wire_bytes = 0
+        self._wire_bytes, self._most_wire_bytes = 0, _MOST_WIRE_BYTES
         self._request_ends_at = time.monotonic() + _REQUEST_SECONDS
 
     def _break_off(self, why: str) -> ConnectionResetError:

@@ -77,7 +77,8 @@ class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> None:
         """Serve one request."""
-        sock.begin_request()
+        # gunicorn refuses a length that is no number, is there twice, or comes with chunks.
+        sock.begin_request(next((int(value) for name, value in req.headers if name == "CONTENT-LENGTH"), 0))
         try:
             super().handle_request(listener_name, req, sock, addr)
         finally:
