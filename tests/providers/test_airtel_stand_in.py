@@ -2,75 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import pytest
 
-from simulators.airtel import AirtelMoney, AirtelSettings
-from simulators.server import run
+from tests.providers.meetings import LONG_SECONDS, Meeting, meet_airtel, payment_of
 from ussd_server.messages.providers.failures import FailureCode
 from ussd_server.messages.providers.providers import (
     Direction,
     Outcome,
     PaymentOrder,
-    ProviderAnswer,
     Registration,
 )
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.airtel.adapter import AirtelProvider
-from ussd_server.providers.airtel.settings import AirtelAccess
-
-LONG_SECONDS = 20.0
-SHORT_SECONDS = 0.5
-
-
-@dataclass(frozen=True)
-class Meeting:
-    stand_in: AirtelMoney
-    provider: AirtelProvider
-    access: AirtelAccess
-
-    def flick(self, **switches: object) -> None:
-        self.stand_in.switches.change(switches)
-
-    def ask(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
-        return self.provider.ask(payment, timeout_seconds)
-
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
-        return self.provider.enquire(payment, timeout_seconds)
-
-    def known(self, payment: PaymentOrder) -> bool:
-        return self.stand_in.book.find(payment.provider_reference) is not None
-
-
-@contextmanager
-def meet(version: Literal["v1", "v2"]) -> Iterator[Meeting]:
-    stand_in, transport = AirtelMoney(AirtelSettings()), Transport()
-    with run(stand_in) as base_url:
-        access = AirtelAccess(base_url, "airtel-client", "airtel-secret", version=version, pin="1234")
-        yield Meeting(stand_in, AirtelProvider(access, transport), access)
-        transport.close()
 
 
 @pytest.fixture(params=["v1", "v2"])
 def meeting(request: pytest.FixtureRequest) -> Iterator[Meeting]:
-    with meet(request.param) as met:
+    with meet_airtel(request.param) as met:
         yield met
 
 
 @pytest.fixture
 def unsigned() -> Iterator[Meeting]:
-    with meet("v1") as met:
+    with meet_airtel("v1") as met:
         yield met
 
 
 def payment(number: str = "+256700123123", direction: Direction = Direction.COLLECTION) -> PaymentOrder:
-    return PaymentOrder("t-1", str(uuid.uuid4()), direction, number, 50_000, "UGX", "ACME's #1")
+    return payment_of(number, 50_000, direction)
 
 
 PUSHES = {
@@ -205,64 +167,8 @@ def test_a_wrong_pin_of_ours_is_our_configuration(unsigned: Meeting) -> None:
     assert (got.outcome, got.failure) == (Outcome.FAILED, FailureCode.PROVIDER_CONFIG)
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        {"silent_before_accept": True},
-        {"silent_after_accept": True},
-        {"garbage": True},
-        {"endless": True},
-        {"html_error": True},
-        {"error_status": 500},
-        {"error_status": 503},
-        {"drip_seconds": 0.2},
-        {"slow_seconds": 2.0},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("carried_out", [True, False])
-def test_trouble_on_the_wire_is_never_called_a_failure_and_an_enquiry_settles_it(
-    unsigned: Meeting, trouble: dict[str, object], carried_out: bool
-) -> None:
-    request = payment()
-    unsigned.flick(calls=["submit"], carried_out=carried_out, **trouble)
-    assert unsigned.ask(request, SHORT_SECONDS).outcome is Outcome.UNKNOWN
-    reported = unsigned.enquire(request)
-    assert reported.outcome is (Outcome.SUCCEEDED if unsigned.known(request) else Outcome.NOT_FOUND)
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [{"garbage": True}, {"html_error": True}, {"error_status": 500}, {"error_status": 400}, {"endless": True}],
-    ids=str,
-)
-def test_trouble_with_an_enquiry_proves_nothing(unsigned: Meeting, trouble: dict[str, object]) -> None:
-    request = payment()
-    unsigned.ask(request)
-    unsigned.flick(calls=["status"], **trouble)
-    assert unsigned.enquire(request, SHORT_SECONDS).outcome is Outcome.UNKNOWN
-
-
-def test_success_after_failure_is_seen(unsigned: Meeting) -> None:
-    request = payment()
-    unsigned.flick(success_after_failure=True)
-    unsigned.ask(request)
-    assert unsigned.enquire(request).outcome is Outcome.FAILED
-    unsigned.stand_in.advance(60)
-    assert unsigned.enquire(request).outcome is Outcome.SUCCEEDED
-
-
 def test_float_and_name_are_read(meeting: Meeting) -> None:
     meeting.ask(payment())
     assert meeting.provider.balance_cents(Direction.COLLECTION, LONG_SECONDS) == 50_000
     assert meeting.provider.look_up("+256700123123", LONG_SECONDS) == Registration("Sand Box", True)
     assert meeting.provider.look_up("+256750000033", LONG_SECONDS) == Registration(None, False)
-
-
-def test_the_callback_names_the_reference(unsigned: Meeting) -> None:
-    request = payment()
-    unsigned.ask(request)
-    kept = unsigned.stand_in.book.find(request.provider_reference)
-    assert kept is not None
-    body = unsigned.stand_in.callback(kept, kept.steps[-1], unsigned.stand_in.switches.now)
-    assert unsigned.provider.reference_in(json.dumps(body).encode()) == request.provider_reference

@@ -2,72 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 
-from simulators.mtn import MtnMomo, MtnSettings
-from simulators.server import run
+from tests.providers.meetings import LONG_SECONDS, Meeting, meet_mtn, payment_of
 from ussd_server.messages.providers.failures import FailureCode
 from ussd_server.messages.providers.providers import (
     Direction,
     Outcome,
     PaymentOrder,
-    ProviderAnswer,
     Registration,
 )
-from ussd_server.outbound.transport import Transport
-from ussd_server.providers.mtn.adapter import MtnProvider
-from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
-
-LONG_SECONDS = 20.0
-SHORT_SECONDS = 0.5
-API_USER, API_KEY = "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11", "an-api-key"
-
-
-@dataclass(frozen=True)
-class Meeting:
-    stand_in: MtnMomo
-    provider: MtnProvider
-
-    def flick(self, **switches: object) -> None:
-        self.stand_in.switches.change(switches)
-
-    def ask(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
-        return self.provider.ask(payment, timeout_seconds)
-
-    def enquire(self, payment: PaymentOrder, timeout_seconds: float = LONG_SECONDS) -> ProviderAnswer:
-        return self.provider.enquire(payment, timeout_seconds)
-
-    def known(self, payment: PaymentOrder) -> bool:
-        return self.stand_in.book.find(payment.provider_reference) is not None
 
 
 @pytest.fixture
 def meeting() -> Iterator[Meeting]:
-    settings = MtnSettings("mtnuganda", "UGX", api_user=API_USER, api_key=API_KEY)
-    stand_in, transport = MtnMomo(settings), Transport()
-    with run(stand_in) as base_url:
-        access = MtnAccess(
-            base_url,
-            "mtnuganda",
-            collection=MtnProduct("collection-key", API_USER, API_KEY),
-            disbursement=MtnProduct("disbursement-key", API_USER, API_KEY),
-            callback_url="http://127.0.0.1:1/callbacks/mtn/x",
-        )
-        yield Meeting(stand_in, MtnProvider(access, transport))
-        transport.close()
+    with meet_mtn() as met:
+        yield met
 
 
 def payment(
     number: str = "+256772123456", direction: Direction = Direction.COLLECTION, original: str | None = None
 ) -> PaymentOrder:
-    return PaymentOrder(
-        "t-1", str(uuid.uuid4()), direction, number, 500_000, "UGX", "ACME's #1", original_provider_reference=original
-    )
+    return payment_of(number, 500_000, direction, original)
 
 
 PAYERS = {
@@ -156,65 +114,9 @@ def test_an_expired_token_is_renewed(meeting: Meeting) -> None:
     assert meeting.ask(payment()).outcome is Outcome.PENDING
 
 
-@pytest.mark.parametrize(
-    "trouble",
-    [
-        {"silent_before_accept": True},
-        {"silent_after_accept": True},
-        {"garbage": True},
-        {"endless": True},
-        {"html_error": True},
-        {"error_status": 500},
-        {"error_status": 503},
-        {"drip_seconds": 0.2},
-        {"slow_seconds": 2.0},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("carried_out", [True, False])
-def test_trouble_on_the_wire_is_never_called_a_failure_and_an_enquiry_settles_it(
-    meeting: Meeting, trouble: dict[str, object], carried_out: bool
-) -> None:
-    request = payment()
-    meeting.flick(calls=["submit"], carried_out=carried_out, **trouble)
-    assert meeting.ask(request, SHORT_SECONDS).outcome in (Outcome.UNKNOWN, Outcome.PENDING)
-    reported = meeting.enquire(request)
-    assert reported.outcome is (Outcome.SUCCEEDED if meeting.known(request) else Outcome.NOT_FOUND)
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [{"garbage": True}, {"html_error": True}, {"error_status": 500}, {"error_status": 400}, {"endless": True}],
-    ids=str,
-)
-def test_trouble_with_an_enquiry_proves_nothing(meeting: Meeting, trouble: dict[str, object]) -> None:
-    request = payment()
-    meeting.ask(request)
-    meeting.flick(calls=["status"], **trouble)
-    assert meeting.enquire(request, SHORT_SECONDS).outcome is Outcome.UNKNOWN
-
-
-def test_success_after_failure_is_seen(meeting: Meeting) -> None:
-    request = payment()
-    meeting.flick(success_after_failure=True)
-    meeting.ask(request)
-    assert meeting.enquire(request).outcome is Outcome.FAILED
-    meeting.stand_in.advance(60)
-    assert meeting.enquire(request).outcome is Outcome.SUCCEEDED
-
-
 def test_float_and_name_are_read(meeting: Meeting) -> None:
     meeting.ask(payment(direction=Direction.DISBURSEMENT))
     assert meeting.provider.balance_cents(Direction.COLLECTION, LONG_SECONDS) == 0
     assert meeting.provider.balance_cents(Direction.DISBURSEMENT, LONG_SECONDS) == 100_000_000_00 - 500_000
     assert meeting.provider.look_up("+256772123456", LONG_SECONDS) == Registration("Sand Box", True)
     assert meeting.provider.look_up("+46733123450", LONG_SECONDS) == Registration(None, False)
-
-
-def test_the_callback_names_the_reference(meeting: Meeting) -> None:
-    request = payment()
-    meeting.ask(request)
-    kept = meeting.stand_in.book.find(request.provider_reference)
-    assert kept is not None
-    body = meeting.stand_in.callback(kept, kept.steps[-1], meeting.stand_in.switches.now)
-    assert meeting.provider.reference_in(json.dumps(body).encode()) == request.provider_reference
