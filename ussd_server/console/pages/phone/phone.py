@@ -130,20 +130,11 @@ def _page(
     languages = _languages(target, context) if target else []
     if call.language not in languages:
         call = replace(call, language="")
-    seen: HandsetView | None = None
-    if target is not None and call.line != "idle":
-        try:
-            seen = _seen(call, target, context, sends=sends)
-        except ServiceError as refusal:
-            call, error = replace(call, line="idle", acts=()), refusal
-    if call.line == "open" and (seen is None or seen.screen.ends):
-        call = replace(call, line="over")
+    call, seen, refusal = _with_screen(call, target, context, sends=sends)
+    error = refusal or error
     if call.line == "open" and seen is not None and seen.screen.is_secret:
         call, entry = replace(call, typed=entry), ""
-    diagram = ""
-    if target is not None:
-        version = seen.version if seen and seen.menu_id else target.version
-        diagram = _diagram(seen.menu_id if seen and seen.menu_id else target.menu_id, version, seen, context)
+    diagram = _diagram(target, seen, context) if target is not None else ""
     part = "phone" if "HX-Request" in request.headers else "page"
     shown = render_template(
         f"console/phone/{part}.html", call=call, target=target, targets=targets, seen=seen,
@@ -152,6 +143,21 @@ def _page(
         is_sandbox=services().settings.is_sandbox, may_dial=services().ussd.handsets.may_dial(context),
     )  # fmt: skip
     return Response(shown, status=error.code.http_status if error and part == "page" else 200)
+
+
+def _with_screen(
+    call: Call, target: _Target | None, context: RequestContext, *, sends: bool
+) -> tuple[Call, HandsetView | None, ServiceError | None]:
+    """The call with its screen: over where there is none to answer, idle with the reason where it was refused."""
+    seen = None
+    if target is not None and call.line != "idle":
+        try:
+            seen = _seen(call, target, context, sends=sends)
+        except ServiceError as refusal:
+            return replace(call, line="idle", acts=()), None, refusal
+    if call.line == "open" and (seen is None or seen.screen.ends):
+        call = replace(call, line="over")
+    return call, seen, None
 
 
 def _seen(call: Call, target: _Target, context: RequestContext, *, sends: bool) -> HandsetView | None:
@@ -164,8 +170,13 @@ def _seen(call: Call, target: _Target, context: RequestContext, *, sends: bool) 
     return HandsetView(replace(screen, ends=walked.is_over), visited, menu_id=target.menu_id)
 
 
-def _diagram(menu_id: str, version: int | None, seen: HandsetView | None, context: RequestContext) -> str:
-    marks = dict.fromkeys(seen.visited, "seen") | {seen.screen.node: "lit"} if seen else {}
+def _diagram(target: _Target, seen: HandsetView | None, context: RequestContext) -> str:
+    """The menu that is walked, or that the target leads to, with what was visited."""
+    menu_id, version, marks = target.menu_id, target.version, {}
+    if seen is not None:
+        marks = dict.fromkeys(seen.visited, "seen") | {seen.screen.node: "lit"}
+        if seen.menu_id:
+            menu_id, version = seen.menu_id, seen.version
     return services().menus.diagrams.draw(DrawMenu(menu_id, version, marks), context)
 
 
