@@ -7,9 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from gevent.socket import socketpair
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
+from ussd_server.server.connection import ClientConnection
 from ussd_server.server.refusals import WebLog
 
 
@@ -28,3 +30,24 @@ def test_gunicorn_writes_no_line_for_a_call(kind: type[Logger], lines: int, tmp_
                 each.removeHandler(handler)
                 handler.close()
     assert len((tmp_path / "calls").read_text().splitlines()) == lines
+
+
+def test_a_short_response_is_sent_in_one_piece_and_a_long_one_while_it_is_made() -> None:
+    ours, theirs = socketpair()
+    theirs.settimeout(0)
+    connection = ClientConnection(ours)
+    connection.sendall(b"head")
+    connection.sendall(b"a" * 1000)
+    with pytest.raises(BlockingIOError):
+        theirs.recv(1)
+    connection.sendall(b"b" * 64 * 1024)
+    received = b""
+    while len(received) < 4 + 1000 + 64 * 1024:
+        received += theirs.recv(65_536)
+    connection.sendall(b"end")
+    with pytest.raises(BlockingIOError):
+        theirs.recv(1)
+    connection.send_response()
+    assert (theirs.recv(100), connection.is_idle) == (b"end", True)
+    theirs.close()
+    connection.close()

@@ -10,11 +10,13 @@ from socket import SHUT_WR
 import gevent
 from gevent.socket import socket
 
-# A client has this long to send a request, and as long again to read the response.
+# A client has this long to send a request, and as long again to read the response, or each part of a long one.
 _REQUEST_SECONDS = 30.0
 # A body of 64 KiB with its framing. In chunks of one byte it takes six times its size, and is refused: a chunk costs
 # processor time. A body of an announced length may be as long as that: the application refuses it before reading it.
 _MOST_WIRE_BYTES = 96 * 1024
+# A response that is not longer is sent in one piece. A longer one, such as a file, is sent while it is made.
+_MOST_KEPT_BYTES = 64 * 1024
 # A client that still sends when the connection ends is read up to these limits: a reset could discard its response.
 _LINGER_SECONDS, _LINGER_READS, _LINGER_BYTES = 2.0, 16, 8192
 
@@ -35,6 +37,7 @@ class ClientConnection(socket):  # type: ignore[misc]
         self._is_broken_off = False
         self._wire_bytes, self._most_wire_bytes = 0, _MOST_WIRE_BYTES
         self._response: list[bytes] = []
+        self._kept_bytes = 0
         self.is_idle = True
 
     def begin_request(self, announced_bytes: int) -> None:
@@ -68,18 +71,27 @@ class ClientConnection(socket):  # type: ignore[misc]
         return received
 
     def sendall(self, part: bytes, flags: int = 0) -> None:
-        """Keep a part of the response until `send_response`, which sends head and body in one piece."""
+        """Keep a part of the response, and send what is kept once that is more than 64 KiB."""
         self._response.append(part)
+        self._kept_bytes += len(part)
+        if self._kept_bytes > _MOST_KEPT_BYTES:
+            self._send_kept()
 
     def send_response(self) -> None:
-        """Send what was kept. Raises ConnectionResetError when the client does not read it in time."""
-        response, self._response = b"".join(self._response), []
+        """Send what is kept: all of a short response, head and body in one piece.
+
+        Raises ConnectionResetError when the client does not read it in time.
+        """
+        self._send_kept()
+        self.is_idle = not self._is_broken_off
+
+    def _send_kept(self) -> None:
+        kept, self._response, self._kept_bytes = b"".join(self._response), [], 0
         self.settimeout(_REQUEST_SECONDS)
         try:
-            super().sendall(response)
+            super().sendall(kept)
         except TimeoutError:
             raise ConnectionResetError(errno.ECONNRESET, "the client took too long") from None
-        self.is_idle = not self._is_broken_off
 
     def _begin(self) -> None:
         self.is_idle = False
