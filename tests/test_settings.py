@@ -136,12 +136,14 @@ def test_production_refuses_what_is_for_development(monkeypatch: pytest.MonkeyPa
     ]
 
 
-def test_production_refuses_sqlite_beside_a_redis_on_another_machine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_production_refuses_sqlite_for_more_than_one_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Keyring.create(tmp_path / "house.json")
     monkeypatch.setenv("USSD_SECRETS_FILE", str(tmp_path / "house.json"))
-    assert refusals(monkeypatch, USSD_ENV="production", USSD_REDIS_URL="redis://cache:6379") == ["USSD_DATABASE_URL"]
+    assert refusals(monkeypatch, USSD_ENV="production", USSD_MACHINES="2") == ["USSD_DATABASE_URL"]
+    assert refusals(monkeypatch, USSD_MACHINES="1", USSD_REDIS_URL="redis://cache:6379") == ["USSD_DATABASE_URL"]
+    monkeypatch.setenv("USSD_MACHINES", "2")
+    monkeypatch.setenv("USSD_DATABASE_URL", "postgresql://database/ussd")
+    assert read_settings().web_processes == 4
 
 
 def test_production_refuses_the_sandbox_of_a_provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -308,4 +308,6 @@ def _unsafe(settings: Settings) -> list[str]:
     redis_is_elsewhere = any(host not in LOCAL_HOSTS for host in hosts_of(settings.redis_url))
     if settings.database_url.startswith("sqlite") and redis_is_elsewhere:
         problems.append("USSD_DATABASE_URL: SQLite serves one machine, but Redis is on another; use PostgreSQL")
+    elif settings.database_url.startswith("sqlite") and settings.machines > 1:
+        problems.append("USSD_DATABASE_URL: SQLite serves one machine, but USSD_MACHINES says more; use PostgreSQL")
     return problems

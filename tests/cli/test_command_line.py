@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +157,10 @@ def test_a_code_is_taken_from_another_menu_only_when_that_is_wanted(folder: Path
 
 
 def test_refusals_say_the_rule_the_value_and_the_place(folder: Path, tmp_path: Path) -> None:
+    for written in ("2099-01-31T14:00:00.000Z", "2099-01-31T17:00:00+03:00", "2099-01-31T14:00:00Z"):
+        created = run("keys", "create", "--client", "acme traders", "--expires-at", written, "--json")
+        assert json.loads(created.output)["expires_at"] == "2099-01-31T14:00:00.000Z"
+    assert run("report", "daily", "--date", "2026-11-30T14:00:00Z").exit_code == 2
     past = run("keys", "create", "--client", "acme traders", "--expires-at", "2026-01-01")
     assert "must be in the future; 2026-01-01 00:00 is past" in past.output
     for words in (("keys", "create", "--expires-at"), ("accounts", "statement", "acme traders", "--from")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
@@ -61,13 +61,22 @@ class Moment(click.DateTime):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Return the moment. Raises BadParameter with an example."""
         try:
-            moment: datetime = super().convert(value, param, ctx)
+            moment: datetime = self._with_offset(str(value)) or super().convert(value, param, ctx)
             if len(self.formats) == 1 and moment.year not in _CENTURY:
                 raise click.BadParameter("not of this century")
         except click.BadParameter:
             time = " or a time such as 2026-11-30T14:00:00Z" if len(self.formats) > 1 else ""
             raise click.BadParameter(f"{value!r} must be a day such as 2026-11-30{time}.", ctx, param) from None
         return moment
+
+    def _with_offset(self, typed: str) -> datetime | None:
+        """Return a time with its offset, such as the API shows it, in UTC; None for anything else."""
+        try:
+            moment = datetime.fromisoformat(typed)
+            takes_times = len(self.formats) > 1 and moment.tzinfo is not None
+            return moment.astimezone(UTC).replace(tzinfo=None) if takes_times else None
+        except (ValueError, OverflowError):
+            return None
 
 
 def client_named(services: Services, name_or_id: str) -> ClientView:
