@@ -270,10 +270,17 @@ def test_a_file_as_large_as_its_path_takes_is_read_whole(port: int) -> None:
             assert caller.answer()[0] == 401, "read, and refused for its key"
         caller.send(head.format(LARGEST_FILE_BYTES + 1).encode())
         assert caller.answer()[0] == 413
+    chunked = ORDER.replace(b"transactions", b"payouts") + b"Transfer-Encoding: chunked\r\n\r\n"
+    chunks = b"4000\r\n%b\r\n" % (b"a" * 0x4000) * (LARGEST_FILE_BYTES // 0x4000)
+    for more, expected in ((b"", 401), (b"1\r\na\r\n", 413)):
+        with Caller(port) as caller:
+            caller.send(chunked + chunks + more + b"0\r\n\r\n")
+            assert caller.answer()[0] == expected
 
 
-def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(patient_port: int) -> None:
-    head = ORDER + b"Transfer-Encoding: chunked\r\n\r\n"
+@pytest.mark.parametrize("path", [b"transactions", b"payouts"])
+def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(patient_port: int, path: bytes) -> None:
+    head = ORDER.replace(b"transactions", path) + b"Transfer-Encoding: chunked\r\n\r\n"
     with Caller(patient_port) as caller:
         caller.send(head + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n")
         assert caller.answer()[0] == 401, "a few are an ordinary body"

@@ -38,7 +38,7 @@ def read_body(environ: dict[str, Any], largest: int = MAX_BODY_BYTES) -> bytes:
     if announced > largest:
         raise ServiceError(Code.REQUEST_TOO_LARGE, f"The request body is larger than {largest // 1024} KiB")
     try:
-        body = get_input_stream(environ).read(largest + 1)
+        body = _read_at_most(largest + 1, environ)
     except Exception:
         # Web servers raise different errors for a body that ends early or has wrong chunks.
         raise ServiceError(Code.INVALID_REQUEST, "The request body could not be read") from None
@@ -59,6 +59,16 @@ def check_length(request: Request, largest: int) -> None:
         raise ServiceError(Code.INVALID_REQUEST, "The request does not say how long its body is")
     if request.content_length > largest:
         raise ServiceError(Code.REQUEST_TOO_LARGE, f"The file is larger than {largest // (1024 * 1024)} MB")
+
+
+def _read_at_most(most: int, environ: dict[str, Any]) -> bytes:
+    stream, body = get_input_stream(environ), b""
+    while len(body) < most and (part := stream.read(min(most - len(body), MAX_BODY_BYTES + 1))):
+        body += part
+        # A connection takes 64 KiB by itself (`server/connection.py`), and more as bytes come that are not framing.
+        if allow := getattr(environ.get("gunicorn.socket"), "allow_body", None):
+            allow(len(body) + MAX_BODY_BYTES)
+    return body
 
 
 def parse_object(request: Request, body: bytes) -> dict[str, Any]:

@@ -52,6 +52,10 @@ class ClientConnection(socket):  # type: ignore[misc]
         # Only the bytes of the body count from here on.
         self._wire_bytes, self._most_wire_bytes = 0, max(announced_bytes, _MOST_WIRE_BYTES)
 
+    def allow_body(self, most_bytes: int) -> None:
+        """Let the body of this request have at least `most_bytes`, with its framing."""
+        self._most_wire_bytes = max(self._most_wire_bytes, most_bytes * 3 // 2)
+
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Receive. Raises ConnectionResetError when the request takes too long, or too many bytes."""
         if self.is_idle:
