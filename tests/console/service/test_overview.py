@@ -41,7 +41,7 @@ def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(
     assert "What to do next" not in page
     for expected in (
         "UGX 5,000", "UGX 54,000", "UGX 3,000</span> reserved", "66.7 %",
-        "1 payment without an answer", "Collected by hour in the last 24 hours", "https://example.com/&lt;b&gt;hook&lt;/b&gt;",
+        "1 payment without an answer", "do not repeat it, we", "Collected by hour in the last 24 hours", "https://example.com/&lt;b&gt;hook&lt;/b&gt;",
     ):  # fmt: skip
         assert expected in page, expected
     first = visitor.get("/overview/figures", headers={"X-Console-Poll": "new"})
