@@ -15,6 +15,7 @@ from ussd_server.services.menus.menus import MenuService
 from ussd_server.services.menus.replays import ReplayService
 from ussd_server.services.menus.walks import WalkService
 from ussd_server.services.providers.subscribers import SubscriberNames
+from ussd_server.services.sessions.endings import SessionEndings
 from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.services.ussd.actions import Actions
@@ -67,7 +68,7 @@ def ussd_services(
     )
     sessions = Sessions(
         base.keyring,
-        base.drop_offs,
+        SessionEndings(base.drop_offs, base.clock, settings.session_life_seconds),
         base.clock,
         settings.session_idle_seconds,
         settings.session_life_seconds,

@@ -34,7 +34,7 @@ from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.security.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.clients.key_cache.cache import KeyCache
-from ussd_server.services.sessions.sessions import invalidate_sessions
+from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
 

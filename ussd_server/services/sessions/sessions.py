@@ -18,17 +18,17 @@ from ussd_server.database.unit_of_work import database, for_update, unit_of_work
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.turns import AnsweredText, Digest
 from ussd_server.menus.text.gsm7 import measure
-from ussd_server.messages.sessions import DROPPED_OFF, EndReason, SessionStatus
+from ussd_server.messages.sessions import EndReason, SessionStatus
 from ussd_server.messages.ussd.gateways import Action
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.polling import attempts
 from ussd_server.security.key_ring import Keyring, MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
-from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.sessions.endings import IS_ACTIVE, SessionEndings, is_as_read, is_over
 from ussd_server.services.sessions.outcomes import WaitingOutcome, mark_shown
 from ussd_server.services.sessions.step_writes import StepWrite, WriteCondition, write_steps
-from ussd_server.services.sessions.transcripts import end_event, write_end_event
+from ussd_server.services.sessions.transcripts import end_event
 from ussd_server.services.webhooks.events import new_event
 
 # Longer than any step may take and shorter than a gateway waits: a waiting step takes over from a dead process.
@@ -40,9 +40,7 @@ _ATTEMPTS_OF_ALL = 8
 MAX_TURNS = 200
 # A gateway that delivers a step twice does so at once; a subscriber has to read the screen first.
 _REPEAT_WITHIN = timedelta(seconds=2)
-_MOST_POSTPONED = 500
 _MOST_COUNTED = 10_000
-_IS_ACTIVE = UssdSession.status == SessionStatus.ACTIVE
 
 
 class _NotWrittenError(Exception):
@@ -64,7 +62,7 @@ class Sessions:
     def __init__(
         self,
         keyring: Keyring,
-        drop_offs: DropOffs,
+        endings: SessionEndings,
         clock: Clock,
         idle_seconds: int,
         life_seconds: int,
@@ -76,7 +74,7 @@ class Sessions:
         """
         self._waiting_steps = waiting_steps
         self._keyring = keyring
-        self._drop_offs = drop_offs
+        self.endings = endings
         self._clock = clock
         self._idle = timedelta(seconds=idle_seconds)
         self._life = timedelta(seconds=life_seconds)
@@ -90,7 +88,7 @@ class Sessions:
         """How many sessions of a client are open, 10,000 at most."""
         now = self._clock.now()
         is_recent = (UssdSession.client_id == client_id) & (UssdSession.id >= new_id_floor(now - self._life))
-        rows = UssdSession.select(UssdSession.id).where(is_recent, _IS_ACTIVE, UssdSession.expires_at > now)
+        rows = UssdSession.select(UssdSession.id).where(is_recent, IS_ACTIVE, UssdSession.expires_at > now)
         return int(rows.limit(_MOST_COUNTED).count())
 
     def attempts(self, client_of: Callable[[], str]) -> Iterator[int]:
@@ -107,7 +105,7 @@ class Sessions:
 
     def is_over(self, row: UssdSession) -> bool:
         """Whether a session has ended or its time is up."""
-        return row.status != SessionStatus.ACTIVE or row.expires_at <= self._clock.now()
+        return is_over(row, self._clock.now())
 
     def is_claimed(self, row: UssdSession) -> bool:
         """Whether a step of this session is in progress."""
@@ -158,8 +156,8 @@ class Sessions:
         now = self._clock.now()
         token = secrets.token_hex(8)
         claimed = {"working_token": token, "working_until": now + timedelta(seconds=LEASE_SECONDS)}
-        is_in_time = _IS_ACTIVE & (UssdSession.expires_at > now)
-        if not UssdSession.update(claimed).where(_is_as_read(row, now), is_in_time).execute():
+        is_in_time = IS_ACTIVE & (UssdSession.expires_at > now)
+        if not UssdSession.update(claimed).where(is_as_read(row, now), is_in_time).execute():
             return False
         row.working_token = token
         return True
@@ -198,39 +196,6 @@ class Sessions:
         self._writes.do(step)
         return step.is_written
 
-    def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
-        """End an active session and write the event for its client. Returns False when it had ended before.
-
-        An action in progress goes on, and the session stays claimed until it is done.
-        """
-        return self._end(row, status, reason, UssdSession.id == row.id)
-
-    def end_for_redial(self, row: UssdSession) -> bool:
-        """End a session because its phone dials again. False when a step was faster or is in progress."""
-        if self.is_over(row):
-            return self.expire(row)
-        is_as_read = _is_as_read(row, self._clock.now())
-        return self._end(row, SessionStatus.ENDED_BY_USER, EndReason.REDIALLED, is_as_read)
-
-    def end_expired(self, limit: int) -> int:
-        """End up to `limit` expired sessions; returns how many ended."""
-        now = self._clock.now()
-        is_due = _IS_ACTIVE & (UssdSession.due_at <= now)
-        continued = UssdSession.select(UssdSession.id).where(is_due, UssdSession.expires_at > now)
-        postponed = continued.order_by(UssdSession.due_at).limit(_MOST_POSTPONED)
-        # A few at a time, because steps wait for rows that are being written.
-        while UssdSession.update(due_at=UssdSession.expires_at).where(UssdSession.id.in_(postponed)).execute():
-            continue
-        is_over = is_due & (UssdSession.expires_at <= now)
-        rows = UssdSession.select().where(is_over).order_by(UssdSession.due_at).limit(limit)
-        return sum(self.expire(row) for row in list(rows))
-
-    def expire(self, row: UssdSession) -> bool:
-        """End an expired session. False when a step was faster or is in progress."""
-        lived_long = row.expires_at >= row.created_at + self._life
-        reason = EndReason.TOO_LONG if lived_long else EndReason.IDLE
-        return self._end(row, SessionStatus.TIMED_OUT, reason, _is_as_read(row, self._clock.now()))
-
     def digest(self, row: UssdSession) -> Digest:
         """Return the HMAC function for the texts of a session."""
         key = self._digest_key(row)
@@ -244,17 +209,6 @@ class Sessions:
         """The master key that the session began with, so that repeats are recognised after a rotation."""
         first_key = self._keyring.find(Ring.DIGESTS, row.turns[0]["key"]) if row.turns else None
         return first_key or self._keyring.newest(Ring.DIGESTS)
-
-    def _end(self, row: UssdSession, status: SessionStatus, reason: EndReason, where: Any) -> bool:
-        """End an active session for which `where` holds, and write the event for its client."""
-        ending = _ending(status, reason, self._clock.now())
-        with unit_of_work():
-            if not UssdSession.update(ending).where(_IS_ACTIVE, where).execute():
-                return False
-            _end_row(row, ending)
-        if status in DROPPED_OFF:
-            self._drop_offs.count(row)
-        return True
 
     def _insert(self, row: UssdSession, language_chosen: str | None = None) -> bool:
         step = StepWrite(row, WriteCondition.NEW, event=_end_event_of(row), language=language_chosen)
@@ -317,32 +271,6 @@ def state_of(row: UssdSession) -> State:
     return State.from_dict(row.state)
 
 
-def _is_as_read(row: UssdSession, now: datetime) -> Any:
-    """No step has changed the session since `row` was read, and none is in progress."""
-    is_free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
-    return (UssdSession.id == row.id) & (UssdSession.turn == row.turn) & is_free
-
-
 def _end_event_of(row: UssdSession) -> dict[str, Any] | None:
     """The event of a session that has ended, to be written with the step that ended it."""
     return None if row.ended_at is None else new_event(*end_event(row), row.ended_at)
-
-
-def invalidate_sessions(key_id: str, now: datetime) -> None:
-    """End the active sessions of an API key, in the unit of work that deletes the key."""
-    ending = _ending(SessionStatus.INVALIDATED, EndReason.KEY_DELETED, now)
-    for row in for_update(UssdSession.select().where(UssdSession.key_id == key_id, _IS_ACTIVE)):
-        UssdSession.update(ending).where(UssdSession.id == row.id).execute()
-        _end_row(row, ending)
-
-
-def _ending(status: SessionStatus, reason: EndReason, now: datetime) -> dict[str, Any]:
-    """The columns of a session that something other than a step has ended."""
-    return {"status": status, "end_reason": reason, "ended_at": now, "action": Action.END}
-
-
-def _end_row(row: UssdSession, ending: dict[str, Any]) -> None:
-    """Set the same columns on a row that was read, and write the event for its client."""
-    for name, value in ending.items():
-        setattr(row, name, value)
-    write_end_event(row, ending["ended_at"])

@@ -112,13 +112,14 @@ class UssdService:
         """End an active session. Raises SESSION_NOT_FOUND for any other."""
         context.require("ussd:write")
         row = self._find(request.session_id, context)
-        if self._sessions.is_over(row) or not self._sessions.end(row, SessionStatus.ENDED_BY_CLIENT, EndReason.DELETED):
+        endings = self._sessions.endings
+        if self._sessions.is_over(row) or not endings.end(row, SessionStatus.ENDED_BY_CLIENT, EndReason.DELETED):
             raise _not_found()
         return view_of(row)
 
     def end_expired(self, limit: int = 100) -> int:
         """End up to `limit` expired sessions; returns how many ended. For the worker."""
-        return self._sessions.end_expired(limit)
+        return self._sessions.endings.end_expired(limit)
 
     def _is_repeat(self, row: UssdSession, known_turn: int, request: EnterText) -> bool:
         """Whether an entry was answered before. Raises the errors of `enter` for an entry that does not fit."""

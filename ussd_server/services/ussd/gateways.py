@@ -200,7 +200,7 @@ class GatewayService:
         if (
             previous is not None
             and previous.status == SessionStatus.ACTIVE
-            and not self._sessions.end_for_redial(previous)
+            and not self._sessions.endings.end_for_redial(previous)
         ):
             return None
         dial = DialRequest(
@@ -224,7 +224,7 @@ class GatewayService:
     def _hang_up(self, row: UssdSession | None, kind: StepKind) -> GatewayScreen:
         if row is not None and row.status == SessionStatus.ACTIVE:
             status = SessionStatus.TIMED_OUT if kind is StepKind.TIMEOUT else SessionStatus.ENDED_BY_USER
-            self._sessions.end(row, status, _END_KINDS[kind])
+            self._sessions.endings.end(row, status, _END_KINDS[kind])
         return GatewayScreen(Action.END, "")
 
     def _record(self, report: SessionEnd, channel: CachedChannel) -> None:
@@ -234,7 +234,7 @@ class GatewayService:
         failed = report.outcome is SessionOutcome.FAILED
         if row.status == SessionStatus.ACTIVE:
             status = SessionStatus.FAILED if failed else SessionStatus.ENDED_BY_USER
-            self._sessions.end(row, status, EndReason.NOT_DELIVERED if failed else EndReason.ABANDONED)
+            self._sessions.endings.end(row, status, EndReason.NOT_DELIVERED if failed else EndReason.ABANDONED)
         elif failed and row.status == SessionStatus.COMPLETED:
             # The last screen never reached the phone: the next session shows the outcome of the payment.
             UssdSession.update(end_reason=EndReason.NOT_DELIVERED).where(UssdSession.id == row.id).execute()

@@ -98,7 +98,7 @@ class Redials:
                 return None
             if not self._sessions.is_claimed(last):
                 resumes = redial.document.resume != "off" and _is_resumable(last) and not self._sessions.is_over(last)
-                if not resumes or self._sessions.end_for_redial(last):
+                if not resumes or self._sessions.endings.end_for_redial(last):
                     break
         return last
 

@@ -1,0 +1,101 @@
+"""Ends of sessions: by a client, a subscriber, a redial, time, or with their API key."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from ussd_server.clock import Clock
+from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.messages.sessions import DROPPED_OFF, EndReason, SessionStatus
+from ussd_server.messages.ussd.gateways import Action
+from ussd_server.models.ussd import UssdSession
+from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.sessions.transcripts import write_end_event
+
+_MOST_POSTPONED = 500
+IS_ACTIVE = UssdSession.status == SessionStatus.ACTIVE
+
+
+class SessionEndings:
+    """Ends sessions that no last screen has ended."""
+
+    def __init__(self, drop_offs: DropOffs, clock: Clock, life_seconds: int) -> None:
+        """A session ends `life_seconds` after its first step at the latest."""
+        self._drop_offs = drop_offs
+        self._clock = clock
+        self._life = timedelta(seconds=life_seconds)
+
+    def end(self, row: UssdSession, status: SessionStatus, reason: EndReason) -> bool:
+        """End an active session and write the event for its client. Returns False when it had ended before.
+
+        An action in progress goes on, and the session stays claimed until it is done.
+        """
+        return self._end(row, status, reason, UssdSession.id == row.id)
+
+    def end_for_redial(self, row: UssdSession) -> bool:
+        """End a session because its phone dials again. False when a step was faster or is in progress."""
+        if is_over(row, self._clock.now()):
+            return self._expire(row)
+        return self._end(row, SessionStatus.ENDED_BY_USER, EndReason.REDIALLED, is_as_read(row, self._clock.now()))
+
+    def end_expired(self, limit: int) -> int:
+        """End up to `limit` expired sessions; returns how many ended."""
+        now = self._clock.now()
+        is_due = IS_ACTIVE & (UssdSession.due_at <= now)
+        continued = UssdSession.select(UssdSession.id).where(is_due, UssdSession.expires_at > now)
+        postponed = continued.order_by(UssdSession.due_at).limit(_MOST_POSTPONED)
+        # A few at a time, because steps wait for rows that are being written.
+        while UssdSession.update(due_at=UssdSession.expires_at).where(UssdSession.id.in_(postponed)).execute():
+            continue
+        is_expired = is_due & (UssdSession.expires_at <= now)
+        rows = UssdSession.select().where(is_expired).order_by(UssdSession.due_at).limit(limit)
+        return sum(self._expire(row) for row in list(rows))
+
+    def _expire(self, row: UssdSession) -> bool:
+        """End an expired session. False when a step was faster or is in progress."""
+        lived_long = row.expires_at >= row.created_at + self._life
+        reason = EndReason.TOO_LONG if lived_long else EndReason.IDLE
+        return self._end(row, SessionStatus.TIMED_OUT, reason, is_as_read(row, self._clock.now()))
+
+    def _end(self, row: UssdSession, status: SessionStatus, reason: EndReason, where: Any) -> bool:
+        """End an active session for which `where` holds, and write the event for its client."""
+        ending = _ending(status, reason, self._clock.now())
+        with unit_of_work():
+            if not UssdSession.update(ending).where(IS_ACTIVE, where).execute():
+                return False
+            _end_row(row, ending)
+        if status in DROPPED_OFF:
+            self._drop_offs.count(row)
+        return True
+
+
+def is_over(row: UssdSession, now: datetime) -> bool:
+    """Return whether a session has ended or its time is up."""
+    return row.status != SessionStatus.ACTIVE or row.expires_at <= now
+
+
+def is_as_read(row: UssdSession, now: datetime) -> Any:
+    """Return the condition that no step has changed the session since `row` was read, and none is in progress."""
+    is_free = UssdSession.working_until.is_null() | (UssdSession.working_until <= now)
+    return (UssdSession.id == row.id) & (UssdSession.turn == row.turn) & is_free
+
+
+def invalidate_sessions(key_id: str, now: datetime) -> None:
+    """End the active sessions of an API key, in the unit of work that deletes the key."""
+    ending = _ending(SessionStatus.INVALIDATED, EndReason.KEY_DELETED, now)
+    for row in for_update(UssdSession.select().where(UssdSession.key_id == key_id, IS_ACTIVE)):
+        UssdSession.update(ending).where(UssdSession.id == row.id).execute()
+        _end_row(row, ending)
+
+
+def _ending(status: SessionStatus, reason: EndReason, now: datetime) -> dict[str, Any]:
+    """The columns of a session that something other than a step has ended."""
+    return {"status": status, "end_reason": reason, "ended_at": now, "action": Action.END}
+
+
+def _end_row(row: UssdSession, ending: dict[str, Any]) -> None:
+    """Set the same columns on a row that was read, and write the event for its client."""
+    for name, value in ending.items():
+        setattr(row, name, value)
+    write_end_event(row, ending["ended_at"])
