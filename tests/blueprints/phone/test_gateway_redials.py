@@ -26,6 +26,7 @@ from ussd_server.messages.menus.menus import NameMenu, SaveDraft
 from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.sessions.endings import SessionEndings
 from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.transactions.transactions import TransactionService
 
@@ -165,7 +166,9 @@ def test_a_yes_that_is_faster_than_the_redial_is_waited_for(
 ) -> None:
     phone = at_confirmation("hubtel", shop, web)
     again, answers = replace(phone, session="call-2"), []
-    with before_first(monkeypatch, Sessions, "end_for_redial", lambda: answers.append(pay_until_waited_for(phone))):
+    with before_first(
+        monkeypatch, SessionEndings, "end_for_redial", lambda: answers.append(pay_until_waited_for(phone))
+    ):
         assert again.dial().screen == f"{PROCESSING}\n1. Continue"
     assert answers[0].result(30) == APPROVE
 
@@ -179,7 +182,9 @@ def test_so_is_one_that_is_faster_than_a_redial_under_the_same_session_id(
     phone = at_confirmation("madapi", shop, web)
     answers: list[Future[Shown]] = []
     same = replace(phone, entries=list(phone.entries))
-    with before_first(monkeypatch, Sessions, "end_for_redial", lambda: answers.append(pay_until_waited_for(same))):
+    with before_first(
+        monkeypatch, SessionEndings, "end_for_redial", lambda: answers.append(pay_until_waited_for(same))
+    ):
         assert phone.dial().screen == f"{PROCESSING}\n1. Continue"
     assert answers[0].result(30) == APPROVE
 
