@@ -95,12 +95,13 @@ def people(console: Console) -> Paths:
 
 @pytest.fixture(scope="package")
 def installed(console: Console) -> Paths:
-    """The pages of a client and a channel, in an installation with a worker and a code."""
+    """The pages of a client, its lists and a channel, in an installation with a worker and a code."""
     console.services.operations.heartbeat.beat()
     channels = console.services.ussd.channels
     channels.assign_code(AssignCode("*384*77#", console.client.id), OPERATOR)
     channel = channels.create(CreateChannel("json", console.client.id, HOSTILE_NAME, ("*384*77#",)), OPERATOR)
-    return f"/operator/clients/{console.client.id}", f"/operator/channels/{channel.channel_id}"
+    client = f"/operator/clients/{console.client.id}"
+    return client, f"{client}/payouts", f"{client}/sessions", f"/operator/channels/{channel.channel_id}"
 
 
 @pytest.fixture(scope="package")

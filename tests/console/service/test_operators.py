@@ -147,6 +147,17 @@ def test_an_operator_finds_and_opens_any_clients_session_event_and_payout(
     ).payout.payout_id
     ann = operator("ann")
     wanted = (("sessions", session.session_id), ("events", events[0].id), ("payouts", payout))
+    client_path, other = f"/operator/clients/{example_client.id}", ExampleClient(services, "other")
+    for kind, object_id in (wanted[0], wanted[2]):
+        assert f'href="/console{client_path}/{kind}"' in ann.get(client_path).text
+        page = ann.get(f"{client_path}/{kind}").text
+        assert f'href="/console/operator/{kind}/{object_id}"' in page
+        for address in re.findall(r'(?:href|action)="(/console/[^"?]*)', page):
+            assert address.startswith(("/console/operator", "/console/static", "/console/sign-out")), address
+        assert ann.get(f"/operator/clients/{other.id}/{kind}?format=json").json["items"] == []
+        assert "yet" in ann.get(f"/operator/clients/{other.id}/{kind}").text
+        assert ann.get(f"/operator/clients/019e0000-0000-7000-8000-000000000000/{kind}").status_code == 404
+        assert visit().get(f"{client_path}/{kind}").status_code == 404
     for kind, object_id in wanted:
         path = f"/operator/{kind}/{object_id}"
         assert ann.get(f"/operator/search?q={object_id}").location == f"/console{path}"

@@ -1,4 +1,4 @@
-"""One payout of any client: operators see it and cancel what was not sent. Only its client approves it."""
+"""Payouts of any client: operators see them and cancel what was not sent. Only the client approves."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from typing import Any
 
 from flask import Response
 
+from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
-from ussd_server.console.owners import acting_for_owner
-from ussd_server.console.pages.money.payouts import cancel, live_part, payout_page, results_file
+from ussd_server.console.owners import acting_for, acting_for_owner
+from ussd_server.console.pages.money.payouts import cancel, live_part, payout_page, payouts_page, results_file
 from ussd_server.context import RequestContext
+
+
+@console.page("GET", "/operator/clients/<client_id>/payouts", who="operator")
+def list_any_payouts(context: RequestContext, client_id: str) -> Response:
+    """The payouts of one client, newest first."""
+    client = services().clients.clients.find(client_id, context)
+    return payouts_page(acting_for(client, context), client)
 
 
 @console.page("GET", "/operator/payouts/<payout_id>", who="operator")

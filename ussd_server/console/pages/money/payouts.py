@@ -36,7 +36,7 @@ _COLUMNS = (
     Column("created_at", "Created", "moment"),
     Column(
         "reference", "Reference", "reference",
-        link=lambda seen: url_for("console.show_payout", payout_id=seen.payout_id),
+        link=lambda seen: link_to("payout", seen.payout_id),
     ),
     Column("status", "Status", "status", value=lambda seen: seen.status.value),
     Column("ready_count", "People", "number"),
@@ -68,6 +68,11 @@ _ITEM_COLUMNS = (
 @console.page("GET", "/payouts", needs="payouts:read")
 def list_payouts(context: RequestContext) -> Response:
     """The client's payouts, newest first."""
+    return payouts_page(context)
+
+
+def payouts_page(context: RequestContext, client: ClientView | None = None) -> Response:
+    """The payouts of a client, newest first. Operators name the `client`, on whose behalf they look."""
     status = TableFilter("status", "Status", {word.value: word.value.capitalize() for word in PayoutStatus})
     reference = TableFilter("reference", "Reference")
     first, last = TableFilter("from", "From", input_type="date"), TableFilter("to", "To", input_type="date")
@@ -83,9 +88,9 @@ def list_payouts(context: RequestContext) -> Response:
     )
     table = DataTable(
         "Payouts, newest first", _COLUMNS, page.items, page.next_cursor, (status, reference, first, last),
-        empty_title="No payouts yet", empty_text="Upload a file to pay many people at once.",
+        empty_title="No payouts yet", empty_text="" if client else "Upload a file to pay many people at once.",
     )  # fmt: skip
-    return show_table("console/payouts/list.html", table)
+    return show_table("console/payouts/list.html", table, client=client)
 
 
 @console.page("GET", "/payouts/new", needs="payouts:write")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from flask import Response, render_template, request, url_for
+from flask import Response, render_template, request
 
 from ussd_server.api.requests import services
 from ussd_server.console import forms
 from ussd_server.console.blueprint import console
-from ussd_server.console.owners import acting_for_owner
+from ussd_server.console.links import link_to
+from ussd_server.console.owners import acting_for, acting_for_owner
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
+from ussd_server.messages.clients.clients import ClientView
 from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu
 from ussd_server.messages.sessions import (
     EndReason,
@@ -23,7 +25,7 @@ from ussd_server.status import ServiceError
 _COLUMNS = (
     Column(
         "created_at", "When", "moment",
-        link=lambda seen: url_for("console.show_session", session_id=seen.session_id),
+        link=lambda seen: link_to("session", seen.session_id),
     ),
     Column("phone_number", "Phone number", "code"),
     Column("service_code", "Code", "code"),
@@ -53,6 +55,17 @@ _WHY = {
 @console.page("GET", "/sessions", needs="ussd:read")
 def list_sessions(context: RequestContext) -> Response:
     """The client's sessions, newest first."""
+    return _sessions_page(context)
+
+
+@console.page("GET", "/operator/clients/<client_id>/sessions", who="operator")
+def list_any_sessions(context: RequestContext, client_id: str) -> Response:
+    """The sessions of one client, newest first."""
+    client = services().clients.clients.find(client_id, context)
+    return _sessions_page(acting_for(client, context), client)
+
+
+def _sessions_page(context: RequestContext, client: ClientView | None = None) -> Response:
     status = TableFilter("status", "Status", {word.value: word.value.replace("_", " ") for word in SessionStatus})
     number = TableFilter("phone_number", "Phone number", placeholder="0772 123 456")
     code = TableFilter("service_code", "Code", placeholder="*165#")
@@ -69,10 +82,15 @@ def list_sessions(context: RequestContext) -> Response:
         context,
     )
     table = DataTable(
-        "Sessions, newest first", _COLUMNS, page.items, page.next_cursor, (number, code, status, first, last),
-        empty_title="No session yet", empty_text="Each dial of one of your codes appears here. Try it with the phone.",
-    )  # fmt: skip
-    return show_table("console/sessions/list.html", table)
+        "Sessions, newest first",
+        _COLUMNS,
+        page.items,
+        page.next_cursor,
+        (number, code, status, first, last),
+        empty_title="No session yet",
+        empty_text="" if client else "Each dial of one of your codes appears here. Try it with the phone.",
+    )
+    return show_table("console/sessions/list.html", table, client=client)
 
 
 @console.page("GET", "/sessions/<session_id>", needs="ussd:read")
