@@ -278,6 +278,14 @@ def test_a_file_as_large_as_its_path_takes_is_read_whole(port: int) -> None:
             assert caller.answer()[0] == expected
 
 
+def test_a_connection_goes_on_after_a_body_that_was_refused_unread(patient_port: int) -> None:
+    with Caller(patient_port) as caller:
+        caller.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + b"a" * 1_000_000)
+        assert caller.answer()[0] == 413
+        caller.send(LIVE)
+        assert caller.answer()[0] == 200
+
+
 @pytest.mark.parametrize("path", [b"transactions", b"payouts"])
 def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(patient_port: int, path: bytes) -> None:
     head = ORDER.replace(b"transactions", path) + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -87,6 +87,9 @@ class ClientConnection(socket):  # type: ignore[misc]
         Raises ConnectionResetError when the client does not read it in time.
         """
         self._send_kept()
+
+    def end_request(self) -> None:
+        """Wait for another request from now on; the body of this one was read to its end."""
         self.is_idle = not self._is_broken_off
 
     def _send_kept(self) -> None:

@@ -33,6 +33,8 @@ LINGER_SECONDS = 2.0
 # a busy machine.
 _SUCCESSOR_SECONDS = 20.0
 
+_BODY_BYTES = 64 * 1024
+
 log = logger(__name__)
 
 
@@ -83,6 +85,10 @@ class GeventWebWorker(JsonRefusals, GeventWorker):  # type: ignore[misc]
             super().handle_request(listener_name, req, sock, addr)
         finally:
             sock.send_response()
+        # gunicorn would read the rest of a body that was refused as part of the next request, which has its own limits.
+        while req.body.read(_BODY_BYTES):
+            continue
+        sock.end_request()
 
     def _handler(self, listener: Any) -> Any:
         # gunicorn asks the listener for its name even after a stop closed it.
