@@ -42,7 +42,7 @@ class RefreshLoginBody(Body):
 
     example = {"refresh_token": "eyJsIjoi..."}
 
-    refresh_token = Text(shortest=0, longest=65_536, required=True)
+    refresh_token = Text(shortest=0, longest=8192, required=True)
 
 
 class LogOutBody(Body):

@@ -169,7 +169,7 @@ def test_keys_that_could_not_be_read_for_lack_of_rights_are_read_when_the_rights
     old = keyring.newest(Ring.TOKENS)
     Keyring(path).add_keys()
     with monkeypatch.context() as without_rights:
-        without_rights.setattr(Path, "read_text", mock.Mock(side_effect=PermissionError))
+        without_rights.setattr(Path, "read_bytes", mock.Mock(side_effect=PermissionError))
         path.chmod(0)
         assert keyring.newest(Ring.TOKENS) == old
     path.chmod(0o600)
