@@ -61,8 +61,6 @@ def migrate() -> list[str]:
     PostgreSQL holds an advisory lock, SQLite a lock file.
     """
     try:
-        # A file that cannot be opened is found out here, before the lock beside it is.
-        database.connect(reuse_if_open=True)
         check_version()
         with _one_at_a_time():
             return _apply()
@@ -152,6 +150,12 @@ def _one_at_a_time() -> Iterator[None]:
                 database.execute_sql("SELECT pg_advisory_unlock(%s)", (_ADVISORY_LOCK,))
                 database.manual_close()
     else:
-        with Path(f"{database.obj.database}.migrating").open("w") as lock:
+        # The lock comes before the first connection: two that make a new file at once can fail on each other.
+        path = Path(f"{database.obj.database}.migrating")
+        try:
+            path.touch()
+        except OSError as error:
+            raise OperationalError("unable to open database file") from error
+        with path.open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
