@@ -13,7 +13,10 @@ from ussd_server.database.unit_of_work import database, is_postgres
 
 
 class ProviderStatement(Table):
-    """A statement that was imported; `digest` is the SHA-256 of its file. `counts` has the lines by verdict."""
+    """A statement that was imported; `digest` is the SHA-256 of its file. `counts` has the lines by verdict.
+
+    `difference_count` are the lines that went to review, None for a statement that an earlier version imported.
+    """
 
     id = IdField(primary_key=True)
     provider = TextField()
@@ -22,6 +25,7 @@ class ProviderStatement(Table):
     first_at = MomentField()
     last_at = MomentField()
     counts = JsonField()
+    difference_count = IntegerField(null=True)
     ours_cents = CentsField()
     theirs_cents = CentsField()
     imported_at = MomentField()

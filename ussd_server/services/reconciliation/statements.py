@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any, BinaryIO
+from typing import IO, BinaryIO
 
 import orjson
-from peewee import IntegrityError, chunked, fn
+from peewee import IntegrityError, chunked
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
@@ -28,7 +28,7 @@ from ussd_server.messages.reconciliation.statements import (
     ReconcileStatement,
     Reconciliation,
 )
-from ussd_server.models.statements import DifferenceInStatement, ProviderStatement, insert_differences
+from ussd_server.models.statements import ProviderStatement, insert_differences
 from ussd_server.providers.registry import PACKAGES
 from ussd_server.providers.statement_format import with_additions
 from ussd_server.security.tokens import Tokens
@@ -88,12 +88,13 @@ class ProviderStatementService:
             first_at=period.first,
             last_at=period.last,
             counts=dict(counts),
+            difference_count=found.count,
             ours_cents=matcher.ours_cents,
             theirs_cents=matcher.theirs_cents,
             imported_at=now,
         )
         is_repeat = not self._store(statement, found, context)
-        return Reconciliation(_views([statement])[0], is_repeat, found.read)
+        return Reconciliation(_view(statement), is_repeat, found.read)
 
     def list(self, request: ListProviderStatements, context: RequestContext) -> ProviderStatementPage:
         """A page of imported statements, newest first. Raises INVALID_REQUEST for a cursor of another list."""
@@ -101,7 +102,7 @@ class ProviderStatementService:
         rows, cursor = page_of(
             ProviderStatement.select(), ProviderStatement, request.cursor, request.limit, self._tokens, may_lag=False
         )
-        return ProviderStatementPage(_views(rows), cursor)
+        return ProviderStatementPage(tuple(map(_view, rows)), cursor)
 
     def show(self, statement_id: str, context: RequestContext) -> ProviderStatementView:
         """One imported statement. Raises NOT_FOUND."""
@@ -109,7 +110,7 @@ class ProviderStatementService:
         row = ProviderStatement.get_or_none(ProviderStatement.id == statement_id) if is_id(statement_id) else None
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Statement not found")
-        return _views([row])[0]
+        return _view(row)
 
     def providers(self, context: RequestContext) -> tuple[str, ...]:
         """The names of the providers whose statements can be compared."""
@@ -156,12 +157,14 @@ class _DifferencesFile:
 
     def __init__(self) -> None:
         self._file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - read as long as the result lives
+        self.count = 0
 
     def __del__(self) -> None:
         self._file.close()
 
     def append(self, compared: ComparedLine) -> None:
         self._file.write(orjson.dumps(asdict(compared)) + b"\n")
+        self.count += 1
 
     def read(self) -> Iterator[ComparedLine]:
         """Yield them in their order."""
@@ -217,28 +220,22 @@ def _key_of(compared: ComparedLine, provider: str) -> str:
     return hashlib.sha256(orjson.dumps([provider, compared.verdict, *names, compared.theirs])).hexdigest()
 
 
-def _views(rows: Sequence[ProviderStatement]) -> tuple[ProviderStatementView, ...]:
-    """Statements as operators see them, with the number of their differences."""
-    counted: Any = (
-        DifferenceInStatement.select(DifferenceInStatement.statement_id, fn.COUNT(DifferenceInStatement.id))
-        .where(DifferenceInStatement.statement_id.in_([row.id for row in rows]))
-        .group_by(DifferenceInStatement.statement_id)
-        .tuples()
-    )
-    counts: dict[str, int] = {str(statement_id): count for statement_id, count in counted} if rows else {}
-    return tuple(_view(row, counts.get(row.id, 0)) for row in rows)
-
-
-def _view(row: ProviderStatement, difference_count: int) -> ProviderStatementView:
+def _view(row: ProviderStatement) -> ProviderStatementView:
+    lines = {Verdict(name): count for name, count in row.counts.items()}
     return ProviderStatementView(
         statement_id=row.id,
         provider=row.provider,
         file_name=row.file_name,
         first_at=row.first_at,
         last_at=row.last_at,
-        lines={Verdict(name): count for name, count in row.counts.items()},
-        difference_count=difference_count,
+        lines=lines,
+        difference_count=_most_differences(lines) if row.difference_count is None else row.difference_count,
         ours_cents=row.ours_cents,
         theirs_cents=row.theirs_cents,
         imported_at=row.imported_at,
     )
+
+
+def _most_differences(lines: Mapping[Verdict, int]) -> int:
+    """Count the lines that may be differences: a reversal is none if it is of our own transaction."""
+    return sum(count for verdict, count in lines.items() if verdict not in (Verdict.MATCHED, Verdict.FEE))
