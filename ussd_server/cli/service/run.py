@@ -42,6 +42,8 @@ def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
         with supervisor.claim_data_folder(settings.data_dir), supervisor.listen(settings.bind) as listener:
             settings = settings if verbose else quieten_terminal(settings)
             with supervisor.embedded_redis(settings) as redis:
+                if settings.is_sandbox and not (settings.data_dir / "demo.json").exists():
+                    click.echo("The first start makes a database and example data.", err=True)
                 with open_services(settings) as services:
                     migrate_database()
                     demonstration = (
