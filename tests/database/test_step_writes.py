@@ -76,12 +76,15 @@ def test_what_follows_a_step_is_written_with_it_or_not_at_all(services: Services
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-def test_a_step_is_found_by_its_key_however_small_the_table_was(services: Services) -> None:
-    row = begun(Shop(services))
-    counted = "SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = 'ussd_sessions'"
+@pytest.mark.parametrize("is_analysed", [False, True])
+def test_a_step_reads_no_other_session_however_small_the_table_was(services: Services, is_analysed: bool) -> None:
+    shop = Shop(services)
+    rows = [begun(shop) for _ in range(20)]
+    counted = "SELECT seq_scan, idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'ussd_sessions'"
     with unit_of_work():
-        database.execute_sql("ANALYZE ussd_sessions")
-        ((before,),) = database.execute_sql(counted)
-        write_steps([stepped(row, "there")])
-        ((after,),) = database.execute_sql(counted)
-    assert after == before
+        if is_analysed:
+            database.execute_sql("ANALYZE ussd_sessions")
+        (before,) = database.execute_sql(counted)
+        write_steps([stepped(rows[7], "there")])
+        (after,) = database.execute_sql(counted)
+    assert (after[0], after[1]) == (before[0], before[1] + 1)
