@@ -19,6 +19,10 @@ class Verdict(StrEnum):
     FEE = "fee"
 
 
+MAY_DIFFER = tuple(verdict for verdict in Verdict if verdict not in (Verdict.MATCHED, Verdict.FEE))
+"""The verdicts that differences have. Of reversals, only those that no refund of ours explains are differences."""
+
+
 @dataclass(frozen=True, slots=True)
 class ComparedLine:
     """The result for one line; `line` is None for a transaction that the statement lacks.

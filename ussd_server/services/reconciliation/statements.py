@@ -19,7 +19,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.reconciliation.differences import ComparedLine, Verdict
+from ussd_server.messages.reconciliation.differences import MAY_DIFFER, ComparedLine, Verdict
 from ussd_server.messages.reconciliation.statement_formats import StatementFormat
 from ussd_server.messages.reconciliation.statements import (
     ListProviderStatements,
@@ -229,13 +229,11 @@ def _view(row: ProviderStatement) -> ProviderStatementView:
         first_at=row.first_at,
         last_at=row.last_at,
         lines=lines,
-        difference_count=_most_differences(lines) if row.difference_count is None else row.difference_count,
+        # An earlier version did not count them.
+        difference_count=sum(lines.get(verdict, 0) for verdict in MAY_DIFFER)
+        if row.difference_count is None
+        else row.difference_count,
         ours_cents=row.ours_cents,
         theirs_cents=row.theirs_cents,
         imported_at=row.imported_at,
     )
-
-
-def _most_differences(lines: Mapping[Verdict, int]) -> int:
-    """Count the lines that may be differences: a reversal is none if it is of our own transaction."""
-    return sum(count for verdict, count in lines.items() if verdict not in (Verdict.MATCHED, Verdict.FEE))

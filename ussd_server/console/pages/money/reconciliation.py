@@ -21,6 +21,7 @@ from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv,
 from ussd_server.context import RequestContext
 from ussd_server.messages.operators import Propose
 from ussd_server.messages.reconciliation.differences import (
+    MAY_DIFFER,
     ComparedLine,
     DifferenceView,
     EndDifference,
@@ -47,8 +48,6 @@ VERDICTS = {
     Verdict.REVERSAL: "Reversal",
     Verdict.FEE: "Fee",
 }
-# A reversal that is none of ours is a difference too.
-_DIFFERENT = tuple(verdict for verdict in VERDICTS if verdict not in (Verdict.MATCHED, Verdict.FEE))
 
 _STATEMENT_COLUMNS = (
     Column(
@@ -133,7 +132,7 @@ def create_reconciliation(context: RequestContext) -> Any:
 def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
     """The result of one comparison, with its differences."""
     seen = services().reconciliation.statements.show(statement_id, context)
-    verdict = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for each in _DIFFERENT})
+    verdict = TableFilter("verdict", "Difference", {each.value: VERDICTS[each] for each in MAY_DIFFER})
     page = services().reconciliation.differences.list(
         ListDifferences(
             statement_id, request.args.get("cursor"), verdict=Verdict(verdict.chosen) if verdict.chosen else None
