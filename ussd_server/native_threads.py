@@ -12,17 +12,17 @@ Result = TypeVar("Result")
 _MOST_THREADS = 4
 
 
-def in_native_thread(work: Callable[..., Result], *given: Any) -> Result:
+def in_native_thread(work: Callable[..., Result], *given: Any, pool: str = "computing") -> Result:
     """Run `work`, which blocks or computes for long, without blocking other requests. Returns or raises what it does.
 
-    At most four run at the same time in a process that gevent patched. Everywhere else it simply runs.
+    In a process that gevent patched, at most four of each `pool` run at the same time. Everywhere else it simply runs.
     Within `work` nothing may be used that gevent patches: no locks, sleeps, sockets, queues or logs.
     """
-    pool = _pool()
-    if pool is None:
+    threads = _pool(pool)
+    if threads is None:
         return work(*given)
     # gevent prints an exception that leaves one of its native threads.
-    result, error = pool.apply(_outcome, (work, given))
+    result, error = threads.apply(_outcome, (work, given))
     try:
         if error is not None:
             raise error
@@ -40,7 +40,7 @@ def is_cooperative() -> bool:
 
 
 @cache
-def _pool() -> Any:
+def _pool(_name: str) -> Any:
     if not is_cooperative():
         return None
     from gevent.threadpool import ThreadPool

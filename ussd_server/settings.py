@@ -38,8 +38,6 @@ class SettingsError(Exception):
     """The settings cannot be used. The message names everything that is wrong, one problem a line."""
 
 
-# Beside some thousand connections of callers.
-_WAITING_PLACES = 400
 _LARGEST_LOG_BYTES = 50_000_000
 
 
@@ -100,19 +98,6 @@ class Settings:
     def delivery_slots(self) -> int:
         """Return how many webhooks a worker calls at the same time. Receivers are slower than providers."""
         return 4 * self.worker_threads
-
-    @property
-    def is_cooperative(self) -> bool:
-        """Return whether web processes serve requests in greenlets. SQLite would block all of them."""
-        return not self.database_url.startswith("sqlite")
-
-    @property
-    def waiting_places(self) -> int:
-        """Return how many requests of a web process may wait for clients' servers at the same time.
-
-        Where each takes a thread, some threads stay free for other requests.
-        """
-        return _WAITING_PLACES if self.is_cooperative else max(1, self.threads * 3 // 8)
 
     @property
     def embeds_redis(self) -> bool:

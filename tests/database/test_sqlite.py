@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,6 @@ from ussd_server.database.unit_of_work import (
     database,
     open_database,
     release_connection,
-    unit_of_work,
 )
 
 PATIENCE_SECONDS = 60
@@ -36,8 +37,8 @@ def insert(name: str) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_failure_freed_by_the_thread_that_holds_the_write_lock_delays_nobody(names: None) -> None:
-    """The garbage collector frees what one thread left behind on any other thread."""
+def test_a_failure_freed_by_the_thread_that_holds_the_write_lock_delays_nobody(names: None, tmp_path: Path) -> None:
+    """The garbage collector frees what one thread left behind on any other thread. Another process holds the lock."""
     failures: list[IntegrityError] = []
     waits = threading.Event()
 
@@ -53,11 +54,15 @@ def test_a_failure_freed_by_the_thread_that_holds_the_write_lock_delays_nobody(n
         insert("free")
         release_connection()
 
-    with ThreadPoolExecutor(1) as other:
+    with (
+        ThreadPoolExecutor(1) as other,
+        closing(sqlite3.connect(tmp_path / "names.db", isolation_level=None)) as holder,
+    ):
         other.submit(fail).result(PATIENCE_SECONDS)
-        with unit_of_work():
-            done = other.submit(wait_for_the_lock)
-            assert waits.wait(PATIENCE_SECONDS)
-            failures.clear()
+        holder.execute("BEGIN IMMEDIATE")
+        done = other.submit(wait_for_the_lock)
+        assert waits.wait(PATIENCE_SECONDS)
+        failures.clear()
+        holder.execute("COMMIT")
         done.result(PATIENCE_SECONDS)
     assert [name for (name,) in database.execute_sql("SELECT name FROM names ORDER BY name")] == ["free", "taken"]

@@ -91,10 +91,10 @@ def serving(
 
 
 @pytest.fixture(scope="module")
-def patient_port(
+def postgres_port(
     migrated_postgres: str, postgres_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[int]:
-    """Where a web process with PostgreSQL listens, whose requests wait without a thread."""
+    """Where a web process with PostgreSQL listens."""
     url = create_database(postgres_url, migrated_postgres.rpartition("/")[2])
     with serving(tmp_path_factory.mktemp("web"), url, redis_url) as (port, _):
         yield port
@@ -102,7 +102,7 @@ def patient_port(
 
 
 @pytest.fixture(scope="module")
-def threaded_port(migrated_sqlite: Path, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def sqlite_port(migrated_sqlite: Path, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Where a web process with SQLite listens."""
     folder = tmp_path_factory.mktemp("web")
     shutil.copy(migrated_sqlite, folder / "test.db")
@@ -110,9 +110,9 @@ def threaded_port(migrated_sqlite: Path, redis_url: str, tmp_path_factory: pytes
         yield port
 
 
-@pytest.fixture(scope="module", params=["patient", "threaded"])
+@pytest.fixture(scope="module", params=["postgres", "sqlite"])
 def port(request: pytest.FixtureRequest) -> int:
-    """Where a web process of either kind listens."""
+    """Where a web process listens, once with each database."""
     found: int = request.getfixturevalue(f"{request.param}_port")
     return found
 
@@ -176,7 +176,7 @@ class Caller:
 
 
 def calls_are_answered(port: int) -> None:
-    """Fail unless others are served: on the loop, by a thread, and with the database."""
+    """Fail unless others are served: with and without the database."""
     for path in ("/health/live", "/docs", "/nowhere"):
         with Caller(port) as caller:
             caller.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -187,40 +187,40 @@ def calls_are_answered(port: int) -> None:
 
 
 @pytest.mark.parametrize("half", HALVES.values(), ids=HALVES)
-def test_callers_who_stop_in_the_middle_hold_up_nobody(patient_port: int, half: bytes) -> None:
+def test_callers_who_stop_in_the_middle_hold_up_nobody(port: int, half: bytes) -> None:
     with ExitStack() as stack:
         for _ in range(20):
-            stack.enter_context(Caller(patient_port)).send(half)
-        calls_are_answered(patient_port)
+            stack.enter_context(Caller(port)).send(half)
+        calls_are_answered(port)
 
 
-def test_a_hundred_callers_who_stop_anywhere_hold_up_nobody(patient_port: int) -> None:
+def test_two_hundred_callers_who_stop_anywhere_hold_up_nobody(port: int) -> None:
     with ExitStack() as stack:
-        for number in range(100):
-            stack.enter_context(Caller(patient_port)).send(list(HALVES.values())[number % len(HALVES)])
-        calls_are_answered(patient_port)
+        for number in range(200):
+            stack.enter_context(Caller(port)).send(list(HALVES.values())[number % len(HALVES)])
+        calls_are_answered(port)
 
 
-def test_callers_who_do_not_read_hold_up_nobody_and_get_all_of_it_when_they_do(patient_port: int) -> None:
-    with Caller(patient_port) as caller:
+def test_callers_who_do_not_read_hold_up_nobody_and_get_all_of_it_when_they_do(port: int) -> None:
+    with Caller(port) as caller:
         caller.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n")
         _, document = caller.answer()
     with ExitStack() as stack:
-        callers = [stack.enter_context(Caller(patient_port, receive_bytes=2048)) for _ in range(10)]
+        callers = [stack.enter_context(Caller(port, receive_bytes=2048)) for _ in range(10)]
         times = 40
         for each in callers:
             each.send(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * times)
-        calls_are_answered(patient_port)
+        calls_are_answered(port)
         for each in callers[:2]:
             assert [each.answer() for _ in range(times)] == [(200, document)] * times
         assert json.loads(document)["openapi"] == "3.1.0"
 
 
-def test_callers_who_go_away_in_the_middle_are_forgotten(patient_port: int) -> None:
+def test_callers_who_go_away_in_the_middle_are_forgotten(port: int) -> None:
     for raw in (*HALVES.values(), LIVE, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"):
-        with Caller(patient_port, receive_bytes=2048) as caller:
+        with Caller(port, receive_bytes=2048) as caller:
             caller.send(raw)
-    calls_are_answered(patient_port)
+    calls_are_answered(port)
 
 
 @pytest.mark.parametrize("path", ["/api/transactions", "/nowhere", "/callbacks/mtn/x"])
@@ -278,8 +278,8 @@ def test_a_file_as_large_as_its_path_takes_is_read_whole(port: int) -> None:
             assert caller.answer()[0] == expected
 
 
-def test_a_connection_goes_on_after_a_body_that_was_refused_unread(patient_port: int) -> None:
-    with Caller(patient_port) as caller:
+def test_a_connection_goes_on_after_a_body_that_was_refused_unread(port: int) -> None:
+    with Caller(port) as caller:
         caller.send(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + b"a" * 1_000_000)
         assert caller.answer()[0] == 413
         caller.send(LIVE)
@@ -287,9 +287,9 @@ def test_a_connection_goes_on_after_a_body_that_was_refused_unread(patient_port:
 
 
 @pytest.mark.parametrize("path", [b"transactions", b"payouts"])
-def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(patient_port: int, path: bytes) -> None:
+def test_a_body_in_tiny_chunks_is_given_up_before_it_costs_much(port: int, path: bytes) -> None:
     head = ORDER.replace(b"transactions", path) + b"Transfer-Encoding: chunked\r\n\r\n"
-    with Caller(patient_port) as caller:
+    with Caller(port) as caller:
         caller.send(head + b"1\r\na\r\n" * 1000 + b"0\r\n\r\n")
         assert caller.answer()[0] == 401, "a few are an ordinary body"
         with suppress(OSError):

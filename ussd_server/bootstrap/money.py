@@ -95,9 +95,7 @@ def provider_services(base: Foundation) -> ProviderServices:
 
 def account_services(base: Foundation) -> AccountServices:
     """Build what reads the ledger for clients."""
-    settings = base.settings
-    files = Bulkhead(16, 4) if settings.is_cooperative else Bulkhead(max(1, settings.threads // 4), 1)
-    return AccountServices(BalanceService(base.clock), StatementService(base.tokens, base.clock, files))
+    return AccountServices(BalanceService(base.clock), StatementService(base.tokens, base.clock, Bulkhead(16, 4)))
 
 
 def transaction_services(base: Foundation, creator: TransactionCreator) -> TransactionServices:

@@ -46,6 +46,10 @@ class UssdServices:
     handsets: HandsetService
 
 
+# Requests of a process that wait for clients' servers, beside some thousand connections of callers.
+_WAITING_PLACES = 400
+
+
 def menu_services(base: Foundation) -> MenuServices:
     """Build what keeps and walks menus."""
     menus = MenuService(base.guard, base.keyring, base.clock, base.settings.session_life_seconds)
@@ -58,14 +62,11 @@ def ussd_services(
     """Build what answers phones."""
     settings, limiter = base.settings, base.limiter
     # At most a quarter of all for one client.
-    places_of_client = max(1, (settings.waiting_places if settings.is_cooperative else settings.threads) // 4)
-    bulkhead = Bulkhead(settings.waiting_places, places_of_client)
-    client_server = ClientServer(Transport(base.guard, max_connections=settings.waiting_places))
+    bulkhead = Bulkhead(_WAITING_PLACES, _WAITING_PLACES // 4)
+    client_server = ClientServer(Transport(base.guard, max_connections=_WAITING_PLACES))
     actions = Actions(transactions, balances, names, client_server, bulkhead, base.keyring, base.clock)
     # A step that waits looks at its session ten times a second.
-    waiting_steps = (
-        Bulkhead(100, 25) if settings.is_cooperative else Bulkhead(settings.waiting_places, places_of_client)
-    )
+    waiting_steps = Bulkhead(100, 25)
     sessions = Sessions(
         base.keyring,
         SessionEndings(base.drop_offs, base.clock, settings.session_life_seconds),

@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from heapq import heappop
+from itertools import islice
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
-from peewee import PostgresqlDatabase, Psycopg3Adapter, _ConnectionLocal
+from peewee import OperationalError, PostgresqlDatabase, Psycopg3Adapter, _ConnectionLocal
 from playhouse.pool import (
     MaxConnectionsExceeded,
     PoolConnection,
@@ -23,13 +24,18 @@ from playhouse.pool import (
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
+from ussd_server.native_threads import in_native_thread
+
 # Our statements take milliseconds. A longer wait means that something is stuck.
 _STATEMENT_TIMEOUT_MS = 5000
 _LOCK_TIMEOUT_MS = 3000
+_SQLITE_LOCK_TIMEOUT_MS = 4000
 _CONNECT_TIMEOUT_SECONDS = 2
 # A frozen server does not keep its own timeouts, while its machine still accepts what we send.
 _ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
 _REST_SECONDS = 1
+# What needs no write lock of SQLite. A write that begins otherwise, such as WITH, waits for its lock in SQLite.
+_READS = ("SELECT", "WITH", "PRAGMA", "EXPLAIN")
 
 
 class UnsupportedDatabaseError(Exception):
@@ -89,20 +95,11 @@ class _Adapter(Psycopg3Adapter):
         return connection
 
 
-class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
-    """PostgreSQL through psycopg 3. A connection is taken from the pool for each statement or transaction.
+class _Borrowed(PooledDatabase):  # type: ignore[misc]
+    """A connection is taken from the pool for each statement or transaction.
 
-    No request holds a connection while it waits for a provider's or a client's server. Peewee's private pool methods
-    are overridden because its own pool asks `SELECT 1` at every check-out and lets all threads wait while one connects.
+    No request holds a connection while it waits for a provider's or a client's server.
     """
-
-    psycopg3_adapter = _Adapter
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        self._making = Lock()
-        # Peewee locks the connection state here, but each thread has its own.
-        super().__init__(*given, thread_safe=False, **named)
-        self._state = _ConnectionLocal()
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         """Run a statement. All of its rows are in memory then, so they can be read without the connection."""
@@ -125,6 +122,22 @@ class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
         finally:
             if is_borrowed:
                 self.close()
+
+
+class _Postgres(_Borrowed, PooledPostgresqlDatabase):  # type: ignore[misc]
+    """PostgreSQL through psycopg 3.
+
+    Peewee's private pool methods are overridden because its own pool asks `SELECT 1` at every check-out and lets all
+    threads wait while one connects.
+    """
+
+    psycopg3_adapter = _Adapter
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._making = Lock()
+        # Peewee locks the connection state here, but each thread has its own.
+        super().__init__(*given, thread_safe=False, **named)
+        self._state = _ConnectionLocal()
 
     def _connect(self) -> Any:
         if (idle := self._take_idle()) is not None:
@@ -155,25 +168,78 @@ class _Postgres(PooledPostgresqlDatabase):  # type: ignore[misc]
 
 
 class _SqliteCursor(sqlite3.Cursor):
-    """A cursor that is closed as soon as its statement fails.
+    """A cursor that has all rows of its statement when `execute` returns, and is closed when the statement fails.
 
+    SQLite blocks in C, so a native thread runs the statement in a process on gevent.
     Freeing a failed statement waits for its connection. When the garbage collector frees it on the thread that holds
     the write lock, while the connection waits for that lock, both wait until one times out.
     """
 
+    _rows: Iterator[Any] = iter(())
+
     def execute(self, *given: Any) -> _SqliteCursor:
+        self._rows = iter(in_native_thread(self._run, *given, pool="SQLite"))
+        return self
+
+    def _run(self, *given: Any) -> list[Any]:
         try:
-            return super().execute(*given)
+            super().execute(*given)
+            return super().fetchall()
         except sqlite3.Error:
             self.close()
             raise
 
+    def __next__(self) -> Any:
+        return next(self._rows)
 
-class _Sqlite(PooledSqliteDatabase):  # type: ignore[misc]
-    """SQLite in WAL mode, where every transaction begins as a writer."""
+    def fetchone(self) -> Any:
+        return next(self._rows, None)
+
+    def fetchmany(self, size: int | None = 1) -> list[Any]:
+        return list(islice(self._rows, size))
+
+    def fetchall(self) -> list[Any]:
+        return list(self._rows)
+
+
+class _Sqlite(_Borrowed, PooledSqliteDatabase):  # type: ignore[misc]
+    """SQLite in WAL mode, where every transaction begins as a writer.
+
+    The writers of a process wait here for each other. SQLite would let each wait in a native thread, until none is
+    left for the statement that ends the transaction they wait for.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._writing = Lock()
+        super().__init__(*given, **named)
 
     def cursor(self, named_cursor: None = None) -> _SqliteCursor:
         return self.connection().cursor(_SqliteCursor)  # type: ignore[no-any-return]
+
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        if self.in_transaction() or sql.lstrip().upper().startswith(_READS):
+            return super().execute_sql(sql, params)
+        with self._one_writer():
+            return super().execute_sql(sql, params)
+
+    @contextmanager
+    def atomic(self, *given: Any, **named: Any) -> Iterator[Any]:
+        """A transaction, or a savepoint within one."""
+        if self.in_transaction():
+            with super().atomic(*given, **named) as savepoint:
+                yield savepoint
+            return
+        with self._one_writer(), super().atomic(*given, **named) as transaction:
+            yield transaction
+
+    @contextmanager
+    def _one_writer(self) -> Iterator[None]:
+        if not self._writing.acquire(timeout=_SQLITE_LOCK_TIMEOUT_MS / 1000):
+            raise OperationalError("database is locked")
+        try:
+            yield
+        finally:
+            self._writing.release()
 
 
 def database_at(url: str, max_connections: int) -> Any:
@@ -189,7 +255,12 @@ def database_at(url: str, max_connections: int) -> Any:
             timeout=_CONNECT_TIMEOUT_SECONDS,
             check_same_thread=False,
             lock_type="IMMEDIATE",
-            pragmas={"journal_mode": "wal", "synchronous": "full", "foreign_keys": 1, "busy_timeout": 4000},
+            pragmas={
+                "journal_mode": "wal",
+                "synchronous": "full",
+                "foreign_keys": 1,
+                "busy_timeout": _SQLITE_LOCK_TIMEOUT_MS,
+            },
         )
     if scheme in ("postgresql", "postgres"):
         return postgres_at(url, max_connections)

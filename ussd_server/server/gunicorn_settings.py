@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+# isort: off
+import ussd_server.server.patched  # noqa: F401 - before everything else that is imported
+
+# isort: on
 import os
-
-if os.environ.get("USSD_DATABASE_URL", "").startswith("postgres"):
-    import ussd_server.server.patched  # noqa: F401 - before everything else that is imported
-
 import resource
 import shutil
 import sys
@@ -38,9 +38,7 @@ workers = _settings.workers
 # Each worker opens its own connections after it was forked; a preloaded application would share them.
 preload_app = False
 threads = _settings.threads
-worker_class = "ussd_server.server." + (
-    "gevent_worker.GeventWebWorker" if _settings.is_cooperative else "thread_worker.ThreadWebWorker"
-)
+worker_class = "ussd_server.server.gevent_worker.GeventWebWorker"
 # Each request may open one more file: a connection to a client's server.
 worker_connections = max(threads + 16, min(_MOST_CONNECTIONS, (_files - _OTHER_FILES) // 2))
 backlog = 2048
