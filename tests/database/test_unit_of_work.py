@@ -20,7 +20,13 @@ from playhouse.pool import MaxConnectionsExceeded
 from testbed.postgres import PostgresServer, temporary_server
 from tests.support.eventually import eventually
 from ussd_server.database.connections import _Adapter
-from ussd_server.database.unit_of_work import close_connections, database, is_reachable, open_database, without_timeouts
+from ussd_server.database.unit_of_work import (
+    close_connections,
+    database,
+    database_fault,
+    open_database,
+    without_timeouts,
+)
 
 PATIENCE_SECONDS = 60
 
@@ -73,7 +79,7 @@ def test_a_frozen_server_is_given_up_and_its_connection_is_never_used_again(back
     with frozen(backend), pytest.raises(OperationalError), database.atomic():
         database.execute_sql("SELECT 1")
     close_connections()
-    assert is_reachable()
+    assert database_fault() is None
     assert database.execute_sql("SELECT pg_backend_pid()").fetchone()[0] != backend
 
 
@@ -82,8 +88,8 @@ def test_threads_do_not_queue_behind_a_server_that_takes_connections_and_never_a
         open_database(f"postgresql://postgres@127.0.0.1:{silent.getsockname()[1]}/postgres", 16)
         began_at = time.monotonic()
         with ThreadPoolExecutor(16) as threads:
-            reached = list(threads.map(lambda _: is_reachable(), range(16)))
-    assert reached == [False] * 16
+            faults = list(threads.map(lambda _: database_fault(), range(16)))
+    assert faults == ["away"] * 16
     assert time.monotonic() - began_at < 20, "sixteen in turn would take 32 seconds"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
-from peewee import OperationalError, PostgresqlDatabase, Psycopg3Adapter, _ConnectionLocal
+from peewee import InternalError, OperationalError, PostgresqlDatabase, Psycopg3Adapter, _ConnectionLocal
 from playhouse.pool import (
     MaxConnectionsExceeded,
     PoolConnection,
@@ -36,6 +36,10 @@ _ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
 _REST_SECONDS = 1
 # What needs no write lock of SQLite. A write that begins otherwise, such as WITH, waits for its lock in SQLite.
 _READS = ("SELECT", "WITH", "PRAGMA", "EXPLAIN")
+
+
+class ReadOnlyDatabaseError(OperationalError):
+    """The database takes no writes: it is a standby, or was set so. Another connection may reach one that does."""
 
 
 class UnsupportedDatabaseError(Exception):
@@ -132,6 +136,15 @@ class _Postgres(_Borrowed, PooledPostgresqlDatabase):  # type: ignore[misc]
     """
 
     psycopg3_adapter = _Adapter
+
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        try:
+            return super().execute_sql(sql, params)
+        except InternalError as error:
+            # PostgreSQL counts this as an internal error; for us it is trouble like a server that is away.
+            if isinstance(getattr(error, "orig", None), psycopg.errors.ReadOnlySqlTransaction):
+                raise ReadOnlyDatabaseError("the database is read-only") from error
+            raise
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self._making = Lock()
@@ -268,9 +281,15 @@ def database_at(url: str, max_connections: int) -> Any:
 
 
 def postgres_at(url: str, max_connections: int) -> Any:
-    """Return a connection pool for PostgreSQL. Connects to nothing yet."""
+    """Return a connection pool for PostgreSQL. Connects to nothing yet.
+
+    Of several hosts in `url` it connects to the one that takes writes, unless `url` says otherwise.
+    """
+    hosts = urlsplit(url).netloc
+    several = {"target_session_attrs": "read-write"} if "," in hosts and "target_session_attrs" not in url else {}
     return _Postgres(
         url,
+        **several,
         max_connections=max_connections,
         timeout=_CONNECT_TIMEOUT_SECONDS,
         connect_timeout=_CONNECT_TIMEOUT_SECONDS,

@@ -119,14 +119,20 @@ def close_connections() -> None:
     database.close_idle()
 
 
-def is_reachable() -> bool:
-    """Return whether the database replies to a trivial query now."""
+def database_fault() -> str | None:
+    """Return "away" when the database does not reply now, "read-only" when it takes no writes, else None."""
+    # The setting is on in a standby too.
+    question = "SELECT current_setting('transaction_read_only')" if is_postgres() else "SELECT 'off'"
     try:
-        database.execute_sql("SELECT 1").fetchone()
+        (is_read_only,) = database.execute_sql(question).fetchone()
     except DATABASE_TROUBLE:
         close_connections()
-        return False
-    return True
+        return "away"
+    if is_read_only == "off":
+        return None
+    # The next connection may reach the server that has taken over.
+    close_connections()
+    return "read-only"
 
 
 def database_now() -> datetime:

@@ -16,7 +16,7 @@ from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.partitions import ends_of_partitions
 from ussd_server.database.replica import Replica
 from ussd_server.database.schema import check_version, missing_migrations
-from ussd_server.database.unit_of_work import close_connections, database_now, open_database
+from ussd_server.database.unit_of_work import close_connections, database, database_fault, database_now, open_database
 from ussd_server.messages.operations.system import DoctorFinding
 from ussd_server.messages.providers.providers import Direction
 from ussd_server.models.keys import ApiKey
@@ -122,6 +122,9 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
         if keyring is not None and not missing:
             yield _keys(keyring)
         yield from _partitions()
+        is_read_only = database_fault() == "read-only"
+        if kind != "sqlite":
+            yield losses_of_a_failover()
     except UnsupportedDatabaseError as refusal:
         yield DoctorFinding("database", str(refusal), "Move to one that is supported: dump this one, restore it there.")
         return
@@ -135,6 +138,9 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
         close_connections()
     if missing:
         yield DoctorFinding("database", f"{len(missing)} migrations are missing", "Run `ussd-server migrate`.")
+    elif is_read_only:
+        mend = "If it is a standby, point USSD_DATABASE_URL to the primary or name both; else find who set it so."
+        yield DoctorFinding("database", f"the {kind} database only reads", mend)
     else:
         yield DoctorFinding("database", f"{kind}, reachable and up to date")
     if difference > _WORST_CLOCK_DIFFERENCE_SECONDS:
@@ -147,6 +153,21 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
         yield DoctorFinding("clock", "agrees with the database's")
     if settings.replica_url:
         yield examine_replica(settings.replica_url, settings.replica_lag_seconds)
+
+
+def losses_of_a_failover() -> DoctorFinding:
+    """Say what a failover to a standby of this PostgreSQL could lose now."""
+    (standbys, is_synchronous) = database.execute_sql(
+        "SELECT (SELECT count(*) FROM pg_stat_replication),"
+        " current_setting('synchronous_standby_names') <> ''"
+        " AND current_setting('synchronous_commit') NOT IN ('off', 'local')"
+    ).fetchone()
+    if is_synchronous:
+        return DoctorFinding("failover", "loses nothing: a standby has each commit before it is answered")
+    if standbys:
+        mend = "Set synchronous_standby_names on the primary if no answered payment may be forgotten."
+        return DoctorFinding("failover", "may lose the commits of the last moments: no standby is synchronous", mend)
+    return DoctorFinding("failover", "there is no standby: without this server the last backup is what is left")
 
 
 def _partitions() -> Iterator[DoctorFinding]:

@@ -14,7 +14,7 @@ from peewee import fn
 
 from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id_floor
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
 from ussd_server.messages.operations.health import Measure
 from ussd_server.messages.transactions import UNFINISHED
 from ussd_server.models.events import Event, PendingEvent
@@ -39,12 +39,15 @@ class Gauges:
         self._clock = clock
 
     def read(self) -> list[Measure]:
-        """Return every gauge; while the database is down, `ussd_database_up` alone."""
+        """Return every gauge; while the database is down, those of the database alone."""
+        fault = database_fault()
+        if fault == "away":
+            return _database(fault)
         try:
-            return [_database_up(True), *self._of_rows(self._clock.now())]
+            return [*_database(fault), *self._of_rows(self._clock.now())]
         except DATABASE_TROUBLE:
             close_connections()
-            return [_database_up(False)]
+            return _database("away")
 
     def _of_rows(self, now: datetime) -> list[Measure]:
         return [
@@ -58,8 +61,11 @@ class Gauges:
         ]
 
 
-def _database_up(is_up: bool) -> Measure:
-    return Measure("ussd_database_up", "1 while the database answers.", float(is_up))
+def _database(fault: str | None) -> list[Measure]:
+    return [
+        Measure("ussd_database_up", "1 while the database answers and takes writes.", float(fault is None)),
+        Measure("ussd_database_read_only", "1 while the database only reads.", float(fault == "read-only")),
+    ]
 
 
 def _unfinished(now: datetime) -> Iterator[Measure]:

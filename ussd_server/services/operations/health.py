@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ussd_server.database.schema import missing_migrations
-from ussd_server.database.unit_of_work import is_reachable
+from ussd_server.database.unit_of_work import database_fault
 from ussd_server.limits.limiter import Limiter
 from ussd_server.messages.operations.health import Health
 from ussd_server.status import Code, ServiceError
@@ -21,8 +21,8 @@ class HealthService:
 
         Redis is optional: without it every process applies its own share of the limits.
         """
-        if not is_reachable():
-            raise ServiceError(Code.SERVICE_UNAVAILABLE, "The database is away", retry_after_seconds=1)
+        if fault := database_fault():
+            raise ServiceError(Code.SERVICE_UNAVAILABLE, f"The database is {fault}", retry_after_seconds=1)
         # A migrated database stays migrated, so only the first probes check it.
         self._is_migrated = self._is_migrated or not missing_migrations()
         if not self._is_migrated:
