@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from testbed.ports import free_port
 from ussd_server.redis.client import REDIS_TROUBLE, connect
-from ussd_server.server.supervisor import StartError, _make_private, base_url, embedded_redis, listen
+from ussd_server.server.embedded_redis import StartError, _make_private, embedded_redis, find_redis
+from ussd_server.server.supervisor import base_url, listen
 from ussd_server.settings import read_settings
 
 
@@ -48,9 +50,34 @@ def test_a_folder_that_others_may_enter_is_not_used_for_the_socket(tmp_path: Pat
         _make_private(tmp_path / "link")
 
 
-def test_the_embedded_redis_answers_before_anything_else_starts_and_ends_with_its_block(
+def a_program(folder: Path, name: str, says: str) -> str:
+    """A program that prints `says`, and nothing else."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_server_of_the_distribution_is_used_unless_it_is_too_old_or_something_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_redis().version == "valkey-wheel"
+    a_program(tmp_path, "redis-server", "Redis server v=6.0.16 sha=00000000:0")
+    assert find_redis().version == "valkey-wheel"
+    a_program(tmp_path, "redis-server", "nothing of the kind")
+    assert find_redis().version == "valkey-wheel"
+    redis = a_program(tmp_path, "redis-server", "Redis server v=7.0.15 sha=00000000:0")
+    assert find_redis() == (redis, "redis-7.0")
+    valkey = a_program(tmp_path, "valkey-server", "Valkey server v=8.1.3 sha=00000000:0")
+    assert find_redis() == (valkey, "valkey-8.1")
+
+
+@pytest.mark.parametrize("path", [os.environ["PATH"], ""], ids=["installed", "wheel"])
+def test_the_embedded_redis_answers_before_anything_else_starts_and_ends_with_its_block(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", path)
     monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
     settings = read_settings()
     with embedded_redis(settings) as started:

