@@ -50,12 +50,13 @@ def write_audit_event(
     `decided_by` the names of the operators who decided. `is_automatic` is what the service did by itself.
     """
     is_operator = context.caller.kind is CallerKind.OPERATOR
-    person = "operator" if is_operator or operator else "key" if context.caller.key_id else "user"
+    is_key = context.caller.kind is CallerKind.KEY
+    actor = "operator" if is_operator or operator else "key" if is_key else "user"
     _WRITE.run(
         id=new_id(now),
         client_id=client_id,
         user_id=user_id or (None if is_operator else context.caller.user_id),
-        actor="service" if is_automatic else person,
+        actor="service" if is_automatic else actor,
         action=action,
         object_id=object_id,
         address=context.address,
