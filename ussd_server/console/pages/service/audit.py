@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Response, request, url_for
 
+from ussd_server.amounts import written_amount
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
@@ -11,9 +12,10 @@ from ussd_server.context import RequestContext
 from ussd_server.messages.audit import AuditEventView, ListAuditEvents, ListOperatorActions
 
 _DETAILS = (
-    Column("amount", "Amount", "money", value=lambda event: event.amount_cents),
-    Column("phone_number", "Phone number", "code"),
-    Column("reason", "Reason"),
+    Column("details", "Reason", value=lambda event: _details(event), where="page"),
+    Column("amount", "Amount", "money", value=lambda event: event.amount_cents, where="files"),
+    Column("phone_number", "Phone number", where="files"),
+    Column("reason", "Reason", where="files"),
     Column("decided_by", "Decided by", where="files"),
 )
 _COLUMNS = (
@@ -58,6 +60,12 @@ def list_operator_actions(context: RequestContext) -> Response:
         empty_title="Nothing was done yet", empty_text="What operators do here and at the command line appears here.",
     )  # fmt: skip
     return show_table("console/operator/audit.html", table)
+
+
+def _details(event: AuditEventView) -> str:
+    """The reason, behind the amount and the number of a payment."""
+    amount = None if event.amount_cents is None else written_amount(event.amount_cents)
+    return ", ".join(filter(None, (amount, event.phone_number, event.reason)))
 
 
 def _who(event: AuditEventView) -> str:
