@@ -7,7 +7,7 @@ from typing import Any
 from marshmallow import ValidationError, fields, validate
 
 from schemas.envelopes import Body, Query, Record
-from schemas.fields import Flag, Text, Timestamp, Whole
+from schemas.fields import Amount, Flag, Text, Timestamp, Whole
 from schemas.shared import DeletionResultRecord
 
 
@@ -153,6 +153,11 @@ class AuditEventRecord(Record):
     address = fields.String()
     request_id = fields.String()
     created_at = Timestamp()
+    key_id = fields.String(allow_none=True)
+    amount_cents = Amount(data_key="amount", allow_none=True)
+    phone_number = fields.String(allow_none=True)
+    reason = fields.String(allow_none=True)
+    decided_by = fields.String(allow_none=True)
 
 
 class AuditEventPageRecord(Record):

@@ -7,6 +7,8 @@ from marshmallow import fields, validate
 from schemas.envelopes import Query, Record
 from schemas.fields import Text, Timestamp
 
+_KINDS = ("transaction", "session", "event", "key", "payout", "menu", "webhook", "person")
+
 
 class SearchQuery(Query):
     """The whole value to search for."""
@@ -19,7 +21,7 @@ class SearchQuery(Query):
 class SearchHitRecord(Record):
     """One object that was found."""
 
-    kind = fields.String(validate=validate.OneOf(("transaction", "session", "event", "key", "payout")))
+    kind = fields.String(validate=validate.OneOf(_KINDS))
     id = fields.String()
     title = fields.String()
     sentence = fields.String()

@@ -53,10 +53,11 @@ class CreateTransactionBody(Body):
 class CreateRefundBody(Body):
     """A request to refund a succeeded collection. Default amount: what has not been refunded yet."""
 
-    example = {"amount": 1500, "reference": "order-1001-refund"}
+    example = {"amount": 1500, "reference": "order-1001-refund", "reason": "Delivered too late"}
 
     amount_cents = Amount(data_key="amount", allow_none=True)
     reference = Text(required=True, longest=_LONGEST_REFERENCE)
+    reason = Text(longest=200, allow_none=True)
 
 
 class WaitQuery(Query):

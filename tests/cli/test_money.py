@@ -135,7 +135,11 @@ def test_two_operators_refund_a_collection_once(client_id: str) -> None:
     created = output_of(*refund, "--by", "Jane", "--and", "Mary")["transaction"]
     assert (created["type"], created["amount_cents"], created["refund_of"]) == ("refund", 150_000, made.transaction_id)
     assert created["metadata"] == {"reason": "paid twice", "refunded_by": ["Jane", "Mary"]}
-    assert "had been accepted before" in run(*refund, "--by", "Jane", "--and", "Mary").output
+    again = run(*refund, "--by", "Jane", "--and", "Mary")
+    assert again.exit_code == 1
+    assert f"this refund was made before, by transaction {created['transaction_id']}" in again.output
+    assert "give its number: 2" in again.output
+    assert "had been accepted before" in run(*refund, "--by", "Jane", "--and", "Mary", "--number", "1").output
     assert run(*refund, "--by", "Jane", "--and", "Mary", "--reference", "again", "--amount", "3501").exit_code == 1
     assert (
         "A reference is needed, of at most 64"

@@ -38,6 +38,10 @@ def test_an_operator_lists_shows_finds_and_cancels_a_payout(client_id: str) -> N
     assert output_of("payouts", "cancel", *named)["status"] == "cancelled"
     assert output_of("payouts", "cancel", *named)["states"]["cancelled"]["count"] == 2
     with open_services():
-        audited = [(event.action, event.actor) for event in AuditEvent.select() if event.object_id == payout_id]
-    assert audited == [("payout.cancelled", "operator")]
+        audited = [
+            (event.action, event.actor)
+            for event in AuditEvent.select().order_by(AuditEvent.id)
+            if event.object_id == payout_id
+        ]
+    assert audited == [("payout.created", "key"), ("payout.approved", "key"), ("payout.cancelled", "operator")]
     assert run("payouts", "show", client_id, "--client", "ACME").exit_code == 1

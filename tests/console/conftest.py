@@ -76,6 +76,15 @@ def visit(app: Flask, example_client: ExampleClient) -> Visit:
     return signed_in
 
 
+def confirmation(page: str) -> tuple[str, str]:
+    """The path and the digest of the first proposal that a page lets its visitor confirm."""
+    path = re.search(r'action="/console(/operator/proposals/[^"]+/confirm)"', page)
+    digest = re.search(r'name="digest" value="([0-9a-f]{64})"', page)
+    assert path
+    assert digest
+    return path[1], digest[1]
+
+
 Operators = Callable[[str], ConsoleVisitor]
 
 

@@ -124,6 +124,8 @@ def test_a_longer_history_still_begins_with_the_shorter_one_after_it_was_read(hi
         ("*165#", "", (), ("", "")),
         ("", "", ("*384#",), ("", "")),
         (" *384*7# ", "*384#", (), ("*384#", "7")),
+        ("384123", "", ("*384*123#",), ("*384*123#", "")),
+        ("7775", "*7775#", ("*777*5#", "*7775#"), ("*7775#", "")),
     ],
 )
 def test_a_dialled_text_splits_at_the_longest_code_of_the_channel(

@@ -148,7 +148,7 @@ def delete_api_keys_by_post(request: DeleteApiKeys, context: RequestContext) -> 
     needs="audit_events:read", message="Audit events",
 )  # fmt: skip
 def list_audit_events(request: ListAuditEvents, context: RequestContext) -> AuditEventPage:
-    """Show who did what to which key, and every login."""
+    """Show who did what, and every login."""
     return services().audit.list(request, context)
 
 

@@ -12,6 +12,9 @@ _PAGES = {
     "event": ("show_event", "event_id"),
     "key": ("show_api_key", "api_key_id"),
     "payout": ("show_payout", "payout_id"),
+    "menu": ("show_menu", "menu_id"),
+    "webhook": ("show_webhook", "webhook_id"),
+    "person": ("show_person", "user_id"),
 }
 _PAGES_OF_OPERATORS = {
     "transaction": ("show_any_transaction", "transaction_id"),

@@ -135,17 +135,17 @@ def split_dialled(dialled: str, declared_code: str, codes: Iterable[str]) -> tup
     """Split a dialled text (`*384*123*2*5000#`) into its service code and the entries after it (`2*5000`).
 
     The longest of the channel's `codes` that fits wins over the code that the gateway declares, because some gateways
-    declare only the part that they sold (`384`). A code may lack its stars (`384123`). If no code fits, returns the
-    declared code and no entries.
+    declare only the part that they sold (`384`). A code may lack its stars (`384123`) where no other code fits as it is
+    written. If no code fits, returns the declared code and no entries.
     """
     entered = dialled.strip(" ").removeprefix("*").removesuffix("#")
-    for code in [*sorted(codes, key=len, reverse=True), declared_code]:
+    known = [code for code in [*sorted(codes, key=len, reverse=True), declared_code] if code.strip("*#")]
+    for code in known:
         digits = code.strip("*#")
-        if digits and f"{entered}*".startswith(f"{digits}*"):
+        if f"{entered}*".startswith(f"{digits}*"):
             return code, entered[len(digits) + 1 :]
-        if digits and entered == digits.replace("*", ""):
-            return code, ""
-    return declared_code, ""
+    without_stars = (code for code in known if entered == code.strip("*#").replace("*", ""))
+    return next(without_stars, declared_code), ""
 
 
 def _bounded(raw: bytes) -> bytes:

@@ -25,9 +25,10 @@ class ListOperatorActions:
 
 @dataclass(frozen=True, slots=True)
 class AuditEventView:
-    """Who did what to which object, when, and from where. `actor` is `user` or `operator`.
+    """Who did what to which object, when, and from where. `actor` is `user`, `key`, `operator` or `service`.
 
-    `reason` is what an operator gave as the reason. `operator` and `client` (a name) are set for operators only.
+    `reason` is what the person gave as the reason. `amount_cents` and `phone_number` are those of a payment,
+    `decided_by` the names of the operators who decided. `operator` and `client` (a name) are set for operators only.
     """
 
     id: str
@@ -40,6 +41,10 @@ class AuditEventView:
     request_id: str
     created_at: datetime
     reason: str | None = None
+    key_id: str | None = None
+    amount_cents: int | None = None
+    phone_number: str | None = None
+    decided_by: str | None = None
     operator: str | None = None
     client_id: str | None = None
     client: str | None = None

@@ -61,6 +61,30 @@ class Propose:
 
 
 @dataclass(frozen=True, slots=True)
+class ProposedEffect:
+    """What a proposal does to a transaction when it is confirmed. `statement_line` is the provider's, if any."""
+
+    client_id: str
+    client: str
+    transaction_id: str
+    type: str
+    reference: str
+    phone_number: str | None
+    amount_cents: int
+    state_now: str
+    state_after: str
+    statement_line: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmProposal:
+    """Confirm another operator's proposal. `digest` is that of the effect which was shown."""
+
+    proposal_id: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProposalView:
     """A proposal. `outcome` is None while it is open, else `confirmed`, `withdrawn` or `expired`."""
 
@@ -75,3 +99,16 @@ class ProposalView:
     decided_by: str | None
     decided_at: datetime | None
     outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownProposal:
+    """A proposal with what it does now, and the digest that confirms exactly this.
+
+    `effect` is None where it cannot be done any more; `refusal` says why.
+    """
+
+    proposal: ProposalView
+    effect: ProposedEffect | None
+    digest: str
+    refusal: str | None = None

@@ -20,8 +20,8 @@ class Search:
 class SearchHit:
     """One object that was found.
 
-    `kind` is `transaction`, `payout`, `session`, `event` or `key`. `client` is the name of its client, None in a
-    search of one client.
+    `kind` is `transaction`, `payout`, `session`, `event`, `key`, `menu`, `webhook` or `person`. `id` is the name of a
+    menu. `client` is the name of its client, None in a search of one client.
     """
 
     kind: str

@@ -89,11 +89,15 @@ class CreateTransaction:
 
 @dataclass(frozen=True, slots=True)
 class CreateRefund:
-    """Request to refund a succeeded collection; `amount_cents` None refunds what is left."""
+    """Request to refund a succeeded collection; `amount_cents` None refunds what is left.
+
+    `reason` has at most 200 characters; people must give one.
+    """
 
     transaction_id: str
     reference: str
     amount_cents: int | None = None
+    reason: str | None = None
     idempotency_key: str | None = None
 
 
@@ -102,7 +106,8 @@ class OperatorRefund:
     """Request of two operators to refund a succeeded collection of any client.
 
     `reason` is 1 to 200 characters, `by` and `second` name two different people. `amount_cents` None refunds what is
-    left. `reference` None: one made from the collection, so that the same request again changes nothing.
+    left. `reference` None: one made from the collection and `number`, which counts the refunds of the collection that
+    have such references. `number` None: the next one, refused if one of them was requested with the same amount.
     """
 
     transaction_id: str
@@ -111,6 +116,16 @@ class OperatorRefund:
     second: str
     amount_cents: int | None = None
     reference: str | None = None
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefundPreview:
+    """What a refund would give back, in cents: its amount, what earlier refunds took or hold, and the collection's."""
+
+    amount_cents: int
+    refunded_cents: int
+    collected_cents: int
 
 
 @dataclass(frozen=True, slots=True)

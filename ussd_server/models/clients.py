@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BooleanField, IntegerField, TextField
 
-from ussd_server.database.columns import IdField, MomentField, Table
+from ussd_server.database.columns import CentsField, IdField, MomentField, Table
 
 
 class Client(Table):
@@ -59,8 +59,9 @@ class Login(Table):
 class AuditEvent(Table):
     """Who did what to which object, and when. Examples of `action`: `api_key.deleted`, `login.succeeded`.
 
-    `client_id` is empty for a login that failed under an e-mail address that nobody has. `operator` is the e-mail
-    address of an operator who signed in, `reason` what that operator gave as a reason.
+    `client_id` is empty for a login that failed under an e-mail address that nobody has. `key_id` is the API key that
+    called. `operator` is the e-mail address of an operator who signed in, `reason` what the person gave as a reason.
+    `amount_cents` and `phone_number` are those of a payment, `decided_by` the names of the two operators who decided.
     """
 
     id = IdField(primary_key=True)
@@ -74,6 +75,10 @@ class AuditEvent(Table):
     created_at = MomentField()
     operator = TextField(null=True)
     reason = TextField(null=True)
+    key_id = IdField(null=True)
+    amount_cents = CentsField(null=True)
+    phone_number = TextField(null=True)
+    decided_by = TextField(null=True)
 
     class Meta:
         table_name = "audit_events"

@@ -38,20 +38,25 @@ def write_audit_event(
     object_id: str | None = None,
     operator: str | None = None,
     reason: str | None = None,
+    amount_cents: int | None = None,
+    phone_number: str | None = None,
+    decided_by: str | None = None,
     is_automatic: bool = False,
 ) -> None:
     """Add to the audit trail of `client_id`. Call in the unit of work of the change.
 
     `user_id` or `operator` names the person where the call does not. `client_id` is None for what concerns no client,
-    and for a login under an e-mail address that no user has. `is_automatic` is what the service did by itself.
+    and for a login under an e-mail address that no user has. `amount_cents` and `phone_number` are those of a payment,
+    `decided_by` the names of the operators who decided. `is_automatic` is what the service did by itself.
     """
     is_operator = context.caller.kind is CallerKind.OPERATOR
-    person = "operator" if is_operator or operator else "user"
+    is_key = context.caller.kind is CallerKind.KEY
+    actor = "operator" if is_operator or operator else "key" if is_key else "user"
     _WRITE.run(
         id=new_id(now),
         client_id=client_id,
         user_id=user_id or (None if is_operator else context.caller.user_id),
-        actor="service" if is_automatic else person,
+        actor="service" if is_automatic else actor,
         action=action,
         object_id=object_id,
         address=context.address,
@@ -59,6 +64,10 @@ def write_audit_event(
         created_at=now,
         operator=operator or context.caller.operator,
         reason=reason or None,
+        key_id=context.caller.key_id,
+        amount_cents=amount_cents,
+        phone_number=phone_number,
+        decided_by=decided_by,
     )
 
 
@@ -108,6 +117,10 @@ def _view(row: Any, email: str | None) -> AuditEventView:
         request_id=row.request_id,
         created_at=row.created_at,
         reason=row.reason,
+        key_id=row.key_id,
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        decided_by=row.decided_by,
     )
 
 

@@ -202,6 +202,7 @@ def test_the_audit_trail_is_read_page_by_page_newest_first(owner: Browser, clock
     assert list(first.json["data"]) == ["items", "next_cursor"]
     assert list(first.json["data"]["items"][0]) == [
         "id", "action", "actor", "user_id", "email", "object_id", "address", "request_id", "created_at",
+        "key_id", "amount", "phone_number", "reason", "decided_by",
     ]  # fmt: skip
     second = owner.ask("GET", f"audit-events?limit=2&cursor={first.json['data']['next_cursor']}")
     read = first.json["data"]["items"] + second.json["data"]["items"]

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
+from tests.support.example_client import ExampleClient
 from tests.support.money import operator, work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
+from ussd_server.messages.clients.team import InvitePerson
 from ussd_server.messages.search import Search
+from ussd_server.models.clients import User
 from ussd_server.models.ussd import Menu, MenuVersion, UssdSession
 from ussd_server.services.webhooks.events import write_event
 
 NUMBER = "+256770000042"
+BODY = {"type": "collection", "phone_number": NUMBER, "amount": 500}
 
 
 @pytest.fixture
@@ -153,3 +158,68 @@ def test_at_most_fifty_are_shown_and_each_kind_is_read_by_an_index(
             plan = [str(line) for line in database.execute_sql(explained + sql, params).fetchall()]
             assert not any("Seq Scan" in line or "SCAN" in line for line in plan), (sql, plan)
             assert not any("transactions_newest (client_id=?)" in line for line in plan), (sql, plan)
+
+
+def test_what_one_request_made_or_changed_is_found_by_its_id(services: Services, web: FlaskClient) -> None:
+    client = ExampleClient(services)
+    browser, program = client.browser(web), Program(services, web, client_id=client.id)
+    stranger = Program(services, web)
+
+    def by_program(method: str, path: str, name: str, body: Any, who: Program = program) -> Any:
+        reply = web.open(path, method=method, headers=who.headers | {"X-Request-Id": name}, json=body)
+        assert reply.status_code in (200, 201), reply.text
+        return reply.json["data"]
+
+    def by_person(method: str, path: str, name: str, body: Any = None) -> Any:
+        browser.headers["X-Request-Id"] = name
+        reply = browser.ask(method, path, body)
+        assert reply.status_code in (200, 201), reply.text
+        return reply.json["data"]
+
+    menu = {"id": "m", "start": "a", "default_language": "en", "nodes": {"a": {"type": "end", "text": {"en": "Bye"}}}}
+    by_program("PUT", "/api/ussd/menus/m", "save-1", menu)
+    by_program("POST", "/api/ussd/menus/m/publish", "publish-1", {})
+    webhook = by_program("POST", "/api/webhooks", "hook-1", {"url": "https://example.com/"})["id"]
+    item = {"phone_number": NUMBER, "amount": 500, "reference": "row"}
+    payout = by_program("POST", "/api/payouts", "payout-1", {"reference": "NOV", "items": [item]})["payout_id"]
+    key = by_person("POST", "api-keys", "key-1", {})["id"]
+    by_person("POST", f"api-keys/{key}/rotate", "rotate-1", {})
+    expected = {
+        "save-1": ("menu", "m"), "publish-1": ("menu", "m"), "hook-1": ("webhook", webhook),
+        "payout-1": ("payout", payout), "key-1": ("key", key), "rotate-1": ("key", key),
+    }  # fmt: skip
+    for name, hit in expected.items():
+        assert found(program, name) == [hit], name
+        assert found(stranger, name) == [], name
+        (seen,) = services.search.find(Search(name), operator()).items
+        assert (seen.kind, seen.id, seen.client) == (*hit, "acme")
+    narrow = Program(services, web, "webhooks:read", client_id=program.client_id)
+    assert [found(narrow, name) for name in expected] == [[], [], [("webhook", webhook)], [], [], []]
+    by_person("DELETE", f"api-keys/{key}", "delete-1")
+    assert found(program, "delete-1") == [("key", key)]
+    (gone,) = services.search.find(Search("delete-1"), operator()).items
+    assert "api_key.deleted" in gone.sentence
+    owner = replace(client.at_console(), request_id="invite-1")
+    services.clients.team.invite(InvitePerson("new@acme.example", "viewer"), owner)
+    assert found(program, "invite-1") == [("person", User.get(User.email == "new@acme.example").id)]
+
+
+def test_other_clients_objects_of_the_same_name_hide_none_of_ones_own(
+    program: Program, services: Services, web: FlaskClient
+) -> None:
+    stranger, headers = Program(services, web), {"X-Request-Id": "constant"}
+    mine = web.post("/api/transactions", headers=program.headers | headers, json=BODY | {"reference": "mine"})
+    for number in range(51):
+        web.post("/api/transactions", headers=stranger.headers | headers, json=BODY | {"reference": f"r{number}"})
+    assert found(program, "constant") == [("transaction", mine.json["data"]["transaction_id"])]
+
+
+def test_payments_that_a_key_may_not_read_hide_none_that_it_may(
+    program: Program, services: Services, web: FlaskClient
+) -> None:
+    rich = Program(services, web, client_id=program.client_id, shillings=100_000)
+    paid = rich.collect(number=NUMBER).json["data"]["transaction_id"]
+    for number in range(51):
+        assert rich.disburse(f"d{number}", number=NUMBER, amount=500).status_code == 201
+    narrow = Program(services, web, "collection:read", client_id=program.client_id)
+    assert found(narrow, NUMBER) == [("transaction", paid)]

@@ -110,7 +110,7 @@ def operator(console: Console, chromium: Browser) -> Visitor:
     bob = replace(OPERATOR, caller=replace(OPERATOR.caller, operator="bob@ops.example"))
     reason = "The payer sent it to a wrong number: <b>Kololo</b> שלום"
     console.services.operators.proposals.propose(
-        Propose("transaction.refund", "019e0000-0000-7000-8000-000000000000", reason, {"amount_cents": 500_000}), bob
+        Propose("transaction.refund", console.pay(), reason, {"amount_cents": 100_000}), bob
     )
     wanted = CreateOperator("ann@ops.example", PASSWORD)
     return Visitor(console, chromium, factor=console.services.operators.accounts.create(wanted, OPERATOR))

@@ -163,6 +163,7 @@ def test_a_payment_is_found_by_its_receipt_explained_and_refunded(visitor: Visit
         page.get_by_text("arrived in the main account").wait_for()
         page.get_by_text("Refund …").click()
         page.get_by_label("Amount").fill("1,500")
+        page.get_by_label("Reason").fill("The parcel was lost")
         page.get_by_role("button", name="Refund it").click()
         page.get_by_text("The refund is on its way to the payer.").wait_for()
         page.get_by_text("is reserved in the main account").wait_for()

@@ -11,7 +11,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
-from tests.console.conftest import ConsoleVisitor, Operators, Visit
+from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmation
 from tests.services.reconciliation.statement_files import csv_file, mtn_row
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
@@ -84,8 +84,18 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     assert "is proposed" in bob.get(conclude.removesuffix("/conclude")).text
     proposals = bob.get("/operator/proposals").text
     assert "Conclude a payment from a statement" in proposals
-    (confirm,) = re.findall(r'action="/console(/operator/proposals/[^"]+/confirm)"', proposals)
-    assert bob.post(confirm).status_code == 303
+    path, digest = confirmation(proposals)
+    box = proposals[proposals.index(path) : proposals.index("Confirm and do it")]
+    for shown in (
+        "+256770000007",
+        "their statement",
+        "ann@ops.example",
+        "succeeded, here ambiguous",
+        "csv, line ",
+        "S-1",
+    ):
+        assert shown in box, shown
+    assert bob.post(path, digest=digest).status_code == 303
     row = Transaction.get_by_id(silent.id)
     assert (row.status, row.provider_transaction_id) == ("succeeded", "S-1")
     assert "No difference is open" in ann.get("/operator/differences").text

@@ -109,21 +109,29 @@ def test_an_admin_refunds_a_payment_and_both_are_linked(
     path = f"/transactions/{made.transaction_id}"
     visitor = visit("admin")
     assert "order-1-refund" in visitor.get(path).text
-    for fields in ({"amount": "1e3"}, {"amount": "0"}, {"amount": "5000.001"}, {"amount": "6000"}, {"reference": " "}):
-        refused = visitor.post(f"{path}/refund", **({"reference": "order-1-refund"} | fields))
+    for fields in (
+        {"amount": "1e3"}, {"amount": "0"}, {"amount": "5000.001"}, {"amount": "6000"}, {"reference": " "},
+        {"reason": " "}, {"reason": "x" * 201},
+    ):  # fmt: skip
+        refused = visitor.post(f"{path}/refund", **({"reference": "order-1-refund", "reason": "late"} | fields))
         assert refused.status_code == 400
         assert 'class="confirm" open' in refused.text
     assert visit("developer").post(f"{path}/refund", reference="x").status_code == 403
-    made_refund = visitor.post(f"{path}/refund", amount="1,500", reference="order-1-refund")
+    assert visitor.post(f"{path}/refund", amount="1,500", reference="order-1-refund").status_code == 400
+    form = {"amount": "1,500", "reference": "order-1-refund", "reason": "came <b>late</b>"}
+    made_refund = visitor.post(f"{path}/refund", **form)
     assert made_refund.status_code == 303
-    assert visitor.post(f"{path}/refund", amount="1,500", reference="order-1-refund").location == made_refund.location
+    assert visitor.post(f"{path}/refund", **form).location == made_refund.location
+    trail = visitor.get("/audit").text
+    for shown in ("came &lt;b&gt;late&lt;/b&gt;", "UGX 1,500", "+256770000000", "admin@acme.example"):
+        assert shown in trail
     (refund,) = Transaction.select().where(Transaction.refund_of == made.transaction_id)
     assert (refund.amount_cents, refund.client_id) == (150_000, example_client.id)
     assert f'href="/console{path}"' in visitor.get(made_refund.location.removeprefix("/console")).text
     page = visitor.get(path).text
     assert f'href="{made_refund.location}"' in page
     assert "order-1-refund-2" in page
-    assert visitor.post(f"{path}/refund", amount="", reference="rest").status_code == 303
+    assert visitor.post(f"{path}/refund", amount="", reference="rest", reason="late").status_code == 303
     assert "Refund …" not in visitor.get(path).text
 
 

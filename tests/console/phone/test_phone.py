@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
 
+from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import ExampleClient
-from tests.support.shop import CODE, VOUCHER, Shop, shop_document
+from tests.support.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
+from ussd_server.gateways.handset import HANDSET_FORMATS
 from ussd_server.messages.menus.menus import NameMenu, NameVersion, SaveDraft
+from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.messages.ussd.handsets import HandsetCall
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
@@ -182,3 +186,32 @@ def test_in_production_codes_are_dialled_only_where_a_setting_allows_it_by_peopl
     with pytest.raises(ServiceError):
         handsets.step(HandsetCall("0123456789abcdef-0", "+256770000000", CODE), example_client.at_console())
     assert not UssdSession.select().exists()
+
+
+@pytest.mark.parametrize("codes", [(), ("*777#", "*777*5#")], ids=["every-code", "listed-codes"])
+@pytest.mark.parametrize("gateway", HANDSET_FORMATS)
+def test_a_phone_never_leaves_its_client_through_a_channel_that_all_clients_share(
+    visit: Visit,
+    services: Services,
+    example_client: ExampleClient,
+    clock: MovableClock,
+    gateway: str,
+    codes: tuple[str, ...],
+) -> None:
+    ours, theirs = Shop(services, client_id=example_client.id, code="*777#"), Shop(services, code="*777*5#")
+    for shop in (ours, theirs):
+        services.ussd.channels.set_active(shop.channel.channel_id, False, OPERATOR)
+    services.ussd.channels.create(CreateChannel(gateway, codes=codes), OPERATOR)
+    paying = HandsetCall("0123456789abcdef-0", PHONE, "*777*5#", "64110")
+    for entries in ((), ("1",), ("1", "900"), ("1", "900", "1")):
+        services.ussd.handsets.step(replace(paying, entries=entries), theirs.call)
+    for claimed in services.transactions.settlement.claim(10):
+        services.transactions.settlement.advance(claimed)
+    assert Transaction.get().status == "succeeded"
+    clock.advance(60)
+    phone = _Phone(visit(), "code:*777#", phone_number=PHONE)
+    phone.press("call", "*777*5#")
+    assert "900" not in phone.page
+    assert {row.client_id for row in UssdSession.select()} - {theirs.client_id} <= {ours.client_id}
+    assert UssdSession.select().where(UssdSession.client_id == theirs.client_id).count() == 1
+    assert "Welcome to ACME" in _Phone(visit(), "code:*777#", phone_number=PHONE).press("call", "*777#")

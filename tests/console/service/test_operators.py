@@ -8,7 +8,7 @@ from dataclasses import replace
 from flask import Flask
 
 from tests.conftest import MovableClock
-from tests.console.conftest import ConsoleVisitor, Operators, Visit
+from tests.console.conftest import ConsoleVisitor, Operators, Visit, confirmation
 from tests.support.example_client import PASSWORD, ExampleClient
 from tests.support.money import a_client, deposit, request, work
 from tests.support.shop import VOUCHER, Shop
@@ -64,19 +64,24 @@ def test_two_operators_settle_a_payment_that_no_provider_confirmed(
     assert "Confirm and do it" not in ann.get("/operator/proposals").text
     page = bob.get("/operator/proposals").text
     assert "Their &lt;b&gt;statement&lt;/b&gt;" in page
-    confirm = re.search(r'action="/console(/operator/proposals/[^"]+/confirm)"', page)
-    assert confirm
-    assert ann.post(confirm[1]).status_code == 400
+    path_of_confirmation, digest = confirmation(page)
+    assert ann.post(path_of_confirmation, digest=digest).status_code == 400
+    assert bob.post(path_of_confirmation).status_code == 400
     assert Transaction.get_by_id(made.transaction_id).completed_at is None
-    assert bob.post(confirm[1]).status_code == 303
+    assert bob.post(path_of_confirmation, digest=digest).status_code == 303
     row = Transaction.get_by_id(made.transaction_id)
     assert (row.status, row.review_note) == ("succeeded", "Their <b>statement</b> (ann@ops.example, bob@ops.example)")
     settled = AuditEvent.get(AuditEvent.action == "transaction.settled")
     assert (settled.actor, settled.operator, settled.client_id) == ("operator", "bob@ops.example", call.client_id)
-    assert bob.post(confirm[1]).status_code == 400
-    other = ann.post(path, outcome="failed", reason="again")
+    assert (settled.reason, settled.decided_by) == ("Their <b>statement</b>", "ann@ops.example, bob@ops.example")
+    assert (settled.amount_cents, settled.phone_number) == (500_000, "+256770000007")
+    assert bob.post(path_of_confirmation, digest=digest).status_code == 400
+    assert ann.post(path, outcome="failed", reason="again").status_code == 400
+    paid = services.transactions.transactions.create(request("collection", "+256770000000"), call).transaction
+    work(services, clock, 5, step=1)
+    refund = ann.post(f"/operator/transactions/{paid.transaction_id}/refund", amount="1", reason="wrong number")
+    assert refund.status_code == 303
     withdrawn = re.search(r'action="/console(/operator/proposals/[^"]+/withdraw)"', ann.get("/operator/proposals").text)
-    assert other.status_code == 303
     assert withdrawn
     assert ann.post(withdrawn[1]).status_code == 303
     assert "No proposal is open" in ann.get("/operator/proposals").text
@@ -91,9 +96,8 @@ def test_two_operators_refund_a_payment(operator: Operators, services: Services,
     for amount in ("0", "-5", "1e3", "٣", "1000000"):
         assert ann.post(path, amount=amount, reason="wrong number").status_code == 400
     assert ann.post(path, amount="1000", reason="wrong number").status_code == 303
-    confirm = re.search(r'action="/console(/operator/proposals/[^"]+/confirm)"', bob.get("/operator/proposals").text)
-    assert confirm
-    assert bob.post(confirm[1]).status_code == 303
+    path_of_confirmation, digest = confirmation(bob.get("/operator/proposals").text)
+    assert bob.post(path_of_confirmation, digest=digest).status_code == 303
     (refund,) = Transaction.select().where(Transaction.refund_of == paid.transaction_id)
     assert (refund.amount_cents, refund.client_id) == (100_000, call.client_id)
     assert AuditEvent.get(AuditEvent.action == "transaction.refunded").operator == "bob@ops.example"

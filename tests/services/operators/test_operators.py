@@ -8,10 +8,20 @@ import pyotp
 import pytest
 
 from tests.conftest import MovableClock
+from tests.support.money import a_client, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.messages.clients.logins import LogOut
-from ussd_server.messages.operators import CreateOperator, OperatorSignIn, Propose, SecondFactor
+from ussd_server.messages.operators import (
+    ConfirmProposal,
+    CreateOperator,
+    OperatorSignIn,
+    ProposalView,
+    Propose,
+    ProposedEffect,
+    SecondFactor,
+)
+from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operators import Operator
 from ussd_server.services.operators.proposals import ProposalService
@@ -130,8 +140,8 @@ def test_what_one_operator_proposed_is_done_once_when_another_confirms_it(
     services: Services, clock: MovableClock
 ) -> None:
     ann, bob = context_of(services, clock, "ann@ops.example"), context_of(services, clock, "bob@ops.example")
-    done: list[tuple[str, str]] = []
-    proposals = ProposalService({"lamp.light": lambda seen, second, _: done.append((seen.proposed_by, second))}, clock)
+    lamp = _Lamp()
+    proposals = ProposalService({"lamp.light": lamp}, clock)
     made = proposals.propose(Propose("lamp.light", "lamp-1", "it is dark", {"bright": True}), ann)
     assert [(seen.proposal_id, seen.parameters) for seen in proposals.list_open(bob)] == [
         (made.proposal_id, {"bright": True})
@@ -139,29 +149,67 @@ def test_what_one_operator_proposed_is_done_once_when_another_confirms_it(
     assert refusal(proposals.propose, Propose("lamp.light", "lamp-1", "again"), bob)[0] is Code.INVALID_REQUEST
     assert refusal(proposals.propose, Propose("lamp.eat", "lamp-1", "hunger"), bob)[0] is Code.INVALID_REQUEST
     assert refusal(proposals.propose, Propose("lamp.light", "lamp-2", " "), bob)[0] is Code.INVALID_REQUEST
-    assert "Another operator" in refusal(proposals.confirm, made.proposal_id, ann)[1]
-    assert refusal(proposals.confirm, made.proposal_id, operator_context())[0] is Code.INSUFFICIENT_SCOPE
-    assert done == []
-    assert proposals.confirm(made.proposal_id, bob).outcome == "confirmed"
-    assert refusal(proposals.confirm, made.proposal_id, bob)[0] is Code.INVALID_REQUEST
-    assert done == [("ann@ops.example", "bob@ops.example")]
+    (shown,) = proposals.show_open(bob)
+    confirmation = ConfirmProposal(made.proposal_id, shown.digest)
+    assert "Another operator" in refusal(proposals.confirm, confirmation, ann)[1]
+    assert refusal(proposals.confirm, confirmation, operator_context())[0] is Code.INSUFFICIENT_SCOPE
+    lamp.state = "broken"
+    assert "something else now than was shown" in refusal(proposals.confirm, confirmation, bob)[1]
+    lamp.state = "dark"
+    assert lamp.lit_by == []
+    assert proposals.confirm(confirmation, bob).outcome == "confirmed"
+    assert refusal(proposals.confirm, confirmation, bob)[0] is Code.INVALID_REQUEST
+    assert lamp.lit_by == [("ann@ops.example", "bob@ops.example")]
     withdrawn = proposals.propose(Propose("lamp.light", "lamp-1", "darker"), ann)
     assert proposals.withdraw(withdrawn.proposal_id, ann).outcome == "withdrawn"
     late = proposals.propose(Propose("lamp.light", "lamp-1", "darkest"), ann)
     clock.advance(25 * 3600)
     assert proposals.list_open(bob) == ()
-    assert refusal(proposals.confirm, late.proposal_id, bob)[0] is Code.INVALID_REQUEST
+    assert refusal(proposals.confirm, ConfirmProposal(late.proposal_id, shown.digest), bob)[0] is Code.INVALID_REQUEST
     assert proposals.propose(Propose("lamp.light", "lamp-1", "night"), bob).outcome is None
     events = [(event.action, event.operator, event.actor) for event in AuditEvent.select()]
     assert ("proposal.confirmed", "bob@ops.example", "operator") in events
 
 
-def test_a_proposal_that_cannot_be_done_stays_open(services: Services, clock: MovableClock) -> None:
+def test_what_cannot_be_done_is_not_proposed_and_an_open_proposal_says_so(
+    services: Services, clock: MovableClock
+) -> None:
     ann, bob = context_of(services, clock, "ann@ops.example"), context_of(services, clock, "bob@ops.example")
     proposals = services.operators.proposals
-    made = proposals.propose(
-        Propose("review.settle", "019e0000-0000-7000-8000-000000000000", "their statement", {"has_succeeded": True}),
-        ann,
-    )
-    assert refusal(proposals.confirm, made.proposal_id, bob)[0] is Code.TRANSACTION_NOT_FOUND
+    wrong = Propose("review.settle", "019e0000-0000-7000-8000-000000000000", "their statement", {"has_succeeded": True})
+    assert refusal(proposals.propose, wrong, ann)[0] is Code.TRANSACTION_NOT_FOUND
+    assert proposals.list_open(ann) == ()
+    call = a_client()
+    deposit(services, call, 10_000)
+    paid = services.transactions.transactions.create(request(), call).transaction.transaction_id
+    work(services, clock, 5, step=1)
+    made = proposals.propose(Propose("transaction.refund", paid, "wrong number", {"amount_cents": 300_000}), ann)
+    (before,) = proposals.show_open(bob)
+    assert before.effect is not None
+    assert before.effect.state_after == "succeeded, UGX 3,000 of UGX 5,000 refunded"
+    services.transactions.refunds.create(CreateRefund(paid, "ours", 100_000), call)
+    (after,) = proposals.show_open(bob)
+    assert after.effect is not None
+    assert after.effect.state_now == "succeeded, UGX 1,000 of UGX 5,000 refunded"
+    stale = ConfirmProposal(made.proposal_id, before.digest)
+    assert refusal(proposals.confirm, stale, bob)[1].startswith("Nothing was done")
+    services.transactions.refunds.create(CreateRefund(paid, "more", 200_000), call)
+    (impossible,) = proposals.show_open(bob)
+    assert (impossible.effect, impossible.refusal) == (None, "amount: More than is left of the collection.")
+    assert refusal(proposals.confirm, ConfirmProposal(made.proposal_id, ""), bob)[0] is Code.INVALID_AMOUNT
     assert [seen.proposal_id for seen in proposals.list_open(ann)] == [made.proposal_id]
+
+
+class _Lamp:
+    """Something that two operators light."""
+
+    def __init__(self) -> None:
+        self.state = "dark"
+        self.lit_by: list[tuple[str, str]] = []
+
+    def effect(self, proposal: ProposalView, _context: RequestContext) -> ProposedEffect:
+        lamp = proposal.object_id
+        return ProposedEffect("client", "ACME", lamp, "lamp", lamp, None, 0, self.state, "lit", None)
+
+    def act(self, proposal: ProposalView, second: str, _context: RequestContext) -> object:
+        return self.lit_by.append((proposal.proposed_by, second))

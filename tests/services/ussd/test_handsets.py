@@ -49,7 +49,8 @@ def test_a_phone_pays_once_and_hangs_up_over_every_gateway(services: Services, g
     assert ended.status == ("active" if gateway == "dmark" else "ended_by_user")
     assert [row.phone_number for row in UssdSession.select().order_by(UssdSession.id)] == [PHONE, "+256770000001"]
     actions = {row.action for row in AuditEvent.select()}
-    assert actions == {"channel.created", "code.assigned", "phone.dialled"}
+    menu = {"menu.saved", "menu.published", "menu.code_bound"}
+    assert actions == {"channel.created", "code.assigned", "phone.dialled"} | menu
 
 
 def test_every_gateway_has_a_phone() -> None:

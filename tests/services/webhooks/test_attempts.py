@@ -62,7 +62,7 @@ def test_attempts_go_with_their_deliveries(services: Services, clock: MovableClo
     assert DeliveryAttempt.select().count() == 0
 
 
-def test_what_a_person_does_with_webhooks_is_in_the_audit_trail(services: Services) -> None:
+def test_what_people_and_keys_do_with_webhooks_is_in_the_audit_trail(services: Services) -> None:
     client = ExampleClient(services)
     call, subscriptions = client.at_console(), services.webhooks.subscriptions
     webhook = subscribe(services, call, "https://shop.example.com/hooks")
@@ -70,8 +70,9 @@ def test_what_a_person_does_with_webhooks_is_in_the_audit_trail(services: Servic
     subscriptions.rotate(RotateWebhook(webhook.id), call)
     subscriptions.delete(name, call)
     program = a_client()
-    subscribe(services, program, "https://shop.example.com/hooks")
+    other = subscribe(services, program, "https://shop.example.com/hooks")
     seen = AuditEvent.select().where(AuditEvent.action.startswith("webhook.")).order_by(AuditEvent.id)
-    assert [(event.action, event.object_id) for event in seen] == [
-        (f"webhook.{action}", webhook.id) for action in ("created", "rotated", "deleted")
+    assert [(event.action, event.object_id, event.actor) for event in seen] == [
+        *((f"webhook.{action}", webhook.id, "user") for action in ("created", "rotated", "deleted")),
+        ("webhook.created", other.id, "key"),
     ]

@@ -34,10 +34,15 @@ def show_(id_or_reference: str, client: str | None, as_json: bool) -> None:
 @transactions.command()
 @click.argument("transaction_id")
 @click.option("--amount", "amount_cents", type=Shillings(), help="Shillings; without it, all that is left.")
-@click.option("--reason", required=True, help="Why; the client reads it in the metadata of the refund.")
+@click.option("--reason", required=True, help="Why; the client reads it.")
 @click.option("--by", required=True, help="Your name.")
 @click.option("--and", "second", required=True, help="The name of a second operator: two people refund a payment.")
-@click.option("--reference", help="Your own name for the refund; a second refund of one payment needs one.")
+@click.option("--reference", help="Your own name for the refund.")
+@click.option(
+    "--number",
+    type=click.IntRange(1, 9999),
+    help="Which refund of this payment by operators it is; a second one of the same amount needs it.",
+)
 @with_json
 def refund(
     transaction_id: str,
@@ -46,13 +51,18 @@ def refund(
     by: str,
     second: str,
     reference: str | None,
+    number: int | None,
     as_json: bool,
 ) -> None:
-    """Give a succeeded collection back to its payer. The same command again changes nothing."""
+    """Give a succeeded collection back to its payer.
+
+    The same command again is refused, or changes nothing with the same --number or --reference.
+    """
+    if reference is not None and number is not None:
+        raise click.UsageError("Give the refund a --reference or a --number, not both.")
+    wanted = OperatorRefund(transaction_id, reason, by, second, amount_cents, reference, number)
     with open_services() as services:
-        created = services.transactions.refunds.create_by_operators(
-            OperatorRefund(transaction_id, reason, by, second, amount_cents, reference), operator_context()
-        )
+        created = services.transactions.refunds.create_by_operators(wanted, operator_context())
     made = created.transaction
     verb = "had been accepted before" if created.replayed else "is accepted"
     sentence = f"The refund of {written_shillings(made.amount_cents)} {verb}, transaction {made.transaction_id}."

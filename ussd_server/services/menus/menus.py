@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -41,6 +42,7 @@ from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.security.call_secrets import call_secrets
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.audit import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.status import Code, ServiceError
 
@@ -77,6 +79,8 @@ class MenuService:
                 Menu.insert(id=new_id(now), client_id=context.client_id, name=request.menu_id, **saved).on_conflict(
                     conflict_target=(Menu.client_id, Menu.name), update=saved
                 ).execute()
+            menu = Menu.select(Menu.id, Menu.client_id).where(_is(request.menu_id, context)).get()
+            _write_audit_event("menu.saved", menu, context, now)
         return self._report(request.menu_id, document, places)
 
     def check(self, request: CheckMenu, context: RequestContext) -> CheckReport:
@@ -112,6 +116,7 @@ class MenuService:
             )
             row.save(force_insert=True)
             Menu.update(published_version=row.version).where(Menu.id == menu_id).execute()
+            _write_audit_event("menu.published", menu, context, row.published_at)
         return _version_view(request.menu_id, row, row.version)
 
     def roll_back(self, request: RollBack, context: RequestContext) -> VersionView:
@@ -121,7 +126,9 @@ class MenuService:
         row = _version(menu.id, request.version)
         if row is None:
             raise ServiceError(Code.NOT_FOUND, "Menu version not found")
-        Menu.update(published_version=row.version).where(Menu.id == menu.id).execute()
+        with unit_of_work():
+            Menu.update(published_version=row.version).where(Menu.id == menu.id).execute()
+            _write_audit_event("menu.rolled_back", menu, context, self._clock.now())
         return _version_view(request.menu_id, row, row.version)
 
     def list(self, context: RequestContext) -> tuple[MenuSummary, ...]:
@@ -189,8 +196,10 @@ class MenuService:
         menu = _find(request.menu_id, context)
         code = service_code(request.service_code)
         is_theirs = (ServiceCode.code == code) & (ServiceCode.client_id == context.client_id)
-        if not ServiceCode.update(menu_id=menu.id).where(is_theirs).execute():
-            raise ServiceError(Code.NOT_FOUND, "Service code not found")
+        with unit_of_work():
+            if not ServiceCode.update(menu_id=menu.id).where(is_theirs).execute():
+                raise ServiceError(Code.NOT_FOUND, "Service code not found")
+            _write_audit_event("menu.code_bound", menu, context, self._clock.now())
         return view_of_code(ServiceCode.get(is_theirs))
 
     def codes(self, context: RequestContext) -> tuple[CodeView, ...]:
@@ -275,6 +284,10 @@ def _find(menu_id: str, context: RequestContext) -> Menu:
     if menu is None:
         raise ServiceError(Code.NOT_FOUND, "Menu not found")
     return menu
+
+
+def _write_audit_event(action: str, menu: Menu, context: RequestContext, now: datetime) -> None:
+    write_audit_event(action, context, now, client_id=menu.client_id, object_id=menu.id)
 
 
 def _lock(menu_id: str) -> tuple[str, int | None]:

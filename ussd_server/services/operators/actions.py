@@ -4,51 +4,121 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ussd_server.amounts import written_amount
 from ussd_server.context import RequestContext
-from ussd_server.messages.operators import ProposalView
-from ussd_server.messages.reconciliation.differences import ConcludeFromStatement
+from ussd_server.messages.operators import ProposalView, ProposedEffect
+from ussd_server.messages.reconciliation.differences import ConcludeFromStatement, DifferenceView
 from ussd_server.messages.settlement.review import EndReview
 from ussd_server.messages.transactions import OperatorRefund
+from ussd_server.models.clients import Client
+from ussd_server.models.transactions import Transaction
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.reconciliation.differences import DifferenceService
 from ussd_server.services.settlement.review import ReviewService
+from ussd_server.services.transactions.operators import find_any
 from ussd_server.services.transactions.refunds import RefundService
+
+
+class EndOfReview:
+    """Settles a transaction without an outcome (parameter `has_succeeded`), or closes the review of one that has it."""
+
+    def __init__(self, review: ReviewService) -> None:
+        self._review = review
+
+    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """The transaction's state now and after. Raises the refusals of the review."""
+        has_succeeded = proposal.parameters.get("has_succeeded")
+        row = self._review.require_open(proposal.object_id, has_succeeded, context)
+        after = row.status if has_succeeded is None else "succeeded" if has_succeeded else "failed"
+        return _effect(row, f"{row.status}, under review", f"{after}, review closed")
+
+    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        """End the review."""
+        has_succeeded = proposal.parameters.get("has_succeeded")
+        return self._review.end(
+            EndReview(proposal.object_id, proposal.reason, proposal.proposed_by, second, has_succeeded), context
+        )
+
+
+class Refund:
+    """Refunds a collection (parameter `amount_cents`, None: what is left)."""
+
+    def __init__(self, refunds: RefundService) -> None:
+        self._refunds = refunds
+
+    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """The amount that goes back, and what of the collection is refunded now and after."""
+        seen = self._refunds.preview(proposal.object_id, proposal.parameters.get("amount_cents"), context)
+        row = find_any(proposal.object_id)
+        collected = written_amount(seen.collected_cents)
+        now, after = map(written_amount, (seen.refunded_cents, seen.refunded_cents + seen.amount_cents))
+        state = f"{row.status}, {{}} of {collected} refunded"
+        return _effect(row, state.format(now), state.format(after), amount_cents=seen.amount_cents)
+
+    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        """Create the refund."""
+        return self._refunds.create_by_operators(
+            OperatorRefund(
+                proposal.object_id, proposal.reason, proposal.proposed_by, second,
+                amount_cents=proposal.parameters.get("amount_cents"),
+                number=self._refunds.next_number(proposal.object_id),
+            ),
+            context,
+        )  # fmt: skip
+
+
+class Conclusion:
+    """Sets the payment of a difference to succeeded, as the provider's statement says."""
+
+    def __init__(self, differences: DifferenceService) -> None:
+        self._differences = differences
+
+    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """The payment's state now and after, and the line of the statement."""
+        line = self._differences.require_conclusive(proposal.object_id, context)
+        row = find_any(line.transaction_id or "", locked=True)
+        return _effect(row, str(row.status), "succeeded", statement_line=_written_line(line))
+
+    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        """Conclude the payment and end the review of the difference."""
+        return self._differences.conclude(
+            ConcludeFromStatement(proposal.object_id, proposal.reason, proposal.proposed_by, second), context
+        )
 
 
 def two_person_actions(
     review: ReviewService, refunds: RefundService, differences: DifferenceService
 ) -> Mapping[str, TwoPersonAction]:
-    """The actions by name; the object of each is a transaction, or the difference of a statement.
-
-    `review.settle` settles one without an outcome (parameter `has_succeeded`), `review.close` closes the review of one
-    that has it, `transaction.refund` refunds a collection (parameter `amount_cents`, None: what is left).
-    `difference.conclude` sets the payment of a difference to succeeded.
-    """
-
-    def end_review(proposal: ProposalView, second: str, context: RequestContext) -> object:
-        has_succeeded = proposal.parameters.get("has_succeeded")
-        return review.end(
-            EndReview(proposal.object_id, proposal.reason, proposal.proposed_by, second, has_succeeded), context
-        )
-
-    def refund(proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return refunds.create_by_operators(
-            OperatorRefund(
-                proposal.object_id, proposal.reason, proposal.proposed_by, second,
-                amount_cents=proposal.parameters.get("amount_cents"),
-                reference=f"operator-refund-{proposal.proposal_id}",
-            ),
-            context,
-        )  # fmt: skip
-
-    def conclude(proposal: ProposalView, second: str, context: RequestContext) -> object:
-        return differences.conclude(
-            ConcludeFromStatement(proposal.object_id, proposal.reason, proposal.proposed_by, second), context
-        )
-
+    """The actions by name; the object of each is a transaction, or the difference of a statement."""
+    end_of_review = EndOfReview(review)
     return {
-        "review.settle": end_review,
-        "review.close": end_review,
-        "transaction.refund": refund,
-        "difference.conclude": conclude,
+        "review.settle": end_of_review,
+        "review.close": end_of_review,
+        "transaction.refund": Refund(refunds),
+        "difference.conclude": Conclusion(differences),
     }
+
+
+def _effect(
+    row: Transaction, now: str, after: str, *, amount_cents: int | None = None, statement_line: str | None = None
+) -> ProposedEffect:
+    client = Client.get_by_id(row.client_id)
+    return ProposedEffect(
+        client_id=client.id,
+        client=client.name,
+        transaction_id=row.id,
+        type=row.type,
+        reference=row.reference,
+        phone_number=row.phone_number,
+        amount_cents=row.amount_cents if amount_cents is None else amount_cents,
+        state_now=now,
+        state_after=after,
+        statement_line=statement_line,
+    )
+
+
+def _written_line(line: DifferenceView) -> str:
+    """The line of a statement as one sentence."""
+    place = "no line" if line.line is None else f"line {line.line}"
+    known = [line.provider_id, line.reference, line.dated, line.party]
+    return f"{line.file_name}, {place}: {line.theirs}, here {line.ours}; {', '.join(filter(None, known))}"

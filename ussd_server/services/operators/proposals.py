@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import orjson
 from peewee import IntegrityError
@@ -12,16 +15,32 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.operators import ProposalView, Propose
+from ussd_server.messages.operators import (
+    ConfirmProposal,
+    ProposalView,
+    Propose,
+    ProposedEffect,
+    ShownProposal,
+)
 from ussd_server.models.operators import Proposal
 from ussd_server.services.audit import write_audit_event
+from ussd_server.services.people import is_same_person
 from ussd_server.status import Code, ServiceError
 
 PROPOSAL_HOURS = 24
 _LONGEST_REASON = 200
 
-TwoPersonAction = Callable[[ProposalView, str, RequestContext], object]
-"""Does what was proposed, in the unit of work of the confirmation: the proposal, who confirms, the confirming call."""
+
+class TwoPersonAction(Protocol):
+    """What operators decide by two."""
+
+    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """What the proposal does now. Locks what it reads until the unit of work ends, and raises why it cannot."""
+        ...
+
+    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        """Do what was proposed, in the unit of work of the confirmation. `second` confirms."""
+        ...
 
 
 class ProposalService:
@@ -36,7 +55,7 @@ class ProposalService:
         """Write a proposal, open for PROPOSAL_HOURS.
 
         INVALID_REQUEST for an unknown action, without a reason of 1 to 200 characters, and while another proposal of
-        the same action and object is open.
+        the same action and object is open; otherwise what the action raises where it cannot be done now.
         """
         name, now = _name_of(context), self._clock.now()
         if request.action not in self._actions:
@@ -51,7 +70,10 @@ class ProposalService:
                     parameters=orjson.dumps(request.parameters).decode(), proposed_by=name, created_at=now,
                     expires_at=now + timedelta(hours=PROPOSAL_HOURS),
                 )  # fmt: skip
-                write_audit_event("proposal.made", context, now, client_id=None, object_id=row.id)
+                self._actions[row.action].effect(_view(row), context)
+                write_audit_event(
+                    "proposal.made", context, now, client_id=None, object_id=row.id, reason=row.reason
+                )  # fmt: skip
         except IntegrityError:
             raise ServiceError(Code.INVALID_REQUEST, "The same is proposed already") from None
         return _view(row)
@@ -67,32 +89,58 @@ class ProposalService:
         context.require_operator()
         return _view(_find(proposal_id, locked=False))
 
-    def confirm(self, proposal_id: str, context: RequestContext) -> ProposalView:
+    def show_open(self, context: RequestContext) -> tuple[ShownProposal, ...]:
+        """Every open proposal with what it does now, the oldest first."""
+        return tuple(self._shown(proposal, context) for proposal in self.list_open(context))
+
+    def confirm(self, request: ConfirmProposal, context: RequestContext) -> ProposalView:
         """Confirm another operator's proposal and do it, in one unit of work.
 
-        NOT_FOUND for an unknown one, INVALID_REQUEST for one's own, a decided and an expired one; otherwise what the
-        proposed action raises, which leaves the proposal open.
+        NOT_FOUND for an unknown one, INVALID_REQUEST for one's own, a decided and an expired one, and where it does
+        something else now than what was shown; otherwise what the proposed action raises. It stays open then.
         """
-        return self._decide(proposal_id, "confirmed", context)
+        return self._decide(request.proposal_id, "confirmed", context, request.digest)
 
     def withdraw(self, proposal_id: str, context: RequestContext) -> ProposalView:
         """Take a proposal back; any operator may. Raises as `confirm`."""
         return self._decide(proposal_id, "withdrawn", context)
 
-    def _decide(self, proposal_id: str, outcome: str, context: RequestContext) -> ProposalView:
+    def _shown(self, proposal: ProposalView, context: RequestContext) -> ShownProposal:
+        try:
+            with unit_of_work():
+                effect = self._actions[proposal.action].effect(proposal, context)
+        except ServiceError as refusal:
+            return ShownProposal(proposal, None, "", refusal.message)
+        return ShownProposal(proposal, effect, _digest(proposal, effect))
+
+    def _decide(self, proposal_id: str, outcome: str, context: RequestContext, digest: str = "") -> ProposalView:
         name, now = _name_of(context), self._clock.now()
         with unit_of_work():
             row = _find(proposal_id, locked=True)
             if row.decided_at is not None or row.expires_at <= now:
                 raise ServiceError(Code.INVALID_REQUEST, "The proposal is not open any more")
             if outcome == "confirmed":
-                if name.casefold() == row.proposed_by.casefold():
+                if is_same_person(name, row.proposed_by):
                     raise ServiceError(Code.INVALID_REQUEST, "Another operator must confirm what you proposed")
-                self._actions[row.action](_view(row), name, context)
+                proposal, action = _view(row), self._actions[row.action]
+                if digest != _digest(proposal, action.effect(proposal, context)):
+                    raise ServiceError(
+                        Code.INVALID_REQUEST, "Nothing was done: the proposal does something else now than was shown"
+                    )
+                action.act(proposal, name, context)
             row.decided_by, row.decided_at, row.outcome = name, now, outcome
             row.save(only=[Proposal.decided_by, Proposal.decided_at, Proposal.outcome])
-            write_audit_event(f"proposal.{outcome}", context, now, client_id=None, object_id=row.id)
+            write_audit_event(
+                f"proposal.{outcome}", context, now, client_id=None, object_id=row.id, reason=row.reason
+            )  # fmt: skip
         return _view(row)
+
+
+def _digest(proposal: ProposalView, effect: ProposedEffect) -> str:
+    """Names all that was shown of a proposal."""
+    shown = {"proposal": proposal.proposal_id, "by": proposal.proposed_by, "reason": proposal.reason}
+    written = orjson.dumps(shown | asdict(effect), option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(written).hexdigest()
 
 
 def _name_of(context: RequestContext) -> str:

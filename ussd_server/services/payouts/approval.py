@@ -84,8 +84,7 @@ class PayoutApproval:
             row.total_fee_cents, row.updated_at, row.due_at = total_fee_cents, now, now
             row.leased_until = row.lease_token = None
             row.save()
-            if context.caller.user_id is not None:
-                write_audit_event("payout.approved", context, now, client_id=row.client_id, object_id=row.id)
+            write_audit_event("payout.approved", context, now, client_id=row.client_id, object_id=row.id)
         self._at_kill_point("payout.approved")
         return row
 

@@ -121,10 +121,7 @@ class PayoutDrafts:
             insert_rows(PayoutItem, items)
             if payout.ready_count:
                 write_payout_event(payout, "payout.needs_approval", now)
-            if context.caller.user_id is not None:
-                write_audit_event(
-                    "payout.created", context, now, client_id=payout.client_id, object_id=payout.id
-                )  # fmt: skip
+            write_audit_event("payout.created", context, now, client_id=payout.client_id, object_id=payout.id)
 
 
 def caller_id(context: RequestContext) -> str:

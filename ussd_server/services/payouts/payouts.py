@@ -153,8 +153,7 @@ class PayoutService:
         row.save()
         if row.completed_at is not None:
             write_payout_event(row, "payout.completed", now)
-        if context.caller.key_id is None:
-            write_audit_event("payout.cancelled", context, now, client_id=row.client_id, object_id=row.id)
+        write_audit_event("payout.cancelled", context, now, client_id=row.client_id, object_id=row.id)
 
 
 def _find(payout_id: str, context: RequestContext) -> Payout:

@@ -18,12 +18,13 @@ from ussd_server.messages.reconciliation.differences import (
 )
 from ussd_server.messages.reconciliation.statement_formats import LineStatus
 from ussd_server.messages.settlement.review import EndReview
+from ussd_server.messages.transactions import SUCCESSFUL
 from ussd_server.models.statements import DifferenceInStatement, ProviderStatement, StatementDifference
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.pages import page_of
 from ussd_server.services.settlement.review import ReviewService
-from ussd_server.services.transactions.operators import require_reason, require_two_people
+from ussd_server.services.transactions.operators import find_any, require_reason, require_two_people
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_NAME = 100
@@ -71,23 +72,32 @@ class DifferenceService:
         different people are named with a reason.
         """
         context.require_operator()
-        require_two_people(request.by, request.second, request.reason)
+        names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
-            row = _found(request.difference_id, locked=True)
-            if row.verdict != Verdict.STATUS_DIFFERS or row.theirs != LineStatus.SUCCEEDED:
-                raise ServiceError(Code.INVALID_REQUEST, "Only a success of the provider concludes a payment")
+            row = _conclusive(request.difference_id)
             self._review.conclude(
                 EndReview(row.transaction_id, request.reason, request.by, request.second), row.provider_id, context
             )
-            self._end(row, request.reason, f"{request.by}, {request.second}", context)
+            self._end(row, request.reason, ", ".join(names), context)
+        return _views([row])[0]
+
+    def require_conclusive(self, difference_id: str, context: RequestContext) -> DifferenceView:
+        """A difference whose payment can be concluded now, locked. Raises as `conclude`."""
+        context.require_operator()
+        row = _conclusive(difference_id)
+        if find_any(row.transaction_id, locked=True).status in SUCCESSFUL:
+            raise ServiceError(Code.INVALID_REQUEST, "The payment has succeeded here too")
         return _views([row])[0]
 
     def _end(self, row: StatementDifference, reason: str, by: str, context: RequestContext) -> None:
         if row.ended_at is not None:
-            raise ServiceError(Code.INVALID_REQUEST, "The review of this difference has ended")
+            raise _has_ended()
         row.ended_at, row.ended_by, row.reason = self._clock.now(), by, reason.strip()
         row.save()
-        write_audit_event("difference.ended", context, row.ended_at, client_id=None, object_id=row.id)
+        write_audit_event(
+            "difference.ended", context, row.ended_at, client_id=None, object_id=row.id, reason=row.reason,
+            decided_by=by,
+        )  # fmt: skip
 
     def _of_statement(self, statement_id: str, request: ListDifferences) -> DifferencePage:
         """The differences of one statement, in its order."""
@@ -114,6 +124,20 @@ def _found(difference_id: str, *, locked: bool) -> Any:
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Difference not found")
     return row
+
+
+def _conclusive(difference_id: str) -> Any:
+    """A difference in which the provider reports a success, locked."""
+    row = _found(difference_id, locked=True)
+    if row.verdict != Verdict.STATUS_DIFFERS or row.theirs != LineStatus.SUCCEEDED:
+        raise ServiceError(Code.INVALID_REQUEST, "Only a success of the provider concludes a payment")
+    if row.ended_at is not None:
+        raise _has_ended()
+    return row
+
+
+def _has_ended() -> ServiceError:
+    return ServiceError(Code.INVALID_REQUEST, "The review of this difference has ended")
 
 
 def _views(rows: list[Any]) -> tuple[DifferenceView, ...]:

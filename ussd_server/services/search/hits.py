@@ -5,11 +5,13 @@ from __future__ import annotations
 from ussd_server.amounts import written_amount
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.messages.search import SearchHit
+from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.ussd import UssdSession
+from ussd_server.models.ussd import Menu, UssdSession
+from ussd_server.models.webhooks import Webhook
 from ussd_server.services.payouts.records import payout_views
 from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.transactions.history import views_of
@@ -65,3 +67,29 @@ def key_hit(row: ApiKey, client: str | None) -> SearchHit:
     until = f" until {iso_milliseconds(row.expires_at)}" if row.is_active and row.expires_at else ""
     sentence = f"The key {state}{until}; its scopes are {row.scopes or 'everything'}."
     return SearchHit("key", row.id, client, f"API key {row.apikey}", sentence, row.created_at)
+
+
+def menu_hit(row: Menu, client: str | None) -> SearchHit:
+    """A menu, by its name."""
+    version = f"version {row.published_version} is published" if row.published_version else "it is not published"
+    sentence = f"The draft was saved at {iso_milliseconds(row.draft_saved_at)}; {version}."
+    return SearchHit("menu", row.name, client, f"Menu {row.name}", sentence, row.draft_saved_at)
+
+
+def webhook_hit(row: Webhook, client: str | None) -> SearchHit:
+    """A webhook, without its secret."""
+    title = f"Webhook {row.url}" if row.url else "Callbacks of single transactions"
+    state = "is active" if row.is_active else "is switched off"
+    return SearchHit("webhook", row.id, client, title, f"The webhook {state}.", row.created_at)
+
+
+def person_hit(row: User, client: str | None) -> SearchHit:
+    """A person of the client."""
+    state = "may sign in" if row.is_active else "is disabled"
+    return SearchHit("person", row.id, client, f"Person {row.email}", f"The {row.role} {state}.", row.created_at)
+
+
+def gone_hit(kind: str, change: AuditEvent, client: str | None) -> SearchHit:
+    """An object that was removed, from what the audit trail says about it."""
+    sentence = f"It exists no more; {change.action} at {iso_milliseconds(change.created_at)}."
+    return SearchHit(kind, str(change.object_id), client, f"Removed {kind}", sentence, change.created_at)

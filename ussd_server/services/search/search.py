@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peewee import Expression
+from peewee import Expression, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.messages.search import MOST_HITS, Search, SearchHit, SearchReply
 from ussd_server.messages.transactions import TransactionType
-from ussd_server.models.clients import Client
+from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
-from ussd_server.models.ussd import UssdSession
-from ussd_server.services.search.hits import event_hit, key_hit, payout_hit, session_hit, transaction_hit
+from ussd_server.models.ussd import Menu, UssdSession
+from ussd_server.models.webhooks import Webhook
+from ussd_server.services.search.hits import (
+    event_hit,
+    gone_hit,
+    key_hit,
+    menu_hit,
+    payout_hit,
+    person_hit,
+    session_hit,
+    transaction_hit,
+    webhook_hit,
+)
 from ussd_server.status import Code, ServiceError
 
+_MOST_CHANGES = 500
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PHONE_NUMBER = re.compile(r"(?:\+?256|0)([0-9]{9})", re.ASCII)
 
 
@@ -30,19 +43,24 @@ class _Kind:
     """One kind of object.
 
     `grant` is what a caller needs to see it. `names` makes the conditions that an index answers for all clients
-    together. `reference` and `phone_number` are the columns whose index begins with the client, None without one.
+    together. `audited` begins the actions of the audit trail that change such an object. `reference` and `phone_number`
+    are the columns whose index begins with the client, None without one. `may_be_gone`: its rows are removed.
     """
 
+    name: str
     table: Any
     grant: str
     hit: Callable[[Any, str | None], SearchHit]
     names: Callable[[str], list[Expression]]
+    audited: str | None = None
     reference: Any = None
     phone_number: Any = None
+    may_be_gone: bool = False
 
 
 _KINDS = (
     _Kind(
+        "transaction",
         Transaction,
         "transactions:read",
         transaction_hit,
@@ -53,37 +71,54 @@ _KINDS = (
             # A receipt is read out or copied by hand, and providers write them in capitals.
             *([Transaction.provider_transaction_id == text.upper()] if text != text.upper() else []),
         ],
+        "transaction.",
         Transaction.reference,
         Transaction.phone_number,
     ),
-    _Kind(Payout, "payouts:read", payout_hit, lambda text: _by_id(text, Payout.id), Payout.reference),
     _Kind(
+        "payout",
+        Payout,
+        "payouts:read",
+        payout_hit,
+        lambda text: _by_id(text, Payout.id),
+        "payout.",
+        Payout.reference,
+    ),
+    _Kind(
+        "session",
         UssdSession,
         "ussd:read",
         session_hit,
         lambda text: _by_id(text, UssdSession.id),
         phone_number=UssdSession.phone_number,
     ),
-    _Kind(Event, "webhooks:read", event_hit, lambda text: _by_id(text, Event.id)),
+    _Kind("event", Event, "webhooks:read", event_hit, lambda text: _by_id(text, Event.id)),
     _Kind(
+        "key",
         ApiKey,
         "api_keys:list",
         key_hit,
         lambda text: [*_by_id(text, ApiKey.id), ApiKey.apikey == text],
+        "api_key.",
+        may_be_gone=True,
     ),
+    _Kind("menu", Menu, "menus:read", menu_hit, lambda _: [], "menu."),
+    _Kind(
+        "webhook",
+        Webhook,
+        "webhooks:read",
+        webhook_hit,
+        lambda text: _by_id(text, Webhook.id),
+        "webhook.",
+        may_be_gone=True,
+    ),
+    _Kind("person", User, "team:read", person_hit, lambda text: _by_id(text, User.id), "user."),
 )
-
-_TABLES: dict[str, Any] = {
-    "transaction": Transaction,
-    "payout": Payout,
-    "session": UssdSession,
-    "event": Event,
-    "key": ApiKey,
-}
+_TABLES = {kind.name: kind.table for kind in _KINDS}
 
 
 class SearchService:
-    """Finds objects by an id, also of the request that created them, a reference, a receipt or a phone number."""
+    """Finds objects by an id, also of a request that made or changed them, a reference, a receipt or a phone number."""
 
     def search(self, request: Search, context: RequestContext) -> SearchReply:
         """The caller's own objects, only of the kinds that it may read; at most 50.
@@ -91,12 +126,17 @@ class SearchService:
         A space at the beginning is read as the plus of a phone number, which a query decodes so.
         """
         text = _typed(request.q)
-        hits = [
-            kind.hit(row, None)
-            for kind in _KINDS
-            for row in self._rows(kind, text, [context.client_id])
-            if row.client_id == context.client_id and _may_see(kind, row, context)
-        ]
+        changes = _changes(text, AuditEvent.client_id == context.client_id)
+        hits: list[SearchHit] = []
+        for kind in _KINDS:
+            # Not by an index: it would read all of the client's rows in order.
+            client_id = fn.COALESCE(kind.table.client_id, kind.table.client_id)
+            is_shown = client_id == context.client_id
+            if not context.may(kind.grant):
+                if not (kind.table is Transaction and context.may("collection:read")):
+                    continue
+                is_shown &= Transaction.type == TransactionType.COLLECTION
+            hits += _hits(kind, text, {context.client_id: None}, changes, is_shown)
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def find(self, request: Search, context: RequestContext) -> SearchReply:
@@ -106,10 +146,9 @@ class SearchService:
         """
         context.require_operator()
         text = _typed(request.q)
-        names = {client.id: client.name for client in Client.select(Client.id, Client.name)}
-        hits: list[SearchHit] = []
-        for kind in _KINDS:
-            hits += [kind.hit(row, names.get(row.client_id)) for row in self._rows(kind, text, list(names))]
+        names: dict[str, str | None] = {client.id: client.name for client in Client.select(Client.id, Client.name)}
+        changes = _changes(text, AuditEvent.client_id.is_null(False))
+        hits = [hit for kind in _KINDS for hit in _hits(kind, text, names, changes)]
         return SearchReply(tuple(hits[:MOST_HITS]))
 
     def owner_of(self, kind: str, object_id: str, context: RequestContext) -> str:
@@ -124,37 +163,65 @@ class SearchService:
             raise ServiceError(Code.NOT_FOUND, "Not found")
         return str(row.client_id)
 
-    def _rows(self, kind: _Kind, text: str, client_ids: list[str]) -> list[Any]:
-        """The rows of one kind, each once, newest first."""
-        found = {row.id: row for row in self._read(kind, text, client_ids)}
-        return [found[row_id] for row_id in sorted(found, reverse=True)][:MOST_HITS]
 
-    def _read(self, kind: _Kind, text: str, client_ids: list[str]) -> Iterator[Any]:
-        for condition in kind.names(text):
-            yield from _newest(kind.table, condition)
-        number = _PHONE_NUMBER.fullmatch(text)
-        for client_id in client_ids:
-            is_theirs = kind.table.client_id == client_id
-            if kind.reference is not None:
-                # Not in order: SQLite would read all of the client's rows for it. A reference names one or two.
-                yield from kind.table.select().where(is_theirs, kind.reference == text)
-            if kind.phone_number is not None and number:
-                # Found as people write it: +256772123456, 256772123456 or 0772123456.
-                yield from _newest(kind.table, is_theirs & (kind.phone_number == f"+256{number[1]}"))
+def _changes(text: str, which: Expression) -> list[AuditEvent]:
+    """What a request of this id did, newest first."""
+    if not _REQUEST_ID.fullmatch(text):
+        return []
+    events = AuditEvent.select().where(AuditEvent.request_id == text, which)
+    return list(events.order_by(AuditEvent.id.desc()).limit(_MOST_CHANGES))
+
+
+def _hits(
+    kind: _Kind,
+    text: str,
+    names: Mapping[str, str | None],
+    changes: Sequence[AuditEvent],
+    is_shown: Expression | None = None,
+) -> list[SearchHit]:
+    """The objects of one kind, each once, newest first, at most 50. `names` are those of the clients by their id."""
+    changed = {
+        str(change.object_id): change
+        for change in reversed(changes)
+        if kind.audited and change.action.startswith(kind.audited) and is_id(change.object_id or "")
+    }
+    found = {row.id: row for row in _read(kind, text, [*names], [*changed], is_shown)}
+    hits = {object_id: kind.hit(row, names.get(row.client_id)) for object_id, row in found.items()}
+    if kind.may_be_gone:
+        for object_id in changed.keys() - found.keys():
+            change = changed[object_id]
+            hits[object_id] = gone_hit(kind.name, change, names.get(change.client_id))
+    return [hits[object_id] for object_id in sorted(hits, reverse=True)][:MOST_HITS]
+
+
+def _read(
+    kind: _Kind, text: str, client_ids: list[str], changed: list[str], is_shown: Expression | None
+) -> Iterator[Any]:
+    for condition in kind.names(text):
+        yield from _newest(kind.table, condition, is_shown)
+    if changed:
+        yield from _newest(kind.table, kind.table.id.in_(changed), is_shown)
+    number = _PHONE_NUMBER.fullmatch(text)
+    for client_id in client_ids:
+        is_theirs = kind.table.client_id == client_id
+        if kind.reference is not None:
+            # Not in order: SQLite would read all of the client's rows for it. A reference names one or two.
+            yield from _shown(kind.table.select().where(is_theirs, kind.reference == text), is_shown)
+        if kind.phone_number is not None and number:
+            # Found as people write it: +256772123456, 256772123456 or 0772123456.
+            yield from _newest(kind.table, is_theirs & (kind.phone_number == f"+256{number[1]}"), is_shown)
 
 
 def _typed(text: str) -> str:
     return f"+{text[1:]}" if re.fullmatch(r" [0-9]+", text, re.ASCII) else text.strip()
 
 
-def _may_see(kind: _Kind, row: Any, context: RequestContext) -> bool:
-    if context.may(kind.grant):
-        return True
-    return isinstance(row, Transaction) and row.type == TransactionType.COLLECTION and context.may("collection:read")
+def _newest(table: Any, condition: Expression, is_shown: Expression | None) -> list[Any]:
+    return list(_shown(table.select().where(condition), is_shown).order_by(table.id.desc()).limit(MOST_HITS))
 
 
-def _newest(table: Any, condition: Any) -> list[Any]:
-    return list(table.select().where(condition).order_by(table.id.desc()).limit(MOST_HITS))
+def _shown(rows: Any, is_shown: Expression | None) -> Any:
+    return rows if is_shown is None else rows.where(is_shown)
 
 
 def _by_id(text: str, *columns: Any) -> list[Expression]:

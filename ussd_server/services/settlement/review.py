@@ -78,20 +78,27 @@ class ReviewService:
         list, and unless two different people are named with a reason. Raises TRANSACTION_NOT_FOUND.
         """
         context.require_operator()
-        require_two_people(request.by, request.second, request.reason)
+        names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
-            row = find_any(request.transaction_id, locked=True)
-            if row.review_opened_at is None or row.review_closed_at is not None:
-                raise ServiceError(Code.INVALID_REQUEST, "The transaction is not on the review list")
-            now = self._clock.now()
+            row, now = self.require_open(request.transaction_id, request.has_succeeded, context), self._clock.now()
             if request.has_succeeded is not None:
                 self._settle(row, request.has_succeeded, request.reason, now)
-            elif row.completed_at is None:
-                raise ServiceError(Code.INVALID_REQUEST, "Nobody knows the outcome yet; settle it as one or the other")
             row.review_closed_at = now
             action = "transaction.reviewed" if request.has_succeeded is None else "transaction.settled"
-            _note(row, request, action, context, now)
+            _note(row, request, names, action, context, now)
         return _item(row, with_history=True)
+
+    def require_open(self, transaction_id: str, has_succeeded: bool | None, context: RequestContext) -> Transaction:
+        """The transaction of an open review, locked, which can end so. Raises as `end`."""
+        context.require_operator()
+        row = find_any(transaction_id, locked=True)
+        if row.review_opened_at is None or row.review_closed_at is not None:
+            raise ServiceError(Code.INVALID_REQUEST, "The transaction is not on the review list")
+        if has_succeeded is not None:
+            _require_settleable(row, has_succeeded)
+        elif row.completed_at is None:
+            raise ServiceError(Code.INVALID_REQUEST, "Nobody knows the outcome yet; settle it as one or the other")
+        return row
 
     def conclude(self, request: EndReview, provider_transaction_id: str | None, context: RequestContext) -> ReviewItem:
         """Set a transaction that has no outcome, or failed, to succeeded, because the provider's statement says so.
@@ -99,36 +106,46 @@ class ReviewService:
         The transaction need not be on the review list. Refusals are those of `end`.
         """
         context.require_operator()
-        require_two_people(request.by, request.second, request.reason)
+        names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
             row, now = find_any(request.transaction_id, locked=True), self._clock.now()
             row.provider_transaction_id = row.provider_transaction_id or provider_transaction_id
             self._settle(row, True, request.reason, now)
             if row.review_opened_at is not None:
                 row.review_closed_at = row.review_closed_at or now
-            _note(row, request, "transaction.settled", context, now)
+            _note(row, request, names, "transaction.settled", context, now)
         return _item(row, with_history=True)
 
     def _settle(self, row: Transaction, has_succeeded: bool, reason: str, now: datetime) -> None:
+        _require_settleable(row, has_succeeded)
         row.leased_until = row.lease_token = None
-        if row.status in SUCCESSFUL:
-            raise ServiceError(Code.INVALID_REQUEST, "The transaction has succeeded; its review can only be closed")
         if has_succeeded:
             succeed(row, Source.OPERATOR, now, ChangeDetail(note=reason))
             return
-        if row.status == TransactionStatus.FAILED:
-            raise ServiceError(Code.INVALID_REQUEST, "The transaction has failed; its review can only be closed")
         fail(row, FailureCode.PROVIDER_ERROR, Source.OPERATOR, now, ChangeDetail(note=reason))
         if (provider := self._providers.get(row.provider or "")) is not None:
             # People may be wrong as well: the provider is enquired once more.
             row.due_at = now + timedelta(seconds=provider.pace.late_check_after)
 
 
-def _note(row: Transaction, request: EndReview, action: str, context: RequestContext, now: datetime) -> None:
+def _require_settleable(row: Transaction, has_succeeded: bool) -> None:
+    if row.status in SUCCESSFUL:
+        raise ServiceError(Code.INVALID_REQUEST, "The transaction has succeeded; its review can only be closed")
+    if row.status == TransactionStatus.FAILED and not has_succeeded:
+        raise ServiceError(Code.INVALID_REQUEST, "The transaction has failed; its review can only be closed")
+
+
+def _note(
+    row: Transaction, request: EndReview, names: tuple[str, str], action: str, context: RequestContext, now: datetime
+) -> None:
+    decided_by = ", ".join(names)
     row.updated_at = now
-    row.review_note = f"{request.reason} ({request.by}, {request.second})"
+    row.review_note = f"{request.reason} ({decided_by})"
     row.save()
-    write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+    write_audit_event(
+        action, context, now, client_id=row.client_id, object_id=row.id, reason=request.reason,
+        amount_cents=row.amount_cents, phone_number=row.phone_number, decided_by=decided_by,
+    )  # fmt: skip
 
 
 def _item(row: Transaction, *, with_history: bool = False) -> ReviewItem:

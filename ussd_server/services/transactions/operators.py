@@ -6,19 +6,18 @@ from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.people import require_two_names
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_TEXT = 200
-_LONGEST_NAME = 100
 _LONGEST_REFERENCE = 64
 
 
-def require_two_people(by: str, second: str, reason: str) -> None:
-    """Raise INVALID_REQUEST unless two different people are named, with a reason of 1 to 200 characters."""
-    names = [" ".join(name.split()) for name in (by, second)]
-    if not all(0 < len(name) <= _LONGEST_NAME for name in names) or names[0].casefold() == names[1].casefold():
-        raise ServiceError(Code.INVALID_REQUEST, "Two different people must stand by it, with their names")
+def require_two_people(by: str, second: str, reason: str) -> tuple[str, str]:
+    """Two different people who decide, as `require_two_names` returns them. INVALID_REQUEST without a reason, too."""
+    names = require_two_names(by, second)
     require_reason(reason)
+    return names
 
 
 def require_reason(reason: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ussd_server.context import RequestContext
+from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
@@ -15,6 +16,7 @@ from ussd_server.messages.transactions import (
     CreateRefund,
     GetTransaction,
     OperatorRefund,
+    RefundPreview,
     Source,
     TransactionStatus,
     TransactionType,
@@ -34,7 +36,12 @@ from ussd_server.services.transactions.create import (
     digest_of,
 )
 from ussd_server.services.transactions.history import views_of
-from ussd_server.services.transactions.operators import find_any, require_reference, require_two_people
+from ussd_server.services.transactions.operators import (
+    find_any,
+    require_reason,
+    require_reference,
+    require_two_people,
+)
 from ussd_server.services.transactions.transactions import find_transaction
 from ussd_server.status import Code, ServiceError
 
@@ -45,6 +52,25 @@ _MAY_STILL_SUCCEED = (Transaction.status == TransactionStatus.FAILED) & (
     | (Transaction.review_opened_at.is_null(False) & Transaction.review_closed_at.is_null())
 )
 _IS_GIVEN_BACK = Transaction.status.in_([*UNFINISHED, TransactionStatus.SUCCEEDED]) | _MAY_STILL_SUCCEED
+
+
+_LATER_NUMBER = re.compile(r"-([2-9]|[1-9][0-9]{1,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Details:
+    """Why a refund is made, and by which two operators; none for a client's own."""
+
+    reason: str | None
+    operators: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> Source:
+        return Source.OPERATOR if self.operators else Source.SUBMIT
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        return {"reason": self.reason, "refunded_by": list(self.operators)} if self.operators else None
 
 
 class RefundService:
@@ -58,9 +84,12 @@ class RefundService:
         """Create a refund of a succeeded collection, in whole or in part.
 
         Raises TRANSACTION_NOT_FOUND, also for another client's collection, INVALID_REQUEST unless it succeeded,
-        INVALID_AMOUNT for more than is left; otherwise as `TransactionCreator.create`.
+        INVALID_AMOUNT for more than is left, INVALID_REQUEST for a person without a reason; otherwise as
+        `TransactionCreator.create`. The audit trail shows it.
         """
-        return self._create(request, context, Source.SUBMIT, None)
+        if context.caller.kind is CallerKind.TOKEN:
+            require_reason(request.reason or "")
+        return self._create(request, context, _Details(request.reason))
 
     def list(self, request: GetTransaction, context: RequestContext) -> tuple[TransactionView, ...]:
         """The refunds of one of the client's transactions, oldest first, at most 100; none for an unknown one."""
@@ -75,67 +104,81 @@ class RefundService:
     def create_by_operators(self, request: OperatorRefund, context: RequestContext) -> CreatedTransaction:
         """Create a refund of any client's collection, on behalf of two operators; the audit trail shows it.
 
-        Raises INVALID_REQUEST unless two different people are named with a reason, and for a reference out of its
-        bounds; otherwise as `create`.
+        Raises INVALID_REQUEST unless two different people are named with a reason, for a reference out of its bounds,
+        and for a refund that neither names nor counts itself when an equal one exists; otherwise as `create`.
         """
         context.require_operator()
-        require_two_people(request.by, request.second, request.reason)
+        names = require_two_people(request.by, request.second, request.reason)
         original = find_any(request.transaction_id)
-        reference = request.reference or f"operator-refund-{original.id}"
+        number, reference = request.number, request.reference
+        if reference is None and number is None:
+            _refuse_equal(original, request.amount_cents)
+            number = self.next_number(original.id)
+        reference = reference or _counted_reference(original.id, number or 1)
         require_reference(reference)
         return self._create(
             CreateRefund(original.id, reference, request.amount_cents),
             replace(context, caller=replace(context.caller, client_id=original.client_id)),
-            Source.OPERATOR,
-            {"reason": request.reason, "refunded_by": [request.by, request.second]},
+            _Details(request.reason, names),
         )
 
-    def _create(
-        self, request: CreateRefund, context: RequestContext, source: Source, metadata: dict[str, Any] | None
-    ) -> CreatedTransaction:
+    def next_number(self, transaction_id: str) -> int:
+        """The number of the next refund of a collection by operators, counted from 1."""
+        return max((_number_of(row) for row in _counted_refunds(transaction_id)), default=0) + 1
+
+    def preview(self, transaction_id: str, amount_cents: int | None, context: RequestContext) -> RefundPreview:
+        """What a refund of any client's collection would give back now, with its row locked. Raises as `create`."""
+        context.require_operator()
+        original = find_any(transaction_id, locked=True)
+        left_cents = _left_of(original)
+        amount_cents, _ = self._check(amount_cents, original)
+        return RefundPreview(amount_cents, original.amount_cents - left_cents, original.amount_cents)
+
+    def _create(self, request: CreateRefund, context: RequestContext, details: _Details) -> CreatedTransaction:
         context.require("transactions:write")
         original = find_transaction(request.transaction_id, context)
-        digest = digest_of(
-            {"refund_of": original.id, "amount_cents": request.amount_cents, "reference": request.reference}
-        )
         content: dict[str, object] = {"refund_of": original.id}
+        # A repeat by operators may say why in other words.
+        if not details.operators:
+            content["description"] = details.reason
+        digest = _digest(original.id, request.amount_cents, request.reference, content.get("description"))
         if request.amount_cents is not None:
             content["amount_cents"] = request.amount_cents
         identity = RequestIdentity(
             context.client_id, digest, request.reference, request.idempotency_key, content=content
         )
         try:
-            amount_cents, provider = self._check(request, original)
+            amount_cents, provider = self._check(request.amount_cents, original)
             draft = self._creator.draft(
                 identity, TransactionType.REFUND, amount_cents, phone_number=original.phone_number, provider=provider,
                 account=original.account, refund_of=original.id, request_id=context.request_id,
-                metadata=metadata,
+                description=details.reason, metadata=details.metadata,
             )  # fmt: skip
-            batch, view = batch_of(draft, hold_legs(draft.row), source)
+            batch, view = batch_of(draft, hold_legs(draft.row), details.source)
             with unit_of_work():
                 # Two refunds at once must not give back more than there was.
                 lock_row(Transaction, original.id)
                 _within_what_is_left(amount_cents, original)
                 write_batch(batch)
-                if source is Source.OPERATOR:
-                    write_audit_event(
-                        "transaction.refunded", context, view.created_at, client_id=original.client_id,
-                        object_id=original.id,
-                    )  # fmt: skip
+                write_audit_event(
+                    "transaction.refunded", context, view.created_at, client_id=original.client_id,
+                    object_id=original.id, reason=details.reason, amount_cents=amount_cents,
+                    phone_number=original.phone_number, decided_by=", ".join(details.operators) or None,
+                )  # fmt: skip
         except AnotherFeeError:
             self._creator.fees.forget(context.client_id, TransactionType.REFUND)
-            return self._create(request, context, source, metadata)
+            return self._create(request, context, details)
         except REFUSALS as refusal:
             return self._creator.existing(identity, refusal)
         self._creator.wake_worker()
         return CreatedTransaction(view, replayed=False)
 
-    def _check(self, request: CreateRefund, original: Transaction) -> tuple[int, str]:
+    def _check(self, amount_cents: int | None, original: Transaction) -> tuple[int, str]:
         """The amount in cents and the name of the provider."""
         if original.type != TransactionType.COLLECTION or original.status != TransactionStatus.SUCCEEDED:
             raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
         assert original.phone_number is not None
-        amount_cents = _within_what_is_left(request.amount_cents, original)
+        amount_cents = _within_what_is_left(amount_cents, original)
         provider = self._providers.choose(original.provider, original.phone_number, amount_cents)
         if provider.refunds_in_full_only and amount_cents != original.amount_cents:
             raise ServiceError(Code.INVALID_AMOUNT, f"amount: {provider.name} gives back whole payments only.")
@@ -144,9 +187,48 @@ class RefundService:
 
 def _within_what_is_left(amount_cents: int | None, original: Transaction) -> int:
     """The amount of a refund, everything that is left where it names none. INVALID_AMOUNT for more than is left."""
-    refunds = Transaction.select(Transaction.amount_cents).where(Transaction.refund_of == original.id, _IS_GIVEN_BACK)
-    left_cents = original.amount_cents - sum(refund.amount_cents for refund in refunds)
+    left_cents = _left_of(original)
     amount_cents = left_cents if amount_cents is None else amount_cents
     if not 0 < amount_cents <= left_cents:
         raise ServiceError(Code.INVALID_AMOUNT, "amount: More than is left of the collection.")
     return amount_cents
+
+
+def _left_of(original: Transaction) -> int:
+    refunds = Transaction.select(Transaction.amount_cents).where(Transaction.refund_of == original.id, _IS_GIVEN_BACK)
+    left_cents: int = original.amount_cents - sum(refund.amount_cents for refund in refunds)
+    return left_cents
+
+
+def _digest(original_id: str, amount_cents: int | None, reference: str, reason: object = None) -> str:
+    # Digests are kept for ever: those of refunds without a reason stay as they were.
+    given = {} if reason is None else {"reason": reason}
+    return digest_of({"refund_of": original_id, "amount_cents": amount_cents, "reference": reference} | given)
+
+
+def _counted_reference(original_id: str, number: int) -> str:
+    return f"operator-refund-{original_id}" + (f"-{number}" if number > 1 else "")
+
+
+def _counted_refunds(original_id: str) -> list[Transaction]:
+    """The refunds of a collection whose references count them."""
+    return [row for row in Transaction.select().where(Transaction.refund_of == original_id) if _number_of(row)]
+
+
+def _number_of(refund: Transaction) -> int:
+    """The number that a refund's reference counts, 0 for none."""
+    rest = refund.reference.removeprefix(_counted_reference(refund.refund_of, 1))
+    found = _LATER_NUMBER.fullmatch(rest)
+    return int(found[1]) if found else 0 if rest else 1
+
+
+def _refuse_equal(original: Transaction, amount_cents: int | None) -> None:
+    """INVALID_REQUEST when operators have requested a refund of the same amount before."""
+    refunds = _counted_refunds(original.id)
+    for row in refunds:
+        if row.request_digest == _digest(original.id, amount_cents, row.reference):
+            raise ServiceError(
+                Code.INVALID_REQUEST,
+                f"Nothing was done: this refund was made before, by transaction {row.id} ({row.status}). "
+                f"For another one of the same amount, give its number: {max(map(_number_of, refunds)) + 1}",
+            )

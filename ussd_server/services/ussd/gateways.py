@@ -60,8 +60,13 @@ class GatewayService:
         self._cache = SessionCache()
         self._dials = DialLookups()
 
-    def answer(self, adapter: str, secret: str, request: GatewayRequest, request_id: str) -> GatewayReply:
-        """Answer one step in the format of its gateway. Raises NOT_FOUND for an unknown path, and nothing else."""
+    def answer(
+        self, adapter: str, secret: str, request: GatewayRequest, request_id: str, *, only_client_id: str | None = None
+    ) -> GatewayReply:
+        """Answer one step in the format of its gateway. Raises NOT_FOUND for an unknown path, and nothing else.
+
+        A step that reaches the code of another client than `only_client_id` gets the error screen.
+        """
         try:
             channel = self._channels.find_cached(adapter, secret, request.address)
         except DATABASE_TROUBLE as error:
@@ -82,6 +87,9 @@ class GatewayService:
             return self._refuse(adapter, secret)
         except DATABASE_TROUBLE as error:
             return _answer_failure(adapter, error)
+        if only_client_id is not None:
+            # The dialled text was split by the codes of the whole channel, as for its gateway.
+            channel = replace(channel, client_id=only_client_id)
         phone_step = PhoneStep(step, channel, request_id, self._sessions.received(step.text, step.sequence))
         try:
             screen = self._answer_from_cache(phone_step) or self._answer(phone_step)

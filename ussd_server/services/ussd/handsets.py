@@ -17,7 +17,7 @@ from ussd_server.menus.tools.walk import Act, seen_screen
 from ussd_server.messages.menus.walks import WalkScreen
 from ussd_server.messages.sessions import SessionStatus
 from ussd_server.messages.ussd.channels import CachedChannel
-from ussd_server.messages.ussd.gateways import Action, GatewayScreen
+from ussd_server.messages.ussd.gateways import Action, GatewayReply, GatewayRequest, GatewayScreen
 from ussd_server.messages.ussd.handsets import HandsetCall, HandsetView
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode, UssdSession
 from ussd_server.services.audit import write_audit_event
@@ -65,7 +65,7 @@ class HandsetService:
             self._begin(call, context)
         gateway = HANDSET_FORMATS[channel.adapter]
         request = gateway.step(call, cumulative=channel.cumulative)
-        shown = gateway.read(self._gateways.answer(channel.adapter, secret, request, context.request_id))
+        shown = gateway.read(self._answer(channel, secret, request, context))
         row = _find(call, channel, context)
         return _without_session(shown, call) if row is None else _view(row, shown, call, channel)
 
@@ -87,7 +87,14 @@ class HandsetService:
         if gateway.sends_events:
             self._gateways.record_end(channel.adapter, secret, request)
         else:
-            self._gateways.answer(channel.adapter, secret, request, context.request_id)
+            self._answer(channel, secret, request, context)
+
+    def _answer(
+        self, channel: CachedChannel, secret: str, request: GatewayRequest, context: RequestContext
+    ) -> GatewayReply:
+        return self._gateways.answer(
+            channel.adapter, secret, request, context.request_id, only_client_id=context.client_id
+        )
 
     def _checked(self, call: HandsetCall, context: RequestContext) -> tuple[HandsetCall, CachedChannel, str]:
         """Return a call with the gateway's name for its session, and its channel with the secret of its path."""

@@ -197,9 +197,7 @@ def switch_off(row: Webhook, reason: str, now: datetime) -> None:
 
 
 def _write_audit_event(action: str, row: Webhook, context: RequestContext, now: datetime) -> None:
-    """Add what a person did to the audit trail. Programs are not people."""
-    if context.caller.user_id is not None:
-        write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
+    write_audit_event(action, context, now, client_id=row.client_id, object_id=row.id)
 
 
 def _cancel_deliveries(row: Webhook, now: datetime) -> None:

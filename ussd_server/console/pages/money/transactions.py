@@ -93,7 +93,8 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
         amount_cents, reference = forms.cents(form.get("amount", "")), form.get("reference", "").strip()
         if not 0 < len(reference) <= _LONGEST_REFERENCE:
             raise ServiceError(Code.INVALID_REQUEST, "Give the refund a reference of 1 to 64 characters.")
-        refund = services().transactions.refunds.create(CreateRefund(transaction_id, reference, amount_cents), context)
+        wanted = CreateRefund(transaction_id, reference, amount_cents, reason=form.get("reason", "").strip())
+        refund = services().transactions.refunds.create(wanted, context)
     except ServiceError as error:
         if error.code is Code.TRANSACTION_NOT_FOUND or error.code.http_status not in (400, 502):
             raise

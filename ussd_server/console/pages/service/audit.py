@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from flask import Response, request, url_for
 
+from ussd_server.amounts import written_amount
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.audit import AuditEventView, ListAuditEvents, ListOperatorActions
 
+_DETAILS = (
+    Column("details", "Reason", value=lambda event: _details(event), where="page"),
+    Column("amount", "Amount", "money", value=lambda event: event.amount_cents, where="files"),
+    Column("phone_number", "Phone number", where="files"),
+    Column("reason", "Reason", where="files"),
+    Column("decided_by", "Decided by", where="files"),
+)
 _COLUMNS = (
     Column("created_at", "When", "moment"),
     Column("who", "Who", value=lambda event: _who(event)),
     Column("action", "Action", "code"),
-    Column("reason", "Reason"),
+    *_DETAILS,
     Column("object_id", "Object", "id"),
     Column("address", "Address", "code"),
     Column("request_id", "Request id", "id"),
@@ -24,7 +32,7 @@ _COLUMNS_OF_OPERATORS = (
     Column("created_at", "When", "moment"),
     Column("operator", "Who", value=lambda event: event.operator or _who_without_account(event)),
     Column("action", "Action", "code"),
-    Column("reason", "Reason"),
+    *_DETAILS,
     Column("client", "Client", link=lambda event: _client_page(event.client_id)),
     Column("object_id", "Object", "id"),
     Column("address", "Address", "code"),
@@ -34,7 +42,7 @@ _COLUMNS_OF_OPERATORS = (
 
 @console.page("GET", "/audit", needs="audit_events:read")
 def list_audit_events(context: RequestContext) -> Response:
-    """Who did what to which key, and every login."""
+    """Who did what, and every login."""
     page = services().audit.list(ListAuditEvents(cursor=request.args.get("cursor")), context)
     table = DataTable("Audit trail, newest first", _COLUMNS, page.items, page.next_cursor)
     return show_table("console/audit.html", table)
@@ -54,14 +62,22 @@ def list_operator_actions(context: RequestContext) -> Response:
     return show_table("console/operator/audit.html", table)
 
 
+def _details(event: AuditEventView) -> str:
+    """The reason, behind the amount and the number of a payment."""
+    amount = None if event.amount_cents is None else written_amount(event.amount_cents)
+    return ", ".join(filter(None, (amount, event.phone_number, event.reason)))
+
+
 def _who(event: AuditEventView) -> str:
     if event.actor == "operator":
-        return "Operator"
-    return event.email or "Unknown person"
+        return f"Operators {event.decided_by}" if event.decided_by else "Operator"
+    return f"API key {event.key_id}" if event.key_id else event.email or "Unknown person"
 
 
 def _who_without_account(event: AuditEventView) -> str:
-    return "Command line" if event.actor == "operator" else "Unknown person"
+    if event.actor == "operator":
+        return f"Command line: {event.decided_by}" if event.decided_by else "Command line"
+    return "Unknown person"
 
 
 def _client_page(client_id: str | None) -> str | None:

@@ -12,7 +12,9 @@ from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
+from ussd_server.messages.operators import ConfirmProposal
 from ussd_server.messages.settlement.review import ListReviews, ReviewItem
+from ussd_server.status import Code, ServiceError
 
 
 @console.page("GET", "/operator/reviews", who="operator")
@@ -42,15 +44,20 @@ def list_reviews(context: RequestContext) -> Response:
 
 @console.page("GET", "/operator/proposals", who="operator")
 def list_proposals(context: RequestContext) -> str:
-    """Open proposals, the oldest first."""
-    proposals = services().operators.proposals.list_open(context)
-    return render_template("console/operator/proposals.html", proposals=proposals, me=context.caller.operator)
+    """Open proposals with what each does, the oldest first."""
+    return _proposals_page(context)
 
 
 @console.page("POST", "/operator/proposals/<proposal_id>/confirm", who="operator")
 def confirm_proposal(context: RequestContext, proposal_id: str) -> Any:
-    """Do what another operator proposed."""
-    services().operators.proposals.confirm(proposal_id, context)
+    """Do what another operator proposed, if it still does what was shown."""
+    wanted = ConfirmProposal(proposal_id, request.form.get("digest", ""))
+    try:
+        services().operators.proposals.confirm(wanted, context)
+    except ServiceError as error:
+        if error.code is not Code.INVALID_REQUEST:
+            raise
+        return Response(_proposals_page(context, error), status=error.code.http_status)
     flash("It is done.", "good")
     return redirect(url_for("console.list_proposals"), 303)
 
@@ -61,6 +68,11 @@ def withdraw_proposal(context: RequestContext, proposal_id: str) -> Any:
     services().operators.proposals.withdraw(proposal_id, context)
     flash("The proposal is withdrawn. Nothing was done.", "good")
     return redirect(url_for("console.list_proposals"), 303)
+
+
+def _proposals_page(context: RequestContext, error: ServiceError | None = None) -> str:
+    shown = services().operators.proposals.show_open(context)
+    return render_template("console/operator/proposals.html", shown=shown, me=context.caller.operator, error=error)
 
 
 def _id(item: ReviewItem) -> str:

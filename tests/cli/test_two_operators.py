@@ -1,0 +1,82 @@
+"""Commands that take two operators: who they are, and refunds of the same amount."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.support.money import request
+from ussd_server.cli import main, open_services
+from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
+from ussd_server.messages.clients.clients import CreateClient
+from ussd_server.messages.operators import CreateOperator
+
+NAMES = ("--by", "Jane", "--and", "Mary")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def output_of(*words: str) -> Any:
+    """What a command prints as JSON, after checking that it went well."""
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def paid(tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A succeeded collection of UGX 5,000."""
+    monkeypatch.setenv("USSD_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("USSD_DATABASE_URL", database_url)
+    monkeypatch.setenv("USSD_REDIS_URL", f"unix://{tmp_path}/no.sock")
+    with open_services() as services:
+        client_id = services.clients.clients.create(CreateClient("ACME"), operator_context()).client_id
+        context = RequestContext(Caller(CallerKind.KEY, client_id=client_id, grants=None))
+        made = services.transactions.transactions.create(request(reference="order 7"), context).transaction
+        for claimed in services.transactions.settlement.claim(1):
+            services.transactions.settlement.advance(claimed)
+    return made.transaction_id
+
+
+def test_a_second_equal_refund_is_counted_and_a_repeated_command_never_refunds_twice(paid: str) -> None:
+    refund = ("transactions", "refund", paid, "--reason", "paid twice", *NAMES)
+    first = output_of(*refund, "--amount", "1500")["transaction"]
+    assert first["reference"] == f"operator-refund-{paid}"
+    repeated = run(*refund, "--amount", "1500")
+    assert repeated.exit_code == 1
+    assert f"by transaction {first['transaction_id']} (created)" in repeated.output
+    assert "give its number: 2" in repeated.output
+    second = output_of(*refund, "--amount", "1500", "--number", "2")
+    assert second["transaction"]["reference"] == f"operator-refund-{paid}-2"
+    again = output_of(*refund, "--amount", "1500", "--number", "2")
+    assert (again["replayed"], again["transaction"]["transaction_id"]) == (
+        True, second["transaction"]["transaction_id"],
+    )  # fmt: skip
+    # Another amount is no repeat, and takes the next number.
+    third = output_of(*refund, "--amount", "700")["transaction"]
+    assert third["reference"] == f"operator-refund-{paid}-3"
+    rest = output_of(*refund)["transaction"]
+    assert (rest["reference"], rest["amount_cents"]) == (f"operator-refund-{paid}-4", 130_000)
+    assert run(*refund).exit_code == 1
+    assert run(*refund, "--number", "1").exit_code == 1
+    assert run(*refund, "--number", "5").exit_code == 1
+    assert run(*refund, "--number", "1", "--reference", "r").exit_code == 2
+    assert run(*refund, "--number", "0").exit_code == 2
+
+
+def test_names_on_the_command_line_are_those_of_operators_with_accounts(paid: str) -> None:
+    with open_services() as services:
+        for name in ("ann", "bob"):
+            request = CreateOperator(f"{name}@ops.example", "correct horse battery")
+            services.operators.accounts.create(request, operator_context())
+    refund = ("transactions", "refund", paid, "--reason", "paid twice")
+    for by, second in (("Jane", "Mary"), ("ann@ops.example", "Mary"), ("ann@ops.example", "ann@ops.example\u200b")):
+        assert run(*refund, "--by", by, "--and", second).exit_code == 1
+    made = output_of(*refund, "--by", "Ann@ops.example", "--and", "bob@ops.example")["transaction"]
+    assert made["metadata"]["refunded_by"] == ["ann@ops.example", "bob@ops.example"]
