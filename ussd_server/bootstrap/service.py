@@ -17,6 +17,7 @@ from ussd_server.services.operators.actions import two_person_actions
 from ussd_server.services.operators.logins import OperatorLoginService
 from ussd_server.services.operators.operators import OperatorService
 from ussd_server.services.operators.proposals import ProposalService
+from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.reports.report_files import ReportFiles
 from ussd_server.shown_settings import shown_settings
 
@@ -35,6 +36,7 @@ class OperationsServices:
     """What keeps the service running."""
 
     master_keys: MasterKeyService
+    payout_digests: PayoutDigests
     health: HealthService
     timekeeper: Timekeeper
     heartbeat: Heartbeat
@@ -61,14 +63,16 @@ def operations_services(
 ) -> OperationsServices:
     """Build what observes and cleans."""
     settings, limiter, heartbeat, clock = base.settings, base.limiter, base.heartbeat, base.clock
+    digests = PayoutDigests(base.vault)
     gauges = Gauges(heartbeat, providers.floats, clock)
     return OperationsServices(
-        master_keys=MasterKeyService(base.keyring, base.vault),
+        master_keys=MasterKeyService(base.keyring, base.vault, digests),
+        payout_digests=digests,
         health=HealthService(limiter),
         timekeeper=Timekeeper(clock),
         heartbeat=heartbeat,
         gauges=gauges,
         retention=Retention(clock, settings.keep_sessions_days, settings.keep_deliveries_days),
-        system=SystemService(shown_settings(settings), limiter, gauges, heartbeat, clock),
+        system=SystemService(shown_settings(settings), limiter, gauges, heartbeat, digests, clock),
         report_files=ReportFiles(settings.reports_dir, transactions.daily_reports, accounts.statements, clock),
     )

@@ -13,7 +13,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.messages.payouts import ApprovePayout, CreatePayout
 from ussd_server.messages.sessions import BeginSession
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.ledger import Account
@@ -56,7 +56,7 @@ def _completed_payout(services: Services, clock: MovableClock, call: RequestCont
     maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
     rows = ({"phone_number": "+256770000000", "amount": 10, "reference": "row"}, {"reference": "invalid"})
     payout_id = services.payouts.payouts.create(CreatePayout("payout", items=rows), maker).payout.payout_id
-    services.payouts.payouts.approve(NamePayout(payout_id), approver)
+    services.payouts.payouts.approve(ApprovePayout(payout_id), approver)
     for _ in range(2):
         services.payouts.sender.advance(payout_id)
         work(services, clock)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ussd_server.database.columns import iso_milliseconds
@@ -14,9 +15,11 @@ from ussd_server.database.ids import is_id
 from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import all_prepared, database, database_now, is_postgres, without_timeouts
 from ussd_server.models.service_clock import read_service_clock
+from ussd_server.services.operations.book_check_approvals import approval_faults
 from ussd_server.services.operations.book_check_history import history_faults
 from ussd_server.services.operations.book_check_money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
 from ussd_server.services.operations.book_check_payouts import IN_NO_PAYOUT, PAYOUT_RULES, TRANSACTION_RULE
+from ussd_server.services.payouts.digests import PayoutDigests
 
 _BOUND = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -112,12 +115,15 @@ class CheckedRange:
     mark: str | None
 
 
-def check_ranges(mark: str | None = None, batch: int = 10_000, now: datetime | None = None) -> Iterator[CheckedRange]:
+def check_ranges(
+    mark: str | None = None, batch: int = 10_000, now: datetime | None = None, digests: PayoutDigests | None = None
+) -> Iterator[CheckedRange]:
     """Check everything after `mark` (from the beginning where it is None), `batch` rows of a table at a time.
 
     The schema comes first, as one range. Each further range is one moment of the whole database, which no writer has to
     wait for; memory does not grow with the tables. `now` is what leases and due times are measured from, the database's
-    time where it is None. MarkError for a mark that was never given.
+    time where it is None. `digests` verify what was approved; without them, only the rows are compared with theirs.
+    MarkError for a mark that was never given.
     """
     if mark is None:
         mark = f"{next(iter(_PARTS))}:{_FIRST}"
@@ -131,7 +137,7 @@ def check_ranges(mark: str | None = None, batch: int = 10_000, now: datetime | N
     while True:
         with _snapshot():
             high, rows = _bounds(_PARTS[name], low, batch)
-            violations = tuple(_violations(name, low, high, given))
+            violations = tuple(_violations(name, low, high, given, digests))
         is_last_range = high == _LAST
         is_last_part = name == names[-1]
         part, low = name, _FIRST if is_last_range else high
@@ -198,15 +204,20 @@ def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[st
     return high, int(rows)
 
 
-def _violations(name: str, low: str, high: str, given: dict[str, str]) -> Iterator[Violation]:
+def _violations(
+    name: str, low: str, high: str, given: dict[str, str], digests: PayoutDigests | None
+) -> Iterator[Violation]:
     bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
     yield from _found(name, _PARTS[name].rules, bounds | given)
-    if name == "transactions":
-        while low != high:
-            end, _ = _bounds(_PARTS[name], low, _COMPARED_TOGETHER, high)
-            for transaction_id, rule in history_faults(low, end, _run):
-                yield Violation(name, transaction_id, rule)
-            low = end
+    compared = {
+        "transactions": partial(history_faults, run=_run),
+        "payouts": partial(approval_faults, digests=digests),
+    }.get(name)
+    while compared is not None and low != high:
+        end, _ = _bounds(_PARTS[name], low, _COMPARED_TOGETHER, high)
+        for found, rule in compared(low, end):
+            yield Violation(name, found, rule)
+        low = end
 
 
 def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Violation]:

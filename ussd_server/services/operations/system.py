@@ -25,6 +25,7 @@ from ussd_server.services.operations.book_check import MarkError, check_ranges
 from ussd_server.services.operations.examinations import MOST_VIOLATIONS, keep_check, keep_doctor, last_examinations
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.status import Code, ServiceError
 
 _CHECK_SECONDS = 5.0
@@ -36,13 +37,15 @@ class SystemService:
     """Shows the parts, workers, queues and settings; runs the doctor and a check of the books on demand."""
 
     def __init__(
-        self, settings: Mapping[str, str], limiter: Limiter, gauges: Gauges, heartbeat: Heartbeat, clock: Clock
-    ) -> None:
+        self, settings: Mapping[str, str], limiter: Limiter, gauges: Gauges, heartbeat: Heartbeat,
+        digests: PayoutDigests, clock: Clock,
+    ) -> None:  # fmt: skip
         """`settings` are those that may be shown."""
         self._settings = settings
         self._limiter = limiter
         self._gauges = gauges
         self._heartbeat = heartbeat
+        self._digests = digests
         self._clock = clock
 
     def show(self, context: RequestContext) -> SystemView:
@@ -68,7 +71,7 @@ class SystemService:
         is_whole, until = mark is None, time.monotonic() + _CHECK_SECONDS
         rows, found = Counter[str](), list[str]()
         try:
-            for checked in check_ranges(mark, _ROWS_IN_A_RANGE, self._clock.now()):
+            for checked in check_ranges(mark, _ROWS_IN_A_RANGE, self._clock.now(), self._digests):
                 rows[checked.part] += checked.rows
                 found += map(str, checked.violations[: MOST_VIOLATIONS - len(found)])
                 mark = checked.mark
