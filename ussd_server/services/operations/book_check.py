@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,6 +19,7 @@ from ussd_server.services.operations.book_check_approvals import approval_faults
 from ussd_server.services.operations.book_check_history import history_faults
 from ussd_server.services.operations.book_check_money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
 from ussd_server.services.operations.book_check_payouts import IN_NO_PAYOUT, PAYOUT_RULES, TRANSACTION_RULE
+from ussd_server.services.operations.book_check_reviews import review_faults
 from ussd_server.services.payouts.digests import PayoutDigests
 
 _BOUND = re.compile(r"(?<![:\w]):([a-z]\w*)")
@@ -34,6 +35,9 @@ _FURTHEST_AHEAD = timedelta(days=1)
 _SETTINGS_OF_A_RANGE = (
     "statement_timeout = 0", "enable_seqscan = off", "jit = off", "plan_cache_mode = force_generic_plan"
 )  # fmt: skip
+# When a transfer was made, in microseconds since 1970, as entries of statements have it.
+_MADE_US_ON_POSTGRES = "CAST(date_part('epoch', moved.created_at) * 1000000 AS bigint)"
+_MADE_US_ON_SQLITE = "CAST(strftime('%s', moved.created_at) AS integer) * 1000000"
 # So many transactions are compared with their histories and events at a time: these are in memory together.
 _COMPARED_TOGETHER = 500
 
@@ -209,15 +213,19 @@ def _violations(
 ) -> Iterator[Violation]:
     bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
     yield from _found(name, _PARTS[name].rules, bounds | given)
-    compared = {
-        "transactions": partial(history_faults, run=_run),
-        "payouts": partial(approval_faults, digests=digests),
-    }.get(name)
-    while compared is not None and low != high:
+    compared: dict[str, Callable[[str, str], Iterator[tuple[str, str]]]] = {
+        "transactions": _transaction_faults, "payouts": partial(approval_faults, digests=digests)
+    }  # fmt: skip
+    while name in compared and low != high:
         end, _ = _bounds(_PARTS[name], low, _COMPARED_TOGETHER, high)
-        for found, rule in compared(low, end):
+        for found, rule in compared[name](low, end):
             yield Violation(name, found, rule)
         low = end
+
+
+def _transaction_faults(low: str, high: str) -> Iterator[tuple[str, str]]:
+    yield from history_faults(low, high, _run)
+    yield from review_faults(low, high)
 
 
 def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Violation]:
@@ -228,6 +236,7 @@ def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Ite
 
 def _run(query: str, **given: str | int) -> list[tuple[Any, ...]]:
     """What a query finds; it names what it is given as `:name`."""
+    query = query.replace("{made_us}", _MADE_US_ON_POSTGRES if is_postgres() else _MADE_US_ON_SQLITE)
     if is_postgres():
         query = _BOUND.sub(r"%(\1)s", query)
     return list(database.execute_sql(query, given))

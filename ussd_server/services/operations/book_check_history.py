@@ -22,8 +22,9 @@ BROKEN_HISTORY = "has a status history with a gap, an impossible step or another
 EVENTS_MISSING = "does not have one event for each step of its status history"
 CONTRADICTED = "has an event that contradicts its status history"
 FORGED = "has an event that shows something else than the transaction"
+UNREPORTED_REVIEW = "has a review without an event of it, or such an event and no review"
 
-HISTORY_RULES = (MISSING, BROKEN_HISTORY, EVENTS_MISSING, CONTRADICTED, FORGED)
+HISTORY_RULES = (MISSING, BROKEN_HISTORY, EVENTS_MISSING, CONTRADICTED, FORGED, UNREPORTED_REVIEW)
 
 _NEEDS_REVIEW = "transaction.needs_review"
 # Only known other types are left out, so an event whose type was changed counts as missing.
@@ -116,6 +117,9 @@ def _broken(row: dict[str, Any], steps: Sequence[_Step], events: Sequence[_Event
     ):
         yield BROKEN_HISTORY
     changes = [event for event in events if event.type != _NEEDS_REVIEW]
+    reviews = [event.created_at for event in events if event.type == _NEEDS_REVIEW]
+    if row["review_opened_at"] != (reviews[-1] if reviews else None):
+        yield UNREPORTED_REVIEW
     if len(changes) != len(steps):
         yield EVENTS_MISSING
     elif any(
@@ -146,7 +150,20 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
         outcome = outcome.after(event)
         if not payload.items() >= fixed.items() or not outcome.is_shown_by(payload):
             return True
+        # Events of the first version do not show it.
+        refunded = payload.get("refunded_amount")
+        if refunded is not None and not _may_be_refunded(refunded, event, outcome.status, amounts["amount"]):
+            return True
     return bool(events) and not _ends_with(row, outcome, payload)
+
+
+def _may_be_refunded(shown: object, event: _EventRow, status: str | None, amount: float) -> bool:
+    """Return whether an event may show that so much of an amount was refunded."""
+    if status == "reversed":
+        return shown == amount
+    if event.type == _NEEDS_REVIEW and status == "succeeded":
+        return isinstance(shown, int | float) and 0 <= shown <= amount
+    return shown == 0
 
 
 class _Outcome(NamedTuple):
