@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tests.conftest import MovableClock
+from ussd_server.security.credentials import Vault
 from ussd_server.services.operations.book_check import Violation, check_ranges
-from ussd_server.services.payouts.digests import PayoutDigests
 
 
-def check_everything(batch: int = 10_000, digests: PayoutDigests | None = None) -> list[Violation]:
+def check_everything(batch: int = 10_000, vault: Vault | None = None) -> list[Violation]:
     """All violations there are; an empty list is what it should be."""
     now = MovableClock.last_made.now() if MovableClock.last_made else None
     return [
-        violation for checked in check_ranges(batch=batch, now=now, digests=digests) for violation in checked.violations
+        violation for checked in check_ranges(batch=batch, now=now, vault=vault) for violation in checked.violations
     ]

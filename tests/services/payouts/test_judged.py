@@ -15,6 +15,7 @@ from ussd_server.database.unit_of_work import database, unit_of_work
 from ussd_server.messages.payouts import ApprovePayout
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.status import Code, ServiceError
 
 _EDITS = [
@@ -102,7 +103,8 @@ def test_a_cancelled_draft_that_was_made_a_draft_again_is_not_approved(desk: Pay
 def test_a_draft_outlives_the_rotation_of_the_master_keys(desk: PayoutDesk) -> None:
     draft, approved = desk.draft(row("a")), desk.draft(row("b"), reference="P2")
     desk.approve(approved)
-    master_keys, digests = desk.services.operations.master_keys, desk.services.operations.payout_digests
+    operations = desk.services.operations
+    master_keys, digests = operations.master_keys, PayoutDigests(operations.vault)
     master_keys.add(operator())
     with pytest.raises(ServiceError):
         master_keys.retire(operator())

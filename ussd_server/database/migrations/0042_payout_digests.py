@@ -1,4 +1,4 @@
-"""Digests of payouts, and rules that keep what was judged; every idempotency key has its binding."""
+"""Digests of payouts and of past days, rules that keep what was judged, and the binding of every idempotency key."""
 
 from ussd_server.database.schema import execute_all
 from ussd_server.database.unit_of_work import is_postgres
@@ -25,6 +25,16 @@ _FORBIDDEN_STEP = """NEW.status <> OLD.status AND NOT (
         OR (OLD.status = 'approved' AND NEW.status IN ('running', 'completed', 'cancelled'))
         OR (OLD.status = 'running' AND NEW.status IN ('completed', 'cancelled')))"""
 
+_TABLE = """
+CREATE TABLE history_digests (
+    id {id} PRIMARY KEY,
+    day text NOT NULL,
+    first_day text NOT NULL,
+    clients text NOT NULL,
+    digest text NOT NULL
+) {strict_by_key};;
+"""
+
 _POSTGRES_RULES = f"""
 CREATE FUNCTION guard_payout_item() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -44,6 +54,11 @@ CREATE TRIGGER payout_items_keep BEFORE DELETE ON payout_items FOR EACH ROW EXEC
 CREATE TRIGGER payout_items_keep_all BEFORE TRUNCATE ON payout_items EXECUTE FUNCTION refuse_change();;
 CREATE TRIGGER payouts_keep BEFORE DELETE ON payouts FOR EACH ROW EXECUTE FUNCTION refuse_change();;
 CREATE TRIGGER payouts_keep_all BEFORE TRUNCATE ON payouts EXECUTE FUNCTION refuse_change();;
+CREATE TRIGGER history_digests_keep BEFORE DELETE ON history_digests
+    FOR EACH ROW EXECUTE FUNCTION refuse_change();;
+CREATE TRIGGER history_digests_unedited BEFORE UPDATE ON history_digests
+    FOR EACH ROW WHEN (NEW.clients <> OLD.clients) EXECUTE FUNCTION refuse_change();;
+CREATE TRIGGER history_digests_keep_all BEFORE TRUNCATE ON history_digests EXECUTE FUNCTION refuse_change();;
 """
 
 # REPLACE removes the row in its way without asking any trigger for deletions.
@@ -64,6 +79,10 @@ BEGIN SELECT RAISE(ABORT, 'rows of payouts are never removed'); END;;
 CREATE TRIGGER payouts_unreplaced BEFORE INSERT ON payouts
 WHEN EXISTS (SELECT 1 FROM payouts WHERE id = NEW.id OR (client_id = NEW.client_id AND reference = NEW.reference))
 BEGIN SELECT RAISE(ABORT, 'rows of payouts are never replaced'); END;;
+CREATE TRIGGER history_digests_keep BEFORE DELETE ON history_digests
+BEGIN SELECT RAISE(ABORT, 'rows of history_digests are never removed'); END;;
+CREATE TRIGGER history_digests_unedited BEFORE UPDATE ON history_digests WHEN NEW.clients <> OLD.clients
+BEGIN SELECT RAISE(ABORT, 'rows of history_digests are never changed'); END;;
 """
 
 # Transactions that are older than the table of bindings.
@@ -79,4 +98,4 @@ def up(migrator, db):
     # Nullable: the version before makes and approves payouts without them.
     for column in ("items_digest", "draft_digest", "approval_digest"):
         execute_all(db, f"ALTER TABLE payouts ADD COLUMN {column} text")
-    execute_all(db, (_POSTGRES_RULES if is_postgres() else _SQLITE_RULES) + _BINDINGS)
+    execute_all(db, _TABLE + (_POSTGRES_RULES if is_postgres() else _SQLITE_RULES) + _BINDINGS)

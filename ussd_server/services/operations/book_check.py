@@ -15,11 +15,13 @@ from ussd_server.database.ids import is_id
 from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import all_prepared, database, database_now, is_postgres, without_timeouts
 from ussd_server.models.service_clock import read_service_clock
+from ussd_server.security.credentials import Vault
 from ussd_server.services.operations.book_check_approvals import approval_faults
 from ussd_server.services.operations.book_check_history import history_faults
 from ussd_server.services.operations.book_check_money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
 from ussd_server.services.operations.book_check_payouts import IN_NO_PAYOUT, PAYOUT_RULES, TRANSACTION_RULE
 from ussd_server.services.operations.book_check_reviews import review_faults
+from ussd_server.services.operations.history_digests import past_faults
 from ussd_server.services.payouts.digests import PayoutDigests
 
 _BOUND = re.compile(r"(?<![:\w]):([a-z]\w*)")
@@ -88,6 +90,7 @@ _PARTS = {
     "payouts": _Part("Payout", "payouts", "id", PAYOUT_RULES),
     "events": _Part("Object", "events", "object_id", _EVENT_RULES),
     "deliveries": _Part("Delivery", "deliveries", "id", _DELIVERY_RULES),
+    "past_days": _Part("The past of", "history_digests", "id", {}),
     "sessions": _Part("Session", "ussd_sessions", "id", _SESSION_RULES),
 }
 
@@ -120,13 +123,13 @@ class CheckedRange:
 
 
 def check_ranges(
-    mark: str | None = None, batch: int = 10_000, now: datetime | None = None, digests: PayoutDigests | None = None
+    mark: str | None = None, batch: int = 10_000, now: datetime | None = None, vault: Vault | None = None
 ) -> Iterator[CheckedRange]:
     """Check everything after `mark` (from the beginning where it is None), `batch` rows of a table at a time.
 
     The schema comes first, as one range. Each further range is one moment of the whole database, which no writer has to
     wait for; memory does not grow with the tables. `now` is what leases and due times are measured from, the database's
-    time where it is None. `digests` verify what was approved; without them, only the rows are compared with theirs.
+    time where it is None. `vault` verifies digests; without it, only their contents are compared.
     MarkError for a mark that was never given.
     """
     if mark is None:
@@ -140,8 +143,9 @@ def check_ranges(
     given = {limit: iso_milliseconds(moment) for limit, moment in limits.items()}
     while True:
         with _snapshot():
-            high, rows = _bounds(_PARTS[name], low, batch)
-            violations = tuple(_violations(name, low, high, given, digests))
+            # A day may have as many payments as a range of them.
+            high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
+            violations = tuple(_violations(name, low, high, given, vault))
         is_last_range = high == _LAST
         is_last_part = name == names[-1]
         part, low = name, _FIRST if is_last_range else high
@@ -208,14 +212,14 @@ def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[st
     return high, int(rows)
 
 
-def _violations(
-    name: str, low: str, high: str, given: dict[str, str], digests: PayoutDigests | None
-) -> Iterator[Violation]:
+def _violations(name: str, low: str, high: str, given: dict[str, str], vault: Vault | None) -> Iterator[Violation]:
     bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
     yield from _found(name, _PARTS[name].rules, bounds | given)
     compared: dict[str, Callable[[str, str], Iterator[tuple[str, str]]]] = {
-        "transactions": _transaction_faults, "payouts": partial(approval_faults, digests=digests)
-    }  # fmt: skip
+        "transactions": _transaction_faults,
+        "payouts": partial(approval_faults, digests=PayoutDigests(vault) if vault else None),
+        "past_days": partial(past_faults, vault=vault),
+    }
     while name in compared and low != high:
         end, _ = _bounds(_PARTS[name], low, _COMPARED_TOGETHER, high)
         for found, rule in compared[name](low, end):

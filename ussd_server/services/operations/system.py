@@ -20,12 +20,12 @@ from ussd_server.messages.operations.system import (
     LastExaminations,
     SystemView,
 )
+from ussd_server.security.credentials import Vault
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.operations.book_check import MarkError, check_ranges
 from ussd_server.services.operations.examinations import MOST_VIOLATIONS, keep_check, keep_doctor, last_examinations
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.heartbeat import Heartbeat
-from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.status import Code, ServiceError
 
 _CHECK_SECONDS = 5.0
@@ -38,14 +38,14 @@ class SystemService:
 
     def __init__(
         self, settings: Mapping[str, str], limiter: Limiter, gauges: Gauges, heartbeat: Heartbeat,
-        digests: PayoutDigests, clock: Clock,
+        vault: Vault, clock: Clock,
     ) -> None:  # fmt: skip
         """`settings` are those that may be shown."""
         self._settings = settings
         self._limiter = limiter
         self._gauges = gauges
         self._heartbeat = heartbeat
-        self._digests = digests
+        self._vault = vault
         self._clock = clock
 
     def show(self, context: RequestContext) -> SystemView:
@@ -71,7 +71,7 @@ class SystemService:
         is_whole, until = mark is None, time.monotonic() + _CHECK_SECONDS
         rows, found = Counter[str](), list[str]()
         try:
-            for checked in check_ranges(mark, _ROWS_IN_A_RANGE, self._clock.now(), self._digests):
+            for checked in check_ranges(mark, _ROWS_IN_A_RANGE, self._clock.now(), self._vault):
                 rows[checked.part] += checked.rows
                 found += map(str, checked.violations[: MOST_VIOLATIONS - len(found)])
                 mark = checked.mark
