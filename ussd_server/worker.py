@@ -70,9 +70,7 @@ class Worker:
             Thread(target=self._services.operations.timekeeper.follow, args=(finished,), name="timekeeper"),
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
             self._repeated("ask for floats", _FLOATS_SECONDS, self._services.providers.floats.ask, stop),
-            self._repeated(
-                "write digests of past days", _DIGESTS_SECONDS, self._services.operations.history_digests.write, stop
-            ),
+            self._repeated("write digests of past days", _DIGESTS_SECONDS, digests.write, stop),
             self._repeated("write report files", _REPORTS_SECONDS, self._services.operations.report_files.write, stop),
         ]
         others = [

@@ -217,7 +217,7 @@ def _violations(name: str, low: str, high: str, given: dict[str, str], vault: Va
     yield from _found(name, _PARTS[name].rules, bounds | given)
     compared: dict[str, Callable[[str, str], Iterator[tuple[str, str]]]] = {
         "transactions": _transaction_faults,
-        "payouts": partial(approval_faults, digests=PayoutDigests(vault) if vault else None),
+        "payouts": partial(approval_faults, digests=PayoutDigests(vault) if vault else None, run=_run),
         "past_days": partial(past_faults, vault=vault),
     }
     while name in compared and low != high:
@@ -229,7 +229,7 @@ def _violations(name: str, low: str, high: str, given: dict[str, str], vault: Va
 
 def _transaction_faults(low: str, high: str) -> Iterator[tuple[str, str]]:
     yield from history_faults(low, high, _run)
-    yield from review_faults(low, high)
+    yield from review_faults(low, high, _run)
 
 
 def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Violation]:

@@ -6,19 +6,18 @@ Rows may have been written by hand, so no value is trusted to be of its type.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 
 from ussd_server.amounts import shillings
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.schema import migrations
-from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.messages.payouts import PayoutStatus
-from ussd_server.models.payouts import Payout
+from ussd_server.services.operations.book_check_history import as_text
 from ussd_server.services.payouts.digests import ItemsDigest, PayoutDigests, judged_rows
 
 OTHER_THAN_JUDGED = "is not what was judged and approved"
@@ -33,17 +32,30 @@ _SHOWN = (
     "reference", "description", "item_count", "ready_count", "invalid_count", "created_by", "created_at",
 )  # fmt: skip
 _SHOWN_AT_THE_END = ("approved_by", "approved_at", "completed_at", "status")
+_COLUMNS = (
+    "id", "client_id", *_SHOWN, *_SHOWN_AT_THE_END, "total_amount_cents", "total_fee_cents", "items_digest",
+    "draft_digest", "approval_digest",
+)  # fmt: skip
+_PAYOUTS = "SELECT {} FROM payouts WHERE id > :low AND id <= :high ORDER BY id"
+_EVENTS = """SELECT object_id, type, CAST(client_id AS text), payload FROM events
+    WHERE object_id > :low AND object_id <= :high AND type IN ('payout.needs_approval', 'payout.completed')
+    ORDER BY object_id, sequence"""
 
 
-def approval_faults(low: str, high: str, digests: PayoutDigests | None) -> Iterator[tuple[str, str]]:
+def approval_faults(
+    low: str, high: str, digests: PayoutDigests | None, run: Callable[..., list[tuple[Any, ...]]]
+) -> Iterator[tuple[str, str]]:
     """Yield the id and the broken rule of every payout within (low, high] that its digests or events contradict.
 
     Without `digests`, which need the master keys, the rows alone are compared. The range is in memory, and the rows of
     one payout.
     """
     first_with_digests = _first_with_digests()
-    events = _events(low, high)
-    for payout in Payout.select().where((Payout.id > low) & (Payout.id <= high)).order_by(Payout.id):
+    events = defaultdict(list)
+    for payout_id, *event in run(_EVENTS, low=low, high=high):
+        events[payout_id].append(tuple(event))
+    for row in run(_PAYOUTS.format(as_text(_COLUMNS)), low=low, high=high):
+        payout = SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True)))
         if not _is_as_judged(payout, digests, must_have=payout.id >= first_with_digests):
             yield payout.id, OTHER_THAN_JUDGED
         if not _is_reported(payout, events.pop(payout.id, [])):
@@ -58,7 +70,7 @@ def _first_with_digests() -> str:
     return new_id_floor(applied.astimezone() + _LONGEST_UPGRADE) if applied else ""
 
 
-def _is_as_judged(payout: Payout, digests: PayoutDigests | None, *, must_have: bool) -> bool:
+def _is_as_judged(payout: Any, digests: PayoutDigests | None, *, must_have: bool) -> bool:
     is_cancelled = payout.status == PayoutStatus.CANCELLED
     if must_have and (
         payout.items_digest is None
@@ -73,21 +85,7 @@ def _is_as_judged(payout: Payout, digests: PayoutDigests | None, *, must_have: b
     return digests is None or digests.is_true(payout)
 
 
-def _events(low: str, high: str) -> dict[str, list[tuple[str, str, str]]]:
-    place = "%s" if is_postgres() else "?"
-    found = database.execute_sql(
-        f"SELECT object_id, type, CAST(client_id AS text), payload FROM events WHERE object_id > {place}"  # noqa: S608
-        f" AND object_id <= {place} AND type IN ('payout.needs_approval', 'payout.completed')"
-        " ORDER BY object_id, sequence",
-        (low, high),
-    )
-    events = defaultdict(list)
-    for payout_id, *event in found:
-        events[payout_id].append(tuple(event))
-    return events
-
-
-def _is_reported(payout: Payout, events: list[tuple[str, str, str]]) -> bool:
+def _is_reported(payout: Any, events: list[tuple[str, str, str]]) -> bool:
     created = [each for each in events if each[0] == "payout.needs_approval"]
     if len(created) != bool(payout.ready_count):
         return False
@@ -104,6 +102,5 @@ def _is_reported(payout: Payout, events: list[tuple[str, str, str]]) -> bool:
     return True
 
 
-def _record(payout: Payout, names: tuple[str, ...]) -> dict[str, Any]:
-    values = ((name, getattr(payout, name)) for name in names)
-    return {name: iso_milliseconds(value) if hasattr(value, "tzinfo") else value for name, value in values}
+def _record(payout: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(payout, name) for name in names}

@@ -47,8 +47,11 @@ _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
     "amount_cents", "fee_cents", "metadata",
 )  # fmt: skip
-_MOMENTS = ("created_at", "completed_at", "review_opened_at")
-_NUMBERS = ("sequence", "late", "amount_cents", "fee_cents")
+_MOMENTS = ("created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at")
+_NUMBERS = (
+    "sequence", "late", "amount_cents", "fee_cents", "item_count", "ready_count", "invalid_count",
+    "total_amount_cents", "total_fee_cents",
+)  # fmt: skip
 
 
 class _Step(NamedTuple):
@@ -74,11 +77,11 @@ def history_faults(low: str, high: str, run: Callable[..., list[tuple[Any, ...]]
     """
     bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
     columns = ("id", *_FIXED, *_MOVING)
-    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run(_ROWS.format(_written(columns)), **bounds)}
+    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run(_ROWS.format(as_text(columns)), **bounds)}
     steps, events = defaultdict(list), defaultdict(list)
-    for step in map(_Step._make, run(_STEPS.format(_written(("transaction_id", *_Step._fields[1:]))), **bounds)):
+    for step in map(_Step._make, run(_STEPS.format(as_text(("transaction_id", *_Step._fields[1:]))), **bounds)):
         steps[step.owner].append(step)
-    found = run(_EVENTS.format(_written(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
+    found = run(_EVENTS.format(as_text(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
     for event in map(_EventRow._make, found):
         events[event.owner].append(event)
     for owner in sorted(rows.keys() | steps.keys() | events.keys()):
@@ -96,7 +99,7 @@ _EVENTS = """SELECT {} FROM events
     ORDER BY object_id, sequence, id"""
 
 
-def _written(columns: Sequence[str]) -> str:
+def as_text(columns: Sequence[str]) -> str:
     """Return the columns for a SELECT: times as events write them, numbers unchanged, all else as text."""
     if not is_postgres():
         return ", ".join(columns)

@@ -79,8 +79,8 @@ class PayoutDigests:
         """Whether a draft and its rows, which have this digest, are what was judged."""
         return payout.items_digest == items_digest and self._has_digest(payout, _OF_DRAFT, payout.draft_digest)
 
-    def is_true(self, payout: Payout) -> bool:
-        """Whether every digest that a payout has was made of it."""
+    def is_true(self, payout: Any) -> bool:
+        """Whether every digest that a payout has was made of it: of its model, or of its columns as text."""
         return all(
             digest is None or self._has_digest(payout, names, digest)
             for names, digest in ((_OF_DRAFT, payout.draft_digest), (_OF_APPROVAL, payout.approval_digest))
@@ -100,10 +100,10 @@ class PayoutDigests:
         written = [digest for digest in (payout.draft_digest, payout.approval_digest) if digest is not None]
         return all(map(self._vault.is_current_digest, written)) or not self.is_true(payout)
 
-    def _has_digest(self, payout: Payout, names: tuple[str, ...], digest: str | None) -> bool:
+    def _has_digest(self, payout: Any, names: tuple[str, ...], digest: str | None) -> bool:
         return digest is not None and self._vault.has_digest(_content(payout, names), digest)
 
 
-def _content(payout: Payout, names: tuple[str, ...]) -> bytes:
+def _content(payout: Any, names: tuple[str, ...]) -> bytes:
     values: list[Any] = [getattr(payout, name) for name in names]
     return b"payout\0" + orjson.dumps([iso_milliseconds(v) if hasattr(v, "tzinfo") else v for v in values])
