@@ -17,8 +17,6 @@ _AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
 _DAY = re.compile(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}")
 _WHOLE = re.compile(r"[0-9]{1,9}")
-_SMALLEST = Decimal("0.01")
-_UPPER_BOUND = Decimal(1_000_000)
 _EXACT_DIGITS = 28
 # Beyond this, JSON readers disagree about the value of a whole number (RFC 8259, section 6).
 _LARGEST_WHOLE = 2**53
@@ -51,6 +49,8 @@ class Amount(fields.Field[int]):
     """
 
     refusal: ClassVar[str] = "INVALID_AMOUNT"
+    lowest: ClassVar[Decimal] = Decimal("0.01")
+    upper_bound: ClassVar[Decimal] = Decimal(1_000_000)
     default_error_messages = {
         "invalid": "Must be greater than 0 and less than 1000000, with at most two decimals.",
         "null": "Must be greater than 0 and less than 1000000, with at most two decimals.",
@@ -61,7 +61,9 @@ class Amount(fields.Field[int]):
             value = Decimal(value)
         # Check the size first: 1e999999 must not be multiplied out, and 1e-999999999 times 100 is rounded to zero.
         # A bool is an int to Python.
-        if isinstance(value, bool) or not isinstance(value, int | Decimal) or not _SMALLEST <= value < _UPPER_BOUND:
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            raise self.make_error("invalid")
+        if not self.lowest <= value < self.upper_bound:
             raise self.make_error("invalid")
         number = Decimal(value)
         cents = number * 100
@@ -78,8 +80,32 @@ class Amount(fields.Field[int]):
         """The JSON Schema of the field. A balance in a reply may be larger than one payment."""
         if getattr(self.root, "is_reply", False):
             return {"type": "number", "minimum": 0, "examples": [5000]}
-        number = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": int(_UPPER_BOUND), "multipleOf": 0.01}
+        number = {
+            "type": "number",
+            "exclusiveMinimum": 0,
+            "exclusiveMaximum": int(self.upper_bound),
+            "multipleOf": 0.01,
+        }
         return {"anyOf": [number, {"type": "string", "pattern": _AMOUNT_IN_BOUNDS}], "examples": [5000]}
+
+
+class FeeSum(Amount):
+    """A sum of fees, which may be 0 or more than one amount: shillings in JSON, whole cents in Python."""
+
+    refusal: ClassVar[str] = "INVALID_REQUEST"
+    lowest: ClassVar[Decimal] = Decimal(0)
+    upper_bound: ClassVar[Decimal] = Decimal(10_000_000_000)
+    default_error_messages = {
+        "invalid": "Must be 0 or more, with at most two decimals.",
+        "null": "Must be 0 or more, with at most two decimals.",
+    }
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The JSON Schema of the field."""
+        number = {"type": "number", "minimum": 0, "exclusiveMaximum": int(self.upper_bound), "multipleOf": 0.01}
+        text = {"type": "string", "pattern": r"^[0-9]{1,10}(\.[0-9]{1,2})?$"}
+        return {"anyOf": [number, text], "examples": [1500]}
 
 
 class SignedAmount(Amount):

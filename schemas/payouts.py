@@ -7,7 +7,7 @@ from typing import Any
 from marshmallow import ValidationError, fields, validate
 
 from schemas.envelopes import Body, Query, Record
-from schemas.fields import Amount, Text, Timestamp, Whole
+from schemas.fields import Amount, FeeSum, Text, Timestamp, Whole
 from schemas.transactions import FailureRecord
 
 _MOST_ITEMS = 5000
@@ -74,6 +74,14 @@ class CreatePayoutQuery(Query):
 
     reference = Text(longest=64)
     description = Text(longest=200)
+
+
+class ApprovePayoutBody(Body):
+    """The fees that the approver saw. The approval is refused if they have changed."""
+
+    example = {"total_fee": 1500}
+
+    total_fee_cents = FeeSum(data_key="total_fee")
 
 
 class ListPayoutsQuery(Query):

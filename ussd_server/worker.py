@@ -27,6 +27,7 @@ _HOUSEKEEPING_SECONDS = 10.0
 _TAKE_OVER_SECONDS = 1.0
 _FLOATS_SECONDS = 5.0
 _REPORTS_SECONDS = 60.0
+_DIGESTS_SECONDS = 600.0
 _SESSIONS_AT_ONCE = 200
 # A thread waits for a provider while it looks up names.
 _PAYOUT_THREADS = 2
@@ -64,10 +65,12 @@ class Worker:
         while not self._send_heartbeat():
             if stop.wait(_TICK_SECONDS):
                 return
+        digests = self._services.operations.history_digests
         beside = [
             Thread(target=self._services.operations.timekeeper.follow, args=(finished,), name="timekeeper"),
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
             self._repeated("ask for floats", _FLOATS_SECONDS, self._services.providers.floats.ask, stop),
+            self._repeated("write digests of past days", _DIGESTS_SECONDS, digests.write, stop),
             self._repeated("write report files", _REPORTS_SECONDS, self._services.operations.report_files.write, stop),
         ]
         others = [

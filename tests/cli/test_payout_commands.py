@@ -8,7 +8,7 @@ from tests.support.money import deposit
 from ussd_server.cli import open_services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.ids import new_id
-from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.messages.payouts import ApprovePayout, CreatePayout
 from ussd_server.models.clients import AuditEvent
 
 __all__ = ["client_id"]
@@ -25,7 +25,7 @@ def test_an_operator_lists_shows_finds_and_cancels_a_payout(client_id: str) -> N
         deposit(services, maker, 10_000)
         made = services.payouts.payouts.create(CreatePayout("Pay 1", items=(row("a"), row("b"), row("c", "1"))), maker)
         payout_id = made.payout.payout_id
-        services.payouts.payouts.approve(NamePayout(payout_id), approver)
+        services.payouts.payouts.approve(ApprovePayout(payout_id), approver)
     named = (payout_id, "--client", "ACME")
     assert [each["payout_id"] for each in output_of("payouts", "list", "--client", "ACME")] == [payout_id]
     assert output_of("payouts", "list", "--client", "ACME", "--status", "draft") == []

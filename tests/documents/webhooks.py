@@ -21,7 +21,7 @@ from ussd_server.database.ids import new_id
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.clients.api_keys import CreateApiKey, DeleteApiKey
-from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.messages.payouts import ApprovePayout, CreatePayout
 from ussd_server.messages.sessions import BeginSession, NameSession
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.messages.webhooks import EVENT_TYPES, NameWebhook
@@ -86,7 +86,7 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     rows = ({"phone_number": "+256770000000", "amount": 3000, "reference": "E-17"},)
     maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
     payout = services.payouts.payouts.create(CreatePayout("wages-47", items=rows), maker).payout
-    services.payouts.payouts.approve(NamePayout(payout.payout_id), approver)
+    services.payouts.payouts.approve(ApprovePayout(payout.payout_id), approver)
     for _ in range(2):
         for payout_id in services.payouts.sender.claim(1):
             services.payouts.sender.advance(payout_id)

@@ -18,7 +18,7 @@ from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
 from ussd_server.bootstrap import build_services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.payouts import NamePayout
+from ussd_server.messages.payouts import ApprovePayout
 from ussd_server.models.transactions import Transaction
 from ussd_server.settings import Settings
 
@@ -39,7 +39,7 @@ def mtn() -> Iterator[StandInProcess]:
 
 def approve(settings: Settings, payout_id: str, approver: RequestContext) -> None:
     """Approve a payout in a process of its own."""
-    build_services(settings).payouts.payouts.approve(NamePayout(payout_id), approver)
+    build_services(settings).payouts.payouts.approve(ApprovePayout(payout_id), approver)
 
 
 def test_a_payout_survives_kills_at_every_point_and_each_row_is_sent_once(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from tests.conftest import MovableClock
+from ussd_server.security.credentials import Vault
 from ussd_server.services.operations.book_check import Violation, check_ranges
 
 
-def check_everything(batch: int = 10_000) -> list[Violation]:
+def check_everything(batch: int = 10_000, vault: Vault | None = None) -> list[Violation]:
     """All violations there are; an empty list is what it should be."""
     now = MovableClock.last_made.now() if MovableClock.last_made else None
-    return [violation for checked in check_ranges(batch=batch, now=now) for violation in checked.violations]
+    return [
+        violation for checked in check_ranges(batch=batch, now=now, vault=vault) for violation in checked.violations
+    ]

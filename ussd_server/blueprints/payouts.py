@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from schemas.envelopes import Body
 from schemas.payouts import (
+    ApprovePayoutBody,
     CreatePayoutBody,
     CreatePayoutQuery,
     ListPayoutItemsQuery,
@@ -27,6 +28,7 @@ from ussd_server.api.requests import ApiResponse, current_request, services
 from ussd_server.context import RequestContext
 from ussd_server.messages.payouts import (
     LARGEST_FILE_BYTES,
+    ApprovePayout,
     CreatePayout,
     ListPayoutItems,
     ListPayouts,
@@ -103,10 +105,10 @@ def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Payo
 
 
 @_endpoint(
-    "POST", "/<payout_id>/approve", needs="payouts:approve", takes=Body, makes=NamePayout,
+    "POST", "/<payout_id>/approve", needs="payouts:approve", takes=ApprovePayoutBody, makes=ApprovePayout,
     gives=PayoutRecord(), refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE), message="Payout approved",
 )  # fmt: skip
-def approve_payout(request: NamePayout, context: RequestContext) -> PayoutView:
+def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutView:
     """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
     return services().payouts.payouts.approve(request, context)
 

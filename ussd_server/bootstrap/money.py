@@ -10,6 +10,7 @@ from ussd_server.services.accounts.balances import BalanceService
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.approval import PayoutApproval
+from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
@@ -123,10 +124,11 @@ def transaction_services(base: Foundation, creator: TransactionCreator) -> Trans
 
 def payout_services(base: Foundation, creator: TransactionCreator, names: SubscriberNames) -> PayoutServices:
     """Build what makes and sends payouts."""
+    digests = PayoutDigests(base.vault)
     return PayoutServices(
         PayoutService(
-            PayoutDrafts(base.providers, creator.fees, base.clock),
-            PayoutApproval(creator, base.clock, base.at_kill_point),
+            PayoutDrafts(base.providers, creator.fees, digests, base.clock),
+            PayoutApproval(creator, digests, base.clock, base.at_kill_point),
             base.tokens,
             base.clock,
             base.wake_up.send,

@@ -13,7 +13,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.demonstration.moving_time import MovingTime
 from ussd_server.demonstration.phones import Phones
-from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.messages.payouts import ApprovePayout, CreatePayout
 from ussd_server.messages.transactions import (
     CreateRefund,
     CreateTransaction,
@@ -148,7 +148,7 @@ class _Day:
         made = payouts.create(CreatePayout(reference, "Salaries (example)", tuple(rows)), self._by_key)
         self._settle()
         if approve:
-            payouts.approve(NamePayout(made.payout.payout_id), self._by_approver)
+            payouts.approve(ApprovePayout(made.payout.payout_id), self._by_approver)
             self._settle(10)
 
     def _settle(self, seconds: float = 4.0) -> None:

@@ -66,6 +66,14 @@ class NamePayout:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovePayout:
+    """Request to approve a payout. `total_fee_cents` are the fees that the approver saw, None for any."""
+
+    payout_id: str
+    total_fee_cents: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ListPayouts:
     """Request for a page of payouts, newest first. `from_at` is included, `to_at` is not."""
 

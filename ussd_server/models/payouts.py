@@ -11,7 +11,9 @@ class Payout(Table):
     """Many disbursements that one caller requests and another approves.
 
     `created_by` and `approved_by` are ids of API keys or users. The totals are those of the ready rows. `due_at` is
-    when the worker must act again: look up names of a draft, or send rows of an approved payout.
+    when the worker must act again: look up names of a draft, or send rows of an approved payout. `items_digest` is that
+    of the judged rows; `draft_digest` and `approval_digest` bind it to the people, under a master key. A
+    cancelled draft has no `draft_digest`.
     """
 
     id = IdField(primary_key=True)
@@ -36,6 +38,9 @@ class Payout(Table):
     due_at = MomentField(null=True)
     leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
+    items_digest = TextField(null=True)
+    draft_digest = TextField(null=True)
+    approval_digest = TextField(null=True)
 
     class Meta:
         table_name = "payouts"

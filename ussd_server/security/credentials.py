@@ -107,6 +107,24 @@ class Vault:
         text = b"path\0" + secret.encode("utf-8", "surrogatepass")
         return [hmac.digest(material, text, "sha256") for material in self._keyring.all_materials(Ring.DIGESTS)]
 
+    def keyed_digest(self, content: bytes) -> str:
+        """The id of the newest master key, and the HMAC of `content` under it."""
+        master_key = self._keyring.newest(Ring.DIGESTS)
+        return f"{master_key.id}:{hmac.digest(master_key.material, content, 'sha256').hex()}"
+
+    def has_digest(self, content: bytes, digest: str) -> bool:
+        """Whether `keyed_digest` made `digest` of `content`, under a master key that still exists."""
+        key_id, _, written = digest.partition(":")
+        master_key = self._keyring.find(Ring.DIGESTS, key_id)
+        if master_key is None:
+            return False
+        expected = hmac.digest(master_key.material, content, "sha256").hex()
+        return hmac.compare_digest(expected.encode(), written.encode())
+
+    def is_current_digest(self, digest: str) -> bool:
+        """Whether the newest master key made a keyed digest."""
+        return digest.startswith(f"{self._keyring.newest(Ring.DIGESTS).id}:")
+
     def encrypt(self, secret: str, client_id: str, key_id: str) -> bytes:
         """Encrypt a secret (AES-256-GCM), bound to the client and the key's row."""
         master_key = self._keyring.newest(Ring.SEALING)

@@ -10,11 +10,16 @@ import pytest
 from flask.testing import FlaskClient
 
 from tests.conftest import MovableClock
+from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient, answer
-from tests.support.money import deposit, work
+from tests.support.money import deposit, operator, work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.messages.accounts.fees import FeeTerms
+from ussd_server.messages.transactions import TransactionType
+from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.payouts import approval
 
 RECORD = [
     "payout_id", "reference", "description", "status", "item_count", "ready_count", "invalid_count",
@@ -196,3 +201,66 @@ def test_people_make_and_approve_payouts_by_their_roles(
     assert answer(people["owner"].ask("POST", f"payouts/{own}/approve", {}))[0] == 403
     actions = [event["action"] for event in people["owner"].ask("GET", "audit-events").json["data"]["items"]]
     assert {"payout.created", "payout.approved", "payout.cancelled"} <= set(actions)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [("amount", "5x", "6x"), ("amount", 0, -1), ("amount", [1], [2]), ("phone_number", 1, 2),
+     ("reference", "r" * 65, "r" * 66), ("name", 1, 2)],
+)  # fmt: skip
+def test_a_repeat_with_another_invalid_cell_is_another_payout(
+    maker: Program, name: str, first: object, second: object
+) -> None:
+    item = {"phone_number": "+256770000000", "amount": 500, "reference": "a"}
+    assert maker.post("/api/payouts", body(item | {name: first})).status_code == 201
+    same = maker.post("/api/payouts", body(item | {name: first}))
+    assert (same.status_code, same.headers["Idempotent-Replayed"]) == (200, "true")
+    other = maker.post("/api/payouts", body(item | {name: second}))
+    assert (other.status_code, other.json["error"]) == (400, "IDEMPOTENCY_KEY_REUSED")
+
+
+def test_a_file_with_another_invalid_cell_is_another_payout(maker: Program, web: FlaskClient) -> None:
+    def send(amount: str) -> Any:
+        return web.post(
+            "/api/payouts", data=f"phone_number,amount,reference\n0770000000,{amount},E1\n",
+            headers=maker.headers | {"Content-Type": "text/csv"}, query_string={"reference": "F1"},
+        )  # fmt: skip
+
+    assert send("5x").status_code == 201
+    assert send("5x").headers["Idempotent-Replayed"] == "true"
+    assert send("6x").json["error"] == "IDEMPOTENCY_KEY_REUSED"
+
+
+def test_an_approval_that_names_the_fees_is_refused_when_they_have_changed(maker: Program, approver: Program) -> None:
+    path = f"/api/payouts/{maker.post('/api/payouts', body()).json['data']['payout_id']}"
+    set_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 1_550, 0), operator())
+    refused = approver.post(f"{path}/approve", {"total_fee": 0})
+    assert (refused.status_code, refused.json["error"]) == (400, "INVALID_REQUEST")
+    assert refused.json["message"] == "total_fee: The fees of the payout are 15.5 now"
+    assert approver.get(path).json["data"]["total_fee"] == 15.5
+    assert approver.get(f"{path}/items").json["data"]["items"][0]["fee"] == 15.5
+    assert maker.get("/api/balance").json["data"]["reserved"] == 0
+    assert check_everything() == []
+    for wrong in (-1, "x", True, None, 1.555, "1e3"):
+        assert approver.post(f"{path}/approve", {"total_fee": wrong}).json["error"] == "INVALID_REQUEST"
+    approved = approver.post(f"{path}/approve", {"total_fee": "15.50"}).json["data"]
+    assert (approved["status"], approved["total_fee"]) == ("approved", 15.5)
+    assert approver.post(f"{path}/approve", {"total_fee": 0}).json["data"]["status"] == "approved"
+
+
+def test_fees_that_change_during_an_approval_are_never_charged_unseen(
+    maker: Program, approver: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/api/payouts/{maker.post('/api/payouts', body()).json['data']['payout_id']}"
+    read_holdings = approval.read_holdings
+
+    def agree_meanwhile(holdings: Any) -> None:
+        # The sum was compared, and the transaction has not begun.
+        monkeypatch.setattr(approval, "read_holdings", read_holdings)
+        set_fee(FeeTerms(maker.client_id, TransactionType.DISBURSEMENT, 2_000, 0), operator())
+        read_holdings(holdings)
+
+    monkeypatch.setattr(approval, "read_holdings", agree_meanwhile)
+    refused = approver.post(f"{path}/approve", {"total_fee": 0})
+    assert refused.json["message"] == "total_fee: The fees of the payout are 20 now"
+    assert maker.get("/api/balance").json["data"]["reserved"] == 0

@@ -78,7 +78,10 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     refused = maker.post(f"{path}/approve")
     assert refused.status_code == 403
     assert "another person than the one that made it" in refused.text
-    assert approver.post(f"{path}/approve").status_code == 303
+    assert '<input type="hidden" name="total_fee" value="0.00">' in shown
+    other = approver.post(f"{path}/approve", total_fee="1.00")
+    assert (other.status_code, "The fees of the payout are 0 now" in other.text) == (400, True)
+    assert approver.post(f"{path}/approve", total_fee="0.00").status_code == 303
     assert "Its rows are being sent" in approver.get(path).text
     assert maker.get(f"{path}/live?was=draft").headers["HX-Refresh"] == "true"
     live = maker.get(f"{path}/live").text

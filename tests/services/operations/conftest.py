@@ -7,17 +7,20 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import MovableClock
-from tests.support.money import a_client, deposit, request, work
+from tests.support.money import a_client, deposit, operator, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
+from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.ids import new_id
-from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.database.unit_of_work import release_connection, unit_of_work
+from ussd_server.messages.payouts import ApprovePayout, CreatePayout, NamePayout
 from ussd_server.messages.sessions import BeginSession
+from ussd_server.messages.settlement.review import EndReview
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, open_review
 
 Scene = dict[str, str]
 
@@ -39,6 +42,8 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     work(services, clock, 1)
     names["copy"] = "ffffffff-0000-7000-8000-000000000000"
     names["payout"] = _completed_payout(services, clock, call)
+    names |= _drafts(services, call)
+    names |= _reviews(services, clock, call)
     names["row"] = Transaction.get(Transaction.payout_id == names["payout"]).id
     names["deposit"] = Transaction.get(Transaction.client_id == call.client_id, Transaction.type == "deposit").id
     names["session"] = _ended_session(services, clock)
@@ -56,11 +61,40 @@ def _completed_payout(services: Services, clock: MovableClock, call: RequestCont
     maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
     rows = ({"phone_number": "+256770000000", "amount": 10, "reference": "row"}, {"reference": "invalid"})
     payout_id = services.payouts.payouts.create(CreatePayout("payout", items=rows), maker).payout.payout_id
-    services.payouts.payouts.approve(NamePayout(payout_id), approver)
+    services.payouts.payouts.approve(ApprovePayout(payout_id), approver)
     for _ in range(2):
         services.payouts.sender.advance(payout_id)
         work(services, clock)
     return payout_id
+
+
+def _drafts(services: Services, call: RequestContext) -> Scene:
+    """A draft that waits, and one that was cancelled."""
+    payouts, rows = services.payouts.payouts, ({"phone_number": "+256770000000", "amount": 10, "reference": "row"},)
+    maker = replace(call, caller=replace(call.caller, key_id=call.client_id))
+    ids = {
+        name: payouts.create(CreatePayout(name, items=rows), maker).payout.payout_id for name in ("draft", "cancelled")
+    }
+    payouts.cancel(NamePayout(ids["cancelled"]), maker)
+    return ids
+
+
+def _reviews(services: Services, clock: MovableClock, call: RequestContext) -> Scene:
+    """A late success whose review is open, and one whose review two operators closed."""
+    names = {}
+    for name in ("reviewed", "decided"):
+        made = services.transactions.transactions.create(
+            request("collection", "+256770000000", 10, reference=name), call
+        )
+        names[name] = made.transaction.transaction_id
+    work(services, clock, 1)
+    with unit_of_work():
+        for transaction_id in names.values():
+            row = lock_row(Transaction, transaction_id)
+            open_review(row, REVIEW_CONTRADICTION, clock.now())
+            row.save()
+    services.transactions.review.end(EndReview(names["decided"], "Paid", "Ann", "Ben"), operator())
+    return names
 
 
 def _ended_session(services: Services, clock: MovableClock) -> str:

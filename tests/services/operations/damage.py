@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 
+from ussd_server.services.operations import book_check_approvals as check_approvals
 from ussd_server.services.operations import book_check_history as check_history
+from ussd_server.services.operations import book_check_reviews as check_reviews
 
 _SUM = "has accounts that do not add up to zero"
 _BALANCE = "has a balance or reservation that differs from its transfers"
@@ -41,6 +43,12 @@ _NEVER_DUE = "is unfinished without a due time"
 _UNREPORTED = "was completed without an event of it, or has such an event and was not completed"
 _IN_NO_PAYOUT = "names a payout that does not have it as a row"
 _SAME_NAME = "has the name of another one"
+_NOT_JUDGED = check_approvals.OTHER_THAN_JUDGED
+_OTHER_EVENT = check_approvals.UNREPORTED
+_UNDECIDED = check_reviews.UNDECIDED
+_NO_REVIEW = check_history.UNREPORTED_REVIEW
+_OTHER_TIME = "has a movement in its statement at another time than it was made"
+_UNBOUND = "has an idempotency key that is bound to none"
 
 
 def again(kind: str, transaction: str) -> str:
@@ -101,8 +109,9 @@ SABOTAGE = [
      {(_FORGOTTEN, "collection_07")}),
     ("UPDATE transactions SET due_at = NULL, review_opened_at = created_at, review_closed_at = created_at "
      "WHERE id = '{collection_07}'",
-     {(_FORGOTTEN, "collection_07")}),
-    ("UPDATE transactions SET due_at = NULL, review_opened_at = created_at WHERE id = '{collection_07}'", set()),
+     {(_FORGOTTEN, "collection_07"), (_NO_REVIEW, "collection_07")}),
+    ("UPDATE transactions SET due_at = NULL, review_opened_at = created_at WHERE id = '{collection_07}'",
+     {(_NO_REVIEW, "collection_07")}),
     ("DELETE FROM transaction_events WHERE transaction_id = '{collection_04}' AND sequence = 2",
      {(_HISTORY, "collection_04"),
       (_EVENTS_MISSING, "collection_04")}),
@@ -128,7 +137,7 @@ SABOTAGE = [
      {(_STATEMENT, "main")}),
     ("UPDATE ledger_entries SET posted_us = posted_us + 86400000000 WHERE posted_us = "
      "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
-     {(_STATEMENT, "main")}),
+     {(_STATEMENT, "main"), (_OTHER_TIME, "main")}),
     ("UPDATE ledger_entries SET transfer_id = '{collection_04}' WHERE posted_us = "
      "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
      {(_STATEMENT, "main")}),
@@ -215,17 +224,82 @@ SABOTAGE = [
      {(_AHEAD, "session")}),
     ("UPDATE ussd_sessions SET due_at = '2199-01-01T00:00:00.000Z' WHERE id = '{session}'",
      {(_AHEAD, "session")}),
+    # Reviews.
+    ("UPDATE transactions SET review_closed_at = '2020-01-01T00:00:00.000Z' WHERE id = '{reviewed}'",
+     {(_UNDECIDED, "reviewed")}),
+    ("UPDATE transactions SET review_closed_at = '2020-01-01T00:00:00.000Z', review_note = 'Paid (Ann, Ben)' "
+     "WHERE id = '{reviewed}'",
+     {(_UNDECIDED, "reviewed")}),
+    ("UPDATE transactions SET review_opened_at = NULL WHERE id = '{reviewed}'", {(_NO_REVIEW, "reviewed")}),
+    ("UPDATE transactions SET review_opened_at = created_at WHERE id = '{collection_04}'",
+     {(_NO_REVIEW, "collection_04")}),
+    ("DELETE FROM events WHERE object_id = '{reviewed}' AND type = 'transaction.needs_review'",
+     {(_NO_REVIEW, "reviewed")}),
+    ("DELETE FROM audit_events WHERE object_id = '{decided}'", {(_UNDECIDED, "decided")}),
+    ("UPDATE transactions SET review_note = NULL WHERE id = '{decided}'", {(_UNDECIDED, "decided")}),
+    # What was refunded, as events show it.
+    ("UPDATE events SET payload = replace(payload, '\"refunded_amount\":1000', '\"refunded_amount\":10') "
+     "WHERE object_id = '{collection_00}' AND type = 'transaction.reversed'",
+     {(_FORGED, "collection_00")}),
+    ("UPDATE events SET payload = replace(payload, '{{', '{{\"refunded_amount\":1000,') "
+     "WHERE object_id = '{collection_04}' AND sequence = 2",
+     {(_FORGED, "collection_04")}),
+    # A movement on another day, in the order of the statement.
+    ("UPDATE ledger_entries SET posted_us = posted_us - 86400000000 WHERE posted_us = "
+     "(SELECT min(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_OTHER_TIME, "main")}),
+    ("UPDATE ledger_entries SET posted_us = posted_us + 86400000000 WHERE posted_us = "
+     "(SELECT max(posted_us) FROM ledger_entries WHERE account_id = '{main}')",
+     {(_OTHER_TIME, "main")}),
+    ("UPDATE ledger_entries SET posted_us = posted_us - 86400000000 WHERE account_id = '{main}'",
+     {(_OTHER_TIME, "main")}),
+    ("DELETE FROM idempotency_keys WHERE client_id = '{client}'", {(_UNBOUND, "keyed")}),
     # Payouts.
-    ("UPDATE payouts SET total_amount_cents = 1 WHERE id = '{payout}'", {(_OTHER_TOTALS, "payout")}),
-    ("DELETE FROM payout_items WHERE payout_id = '{payout}' AND line = 2", {(_OTHER_TOTALS, "payout")}),
+    ("UPDATE payouts SET created_by = '{other}' WHERE id = '{payout}'",
+     {(_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout")}),
+    ("UPDATE payouts SET approved_by = '{other}' WHERE id = '{payout}'",
+     {(_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout")}),
+    ("UPDATE payouts SET approved_at = '2020-01-01T00:00:00.000Z' WHERE id = '{payout}'",
+     {(_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout")}),
+    ("DELETE FROM events WHERE object_id = '{payout}' AND type = 'payout.needs_approval'",
+     {(_OTHER_EVENT, "payout"), (_GAP, "payout")}),
+    ("DELETE FROM events WHERE object_id = '{draft}'", {(_OTHER_EVENT, "draft")}),
+    ("UPDATE events SET payload = replace(payload, '\"total_amount\":10', '\"total_amount\":20') "
+     "WHERE object_id = '{payout}' AND type = 'payout.needs_approval'",
+     {(_OTHER_EVENT, "payout")}),
+    ("UPDATE payout_items SET phone_number = '+256770000099' WHERE payout_id = '{draft}' AND line = 1",
+     {(_NOT_JUDGED, "draft")}),
+    ("UPDATE payout_items SET amount_cents = 9900000 WHERE payout_id = '{draft}' AND line = 1;; "
+     "UPDATE payouts SET total_amount_cents = 9900000 WHERE id = '{draft}'",
+     {(_NOT_JUDGED, "draft"), (_OTHER_EVENT, "draft")}),
+    ("UPDATE payouts SET client_id = '{other}' WHERE id = '{draft}'",
+     {(_NOT_JUDGED, "draft"), (_OTHER_EVENT, "draft")}),
+    ("UPDATE payouts SET created_at = '1999-01-01T00:00:00.000Z', description = '[' WHERE id = '{draft}'",
+     {(_NOT_JUDGED, "draft"), (_OTHER_EVENT, "draft")}),
+    ("UPDATE events SET payload = 'nonsense' WHERE object_id = '{draft}'", {(_OTHER_EVENT, "draft")}),
+    ("UPDATE events SET client_id = '{other}' WHERE object_id = '{draft}'", {(_OTHER_EVENT, "draft")}),
+    ("UPDATE events SET type = 'payout.completed' WHERE object_id = '{draft}'",
+     {(_OTHER_EVENT, "draft"), (_UNREPORTED, "draft")}),
+    ("UPDATE payouts SET items_digest = NULL WHERE id = '{draft}'", {(_NOT_JUDGED, "draft")}),
+    ("UPDATE payouts SET draft_digest = approval_digest WHERE id = '{payout}'", {(_NOT_JUDGED, "payout")}),
+    ("UPDATE payout_items SET name = 'Eve' WHERE payout_id = '{payout}' AND line = 1", {(_NOT_JUDGED, "payout")}),
+    ("UPDATE payouts SET status = 'draft', cancelled_at = NULL WHERE id = '{cancelled}';; "
+     "UPDATE schema_migration SET applied = '2020-01-01 00:00:00' WHERE name = '0042_payout_digests'",
+     {(_NOT_JUDGED, "cancelled")}),
+    ("UPDATE payouts SET total_amount_cents = 1 WHERE id = '{payout}'",
+     {(_OTHER_TOTALS, "payout"), (_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout")}),
+    ("DELETE FROM payout_items WHERE payout_id = '{payout}' AND line = 2",
+     {(_OTHER_TOTALS, "payout"), (_NOT_JUDGED, "payout")}),
     ("UPDATE payout_items SET phone_number = '+256770000099' WHERE transaction_id = '{row}'",
-     {(_OTHER_ROWS, "payout")}),
+     {(_OTHER_ROWS, "payout"), (_NOT_JUDGED, "payout")}),
     ("UPDATE payout_items SET transaction_id = NULL WHERE transaction_id = '{row}'",
      {(_OTHER_ROWS, "payout"), (_IN_NO_PAYOUT, "row")}),
-    ("UPDATE payouts SET status = 'approved' WHERE id = '{payout}'", {(_PAYOUT_STATE, "payout")}),
-    ("UPDATE payouts SET approved_by = created_by WHERE id = '{payout}'", {(_OWN_APPROVAL, "payout")}),
+    ("UPDATE payouts SET status = 'approved' WHERE id = '{payout}'",
+     {(_PAYOUT_STATE, "payout"), (_OTHER_EVENT, "payout")}),
+    ("UPDATE payouts SET approved_by = created_by WHERE id = '{payout}'",
+     {(_OWN_APPROVAL, "payout"), (_NOT_JUDGED, "payout"), (_OTHER_EVENT, "payout")}),
     ("UPDATE payouts SET status = 'running', completed_at = NULL WHERE id = '{payout}'",
-     {(_NEVER_DUE, "payout"), (_UNREPORTED, "payout")}),
+     {(_NEVER_DUE, "payout"), (_UNREPORTED, "payout"), (_OTHER_EVENT, "payout")}),
     ("UPDATE payouts SET due_at = '2199-01-01T00:00:00.000Z' WHERE id = '{payout}'", {(_AHEAD, "payout")}),
     ("DELETE FROM events WHERE object_id = '{payout}' AND type = 'payout.completed'", {(_UNREPORTED, "payout")}),
     # Names.
@@ -233,7 +307,7 @@ SABOTAGE = [
      "WHERE id = '{disbursement_04}'",
      {(_SAME_REFERENCE, "disbursement_04"), (_FORGED, "disbursement_04")}),
     ("UPDATE transactions SET idempotency_key = 'k' WHERE id IN ('{collection_04}', '{disbursement_04}')",
-     {(_SAME_KEY, "disbursement_04")}),
+     {(_SAME_KEY, "disbursement_04"), (_UNBOUND, "collection_04"), (_UNBOUND, "disbursement_04")}),
     ("UPDATE idempotency_keys SET transaction_id = '{collection_04}' WHERE client_id = '{client}'",
      {(_BOUND_ELSEWHERE, "keyed")}),
     ("UPDATE transactions SET session_id = '{session}', confirmation = 'c' "
@@ -251,7 +325,8 @@ ON_POSTGRES = [
      {(_SAME_PROVIDER_REFERENCE, "disbursement_04"), (_FORGED, "disbursement_04")}),
     ("INSERT INTO payouts SELECT (jsonb_populate_record(payouts, jsonb_build_object('id', '{copy}'))).* "
      "FROM payouts WHERE id = '{payout}'",
-     {(_SAME_REFERENCE, "copy"), (_OTHER_TOTALS, "copy"), (_UNREPORTED, "copy")}),
+     {(_SAME_REFERENCE, "copy"), (_OTHER_TOTALS, "copy"), (_UNREPORTED, "copy"), (_NOT_JUDGED, "copy"),
+      (_OTHER_EVENT, "copy")}),
     ("UPDATE ledger_accounts SET name = 'main' WHERE id = '{deposits}'",
      {(_SAME_NAME, "main"), (_ELSEWHERE, "deposit")}),
     ("UPDATE events SET sequence = 1 WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",

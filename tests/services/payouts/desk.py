@@ -11,6 +11,7 @@ from tests.support.money import a_client, balances, deposit, work
 from ussd_server.bootstrap import Services
 from ussd_server.database.ids import new_id
 from ussd_server.messages.payouts import (
+    ApprovePayout,
     CreatePayout,
     ItemState,
     ListPayoutItems,
@@ -46,7 +47,7 @@ class PayoutDesk:
         return self.draft(*(row(f"r{place}", number, amount) for place in range(count)), reference=reference)
 
     def approve(self, payout: PayoutView) -> PayoutView:
-        return self.payouts.approve(NamePayout(payout.payout_id), self.approver)
+        return self.payouts.approve(ApprovePayout(payout.payout_id), self.approver)
 
     def cancel(self, payout: PayoutView) -> PayoutView:
         return self.payouts.cancel(NamePayout(payout.payout_id), self.maker)

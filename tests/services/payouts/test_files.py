@@ -101,3 +101,29 @@ def test_a_file_that_cannot_be_used_is_refused_with_one_sentence(file: bytes, se
         read_file(file)
     assert refused.value.code is Code.INVALID_REQUEST
     assert refused.value.message.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("cells", "whole"),
+    [
+        ("0772123456,500,000,r1", "500,000"),
+        ("0772123456,12,500.50,r1", "12,500.50"),
+        ("0772123456,500,000,r1,", "500,000"),
+    ],
+)
+def test_a_row_whose_cells_look_like_a_cut_amount_is_invalid(cells: str, whole: str) -> None:
+    (row,) = read_file(f"phone_number,amount,reference,name,description\n{cells}\n".encode())
+    assert row.problems == [
+        f"amount: {whole.replace(',', ' and ')} side by side look like {whole}, cut at its comma; "
+        "put it in quotation marks, or write .00 behind a small amount."
+    ]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    ["0772123456,500,101", "0772123456,500,101,", "0772123456,5000,101,Sarah", "0772123456,500.00,101,Sarah",
+     "0772123456,500,0101,Sarah", "0772123456,500,E01,Sarah", '0772123456,"500,000",101,Sarah'],
+)  # fmt: skip
+def test_a_reference_of_three_digits_is_no_part_of_an_amount(cells: str) -> None:
+    (row,) = read_file(f"phone_number,amount,reference,name\n{cells}\n".encode())
+    assert row.problems == []

@@ -14,7 +14,7 @@ from tests.support.money import a_client, operator, request
 from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.payouts import ItemState, ListPayoutItems, ListPayouts, NamePayout
+from ussd_server.messages.payouts import ApprovePayout, ItemState, ListPayoutItems, ListPayouts
 from ussd_server.messages.providers.providers import Registration
 from ussd_server.messages.search import Search
 from ussd_server.messages.transactions import ChangeDetail, GetTransaction, ListTransactions, TransactionType
@@ -98,7 +98,7 @@ def test_a_draft_judges_what_its_providers_move(settings: Settings, clock: Movab
 
 def test_the_maker_approves_nothing_and_an_approval_counts_once(desk: PayoutDesk, clock: MovableClock) -> None:
     draft = desk.draft(row())
-    name = NamePayout(draft.payout_id)
+    name = ApprovePayout(draft.payout_id)
     assert code_of(lambda: desk.payouts.approve(name, desk.maker)) is Code.INSUFFICIENT_SCOPE
     person = replace(desk.maker, caller=replace(desk.maker.caller, key_id=None, user_id=desk.client_id))
     assert desk.payouts.approve(name, person).approved_by == desk.client_id
@@ -110,7 +110,7 @@ def test_the_maker_approves_nothing_and_an_approval_counts_once(desk: PayoutDesk
         assert code_of(lambda weak=weak: desk.payouts.approve(name, weak)) is Code.INSUFFICIENT_SCOPE
     other = desk.draft(row("x"), reference="P2")
     starred = replace(desk.approver, caller=replace(desk.approver.caller, grants=frozenset({"payouts:*"})))
-    assert desk.payouts.approve(NamePayout(other.payout_id), starred).status == "approved"
+    assert desk.payouts.approve(ApprovePayout(other.payout_id), starred).status == "approved"
     hollow = desk.draft(row("x", amount=0), reference="P3")
     assert code_of(lambda: desk.approve(hollow)) is Code.INVALID_REQUEST
     stranger = a_client("other")

@@ -14,7 +14,7 @@ from tests.support.books import check_everything
 from tests.support.money import work
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.payouts import ItemState, NamePayout
+from ussd_server.messages.payouts import ApprovePayout, ItemState
 from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
 from ussd_server.models.transactions import Transaction
 from ussd_server.status import Code
@@ -44,7 +44,7 @@ def test_of_simultaneous_approvals_one_counts(desk: PayoutDesk) -> None:
     ]
     for turn in range(1, _ROUNDS + 1):
         draft = desk.draft_of(_ROWS, f"P{turn}")
-        codes = at_once(*(partial(desk.payouts.approve, NamePayout(draft.payout_id), who) for who in approvers))
+        codes = at_once(*(partial(desk.payouts.approve, ApprovePayout(draft.payout_id), who) for who in approvers))
         assert sorted(map(str, codes)) == [str(Code.INVALID_REQUEST)] * 3 + ["None"]
         assert desk.main() == (50_000_000, turn * _ROWS * 10_000)
         assert Transaction.select().where(Transaction.payout_id == draft.payout_id).count() == _ROWS

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ussd_server.database.columns import iso_milliseconds
@@ -14,9 +15,14 @@ from ussd_server.database.ids import is_id
 from ussd_server.database.schema_differences import schema_differences
 from ussd_server.database.unit_of_work import all_prepared, database, database_now, is_postgres, without_timeouts
 from ussd_server.models.service_clock import read_service_clock
+from ussd_server.security.credentials import Vault
+from ussd_server.services.operations.book_check_approvals import approval_faults
 from ussd_server.services.operations.book_check_history import history_faults
 from ussd_server.services.operations.book_check_money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
 from ussd_server.services.operations.book_check_payouts import IN_NO_PAYOUT, PAYOUT_RULES, TRANSACTION_RULE
+from ussd_server.services.operations.book_check_reviews import review_faults
+from ussd_server.services.operations.history_digests import past_faults
+from ussd_server.services.payouts.digests import PayoutDigests
 
 _BOUND = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _FIRST = "00000000-0000-0000-0000-000000000000"
@@ -31,6 +37,9 @@ _FURTHEST_AHEAD = timedelta(days=1)
 _SETTINGS_OF_A_RANGE = (
     "statement_timeout = 0", "enable_seqscan = off", "jit = off", "plan_cache_mode = force_generic_plan"
 )  # fmt: skip
+# When a transfer was made, in microseconds since 1970, as entries of statements have it.
+_MADE_US_ON_POSTGRES = "CAST(date_part('epoch', moved.created_at) * 1000000 AS bigint)"
+_MADE_US_ON_SQLITE = "CAST(strftime('%s', moved.created_at) AS integer) * 1000000"
 # So many transactions are compared with their histories and events at a time: these are in memory together.
 _COMPARED_TOGETHER = 500
 
@@ -81,6 +90,7 @@ _PARTS = {
     "payouts": _Part("Payout", "payouts", "id", PAYOUT_RULES),
     "events": _Part("Object", "events", "object_id", _EVENT_RULES),
     "deliveries": _Part("Delivery", "deliveries", "id", _DELIVERY_RULES),
+    "past_days": _Part("The past of", "history_digests", "id", {}),
     "sessions": _Part("Session", "ussd_sessions", "id", _SESSION_RULES),
 }
 
@@ -112,12 +122,15 @@ class CheckedRange:
     mark: str | None
 
 
-def check_ranges(mark: str | None = None, batch: int = 10_000, now: datetime | None = None) -> Iterator[CheckedRange]:
+def check_ranges(
+    mark: str | None = None, batch: int = 10_000, now: datetime | None = None, vault: Vault | None = None
+) -> Iterator[CheckedRange]:
     """Check everything after `mark` (from the beginning where it is None), `batch` rows of a table at a time.
 
     The schema comes first, as one range. Each further range is one moment of the whole database, which no writer has to
     wait for; memory does not grow with the tables. `now` is what leases and due times are measured from, the database's
-    time where it is None. MarkError for a mark that was never given.
+    time where it is None. `vault` verifies digests; without it, only their contents are compared.
+    MarkError for a mark that was never given.
     """
     if mark is None:
         mark = f"{next(iter(_PARTS))}:{_FIRST}"
@@ -130,8 +143,9 @@ def check_ranges(mark: str | None = None, batch: int = 10_000, now: datetime | N
     given = {limit: iso_milliseconds(moment) for limit, moment in limits.items()}
     while True:
         with _snapshot():
-            high, rows = _bounds(_PARTS[name], low, batch)
-            violations = tuple(_violations(name, low, high, given))
+            # A day may have as many payments as a range of them.
+            high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
+            violations = tuple(_violations(name, low, high, given, vault))
         is_last_range = high == _LAST
         is_last_part = name == names[-1]
         part, low = name, _FIRST if is_last_range else high
@@ -198,15 +212,24 @@ def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[st
     return high, int(rows)
 
 
-def _violations(name: str, low: str, high: str, given: dict[str, str]) -> Iterator[Violation]:
+def _violations(name: str, low: str, high: str, given: dict[str, str], vault: Vault | None) -> Iterator[Violation]:
     bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
     yield from _found(name, _PARTS[name].rules, bounds | given)
-    if name == "transactions":
-        while low != high:
-            end, _ = _bounds(_PARTS[name], low, _COMPARED_TOGETHER, high)
-            for transaction_id, rule in history_faults(low, end, _run):
-                yield Violation(name, transaction_id, rule)
-            low = end
+    compared: dict[str, Callable[[str, str], Iterator[tuple[str, str]]]] = {
+        "transactions": _transaction_faults,
+        "payouts": partial(approval_faults, digests=PayoutDigests(vault) if vault else None, run=_run),
+        "past_days": partial(past_faults, vault=vault),
+    }
+    while name in compared and low != high:
+        end, _ = _bounds(_PARTS[name], low, _COMPARED_TOGETHER, high)
+        for found, rule in compared[name](low, end):
+            yield Violation(name, found, rule)
+        low = end
+
+
+def _transaction_faults(low: str, high: str) -> Iterator[tuple[str, str]]:
+    yield from history_faults(low, high, _run)
+    yield from review_faults(low, high, _run)
 
 
 def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Violation]:
@@ -217,6 +240,7 @@ def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Ite
 
 def _run(query: str, **given: str | int) -> list[tuple[Any, ...]]:
     """What a query finds; it names what it is given as `:name`."""
+    query = query.replace("{made_us}", _MADE_US_ON_POSTGRES if is_postgres() else _MADE_US_ON_SQLITE)
     if is_postgres():
         query = _BOUND.sub(r"%(\1)s", query)
     return list(database.execute_sql(query, given))

@@ -22,8 +22,9 @@ BROKEN_HISTORY = "has a status history with a gap, an impossible step or another
 EVENTS_MISSING = "does not have one event for each step of its status history"
 CONTRADICTED = "has an event that contradicts its status history"
 FORGED = "has an event that shows something else than the transaction"
+UNREPORTED_REVIEW = "has a review without an event of it, or such an event and no review"
 
-HISTORY_RULES = (MISSING, BROKEN_HISTORY, EVENTS_MISSING, CONTRADICTED, FORGED)
+HISTORY_RULES = (MISSING, BROKEN_HISTORY, EVENTS_MISSING, CONTRADICTED, FORGED, UNREPORTED_REVIEW)
 
 _NEEDS_REVIEW = "transaction.needs_review"
 # Only known other types are left out, so an event whose type was changed counts as missing.
@@ -46,8 +47,11 @@ _MOVING = (
     "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
     "amount_cents", "fee_cents", "metadata",
 )  # fmt: skip
-_MOMENTS = ("created_at", "completed_at", "review_opened_at")
-_NUMBERS = ("sequence", "late", "amount_cents", "fee_cents")
+_MOMENTS = ("created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at")
+_NUMBERS = (
+    "sequence", "late", "amount_cents", "fee_cents", "item_count", "ready_count", "invalid_count",
+    "total_amount_cents", "total_fee_cents",
+)  # fmt: skip
 
 
 class _Step(NamedTuple):
@@ -73,11 +77,11 @@ def history_faults(low: str, high: str, run: Callable[..., list[tuple[Any, ...]]
     """
     bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
     columns = ("id", *_FIXED, *_MOVING)
-    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run(_ROWS.format(_written(columns)), **bounds)}
+    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run(_ROWS.format(as_text(columns)), **bounds)}
     steps, events = defaultdict(list), defaultdict(list)
-    for step in map(_Step._make, run(_STEPS.format(_written(("transaction_id", *_Step._fields[1:]))), **bounds)):
+    for step in map(_Step._make, run(_STEPS.format(as_text(("transaction_id", *_Step._fields[1:]))), **bounds)):
         steps[step.owner].append(step)
-    found = run(_EVENTS.format(_written(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
+    found = run(_EVENTS.format(as_text(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
     for event in map(_EventRow._make, found):
         events[event.owner].append(event)
     for owner in sorted(rows.keys() | steps.keys() | events.keys()):
@@ -95,7 +99,7 @@ _EVENTS = """SELECT {} FROM events
     ORDER BY object_id, sequence, id"""
 
 
-def _written(columns: Sequence[str]) -> str:
+def as_text(columns: Sequence[str]) -> str:
     """Return the columns for a SELECT: times as events write them, numbers unchanged, all else as text."""
     if not is_postgres():
         return ", ".join(columns)
@@ -116,6 +120,9 @@ def _broken(row: dict[str, Any], steps: Sequence[_Step], events: Sequence[_Event
     ):
         yield BROKEN_HISTORY
     changes = [event for event in events if event.type != _NEEDS_REVIEW]
+    reviews = [event.created_at for event in events if event.type == _NEEDS_REVIEW]
+    if row["review_opened_at"] != (reviews[-1] if reviews else None):
+        yield UNREPORTED_REVIEW
     if len(changes) != len(steps):
         yield EVENTS_MISSING
     elif any(
@@ -146,7 +153,20 @@ def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
         outcome = outcome.after(event)
         if not payload.items() >= fixed.items() or not outcome.is_shown_by(payload):
             return True
+        # Events of the first version do not show it.
+        refunded = payload.get("refunded_amount")
+        if refunded is not None and not _may_be_refunded(refunded, event, outcome.status, amounts["amount"]):
+            return True
     return bool(events) and not _ends_with(row, outcome, payload)
+
+
+def _may_be_refunded(shown: object, event: _EventRow, status: str | None, amount: float) -> bool:
+    """Return whether an event may show that so much of an amount was refunded."""
+    if status == "reversed":
+        return shown == amount
+    if event.type == _NEEDS_REVIEW and status == "succeeded":
+        return isinstance(shown, int | float) and 0 <= shown <= amount
+    return shown == 0
 
 
 class _Outcome(NamedTuple):

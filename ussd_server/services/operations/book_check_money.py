@@ -57,6 +57,18 @@ ACCOUNT_RULES = {
                 OR account.balance_cents <> coalesce((
                     SELECT balance_cents FROM ledger_entries WHERE ledger_entries.account_id = account.id
                     ORDER BY posted_us DESC LIMIT 1), 0))""",
+    # Lock waits and busy machines lie between; a clock that was set back, too, which the entry before shows.
+    "has a movement in its statement at another time than it was made": """
+        WITH entries AS (
+            SELECT account_id, transfer_id, posted_us, lag(posted_us) OVER ordered AS before_us
+            FROM ledger_entries WHERE account_id > :low AND account_id <= :high
+            WINDOW ordered AS (PARTITION BY account_id ORDER BY posted_us)
+        ), timed AS (
+            SELECT account_id, posted_us, coalesce(before_us, 0) AS before_us, {made_us} AS made_us
+            FROM entries JOIN ledger_transfers AS moved ON moved.id = transfer_id
+        )
+        SELECT account_id FROM timed WHERE posted_us < made_us - 600000000
+            OR posted_us > CASE WHEN before_us > made_us THEN before_us ELSE made_us END + 600000000""",
 }
 TRANSACTION_RULES = {
     "has a hold that was ended twice": """
@@ -139,6 +151,10 @@ TRANSACTION_RULES = {
         SELECT id FROM transactions JOIN idempotency_keys
             ON idempotency_keys.client_id = transactions.client_id AND key = idempotency_key
         WHERE id > :low AND id <= :high AND transaction_id <> id""",
+    "has an idempotency key that is bound to none": """
+        SELECT id FROM transactions AS named WHERE id > :low AND id <= :high AND idempotency_key IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM idempotency_keys
+                WHERE idempotency_keys.client_id = named.client_id AND key = idempotency_key)""",
     "has a lease or a due time far ahead": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND (leased_until > :latest_lease OR due_at > :latest_due)

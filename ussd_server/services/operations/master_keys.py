@@ -8,21 +8,27 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.history_digests import HistoryDigest
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
+from ussd_server.models.payouts import Payout
 from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.operations.history_digests import HistoryDigests
+from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.status import Code, ServiceError
 
 
 class MasterKeyService:
     """Rotates the keys that encrypt, authenticate and sign, while requests run."""
 
-    def __init__(self, keyring: Keyring, vault: Vault) -> None:
+    def __init__(self, keyring: Keyring, vault: Vault, payouts: PayoutDigests, history: HistoryDigests) -> None:
         self._keyring = keyring
         self._vault = vault
+        self._payouts = payouts
+        self._history = history
 
     def add(self, context: RequestContext) -> None:
         """Add a key to every ring. New secrets use it; older keys still decrypt what they encrypted."""
@@ -40,6 +46,8 @@ class MasterKeyService:
             + _in_batches(Channel, batch, self._rekeyed_channel)
             + _in_batches(Webhook, batch, self._rekeyed_webhook)
             + _in_batches(Operator, batch, self._rekeyed_operator)
+            + _in_batches(Payout, batch, self._payouts.renewed)
+            + _in_batches(HistoryDigest, batch, self._history.renewed)
         )
 
     def retire(self, context: RequestContext) -> None:
@@ -55,6 +63,8 @@ class MasterKeyService:
             and all(map(self._is_current_channel, Channel.select()))
             and all(map(self._is_current_webhook, Webhook.select()))
             and all(self._vault.is_current(row.factor_sealed) for row in Operator.select())
+            and all(map(self._payouts.are_current, Payout.select()))
+            and all(map(self._history.is_current, HistoryDigest.select()))
         ):
             raise ServiceError(
                 Code.INVALID_REQUEST, "Some secrets still need an older key; run `ussd-server secrets rekey` first"

@@ -20,6 +20,7 @@ from ussd_server.messages.operations.system import (
     LastExaminations,
     SystemView,
 )
+from ussd_server.security.credentials import Vault
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.operations.book_check import MarkError, check_ranges
 from ussd_server.services.operations.examinations import MOST_VIOLATIONS, keep_check, keep_doctor, last_examinations
@@ -36,13 +37,15 @@ class SystemService:
     """Shows the parts, workers, queues and settings; runs the doctor and a check of the books on demand."""
 
     def __init__(
-        self, settings: Mapping[str, str], limiter: Limiter, gauges: Gauges, heartbeat: Heartbeat, clock: Clock
-    ) -> None:
+        self, settings: Mapping[str, str], limiter: Limiter, gauges: Gauges, heartbeat: Heartbeat,
+        vault: Vault, clock: Clock,
+    ) -> None:  # fmt: skip
         """`settings` are those that may be shown."""
         self._settings = settings
         self._limiter = limiter
         self._gauges = gauges
         self._heartbeat = heartbeat
+        self._vault = vault
         self._clock = clock
 
     def show(self, context: RequestContext) -> SystemView:
@@ -68,7 +71,7 @@ class SystemService:
         is_whole, until = mark is None, time.monotonic() + _CHECK_SECONDS
         rows, found = Counter[str](), list[str]()
         try:
-            for checked in check_ranges(mark, _ROWS_IN_A_RANGE, self._clock.now()):
+            for checked in check_ranges(mark, _ROWS_IN_A_RANGE, self._clock.now(), self._vault):
                 rows[checked.part] += checked.rows
                 found += map(str, checked.violations[: MOST_VIOLATIONS - len(found)])
                 mark = checked.mark

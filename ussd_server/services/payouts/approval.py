@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 
 import orjson
 from peewee import IntegrityError
 
+from ussd_server.amounts import shillings
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.logs import logger
 from ussd_server.messages.payouts import PayoutStatus
 from ussd_server.messages.transactions import MAIN_ACCOUNT, TransactionType
 from ussd_server.models.ledger import Holding, read_holdings
-from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.payouts import Payout
 from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError, Postings
 from ussd_server.services.audit import write_audit_event
+from ussd_server.services.payouts.digests import ItemsDigest, PayoutDigests, judged_rows
 from ussd_server.services.payouts.drafts import caller_id, used_lines
 from ussd_server.services.payouts.queue import insert_queued, long_unit_of_work, queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
@@ -25,34 +30,51 @@ from ussd_server.services.transactions.batch import Batch
 from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
 from ussd_server.status import Code, ServiceError
 
+log = logger(__name__)
+
 # Other requests of the process go on meanwhile.
 _ROWS_BEFORE_A_PAUSE = 50
 _MOST_LINES_NAMED = 5
+_TYPES = {"transaction_id": "uuid", "fee_cents": "bigint"}
+
+
+@dataclass(slots=True)
+class _Drafted:
+    """What an approval writes: the transactions, the id and the fee of each by its line; and the digest of all rows."""
+
+    queued: list[tuple[Batch, Postings]] = field(default_factory=list)
+    ids: dict[int, str] = field(default_factory=dict)
+    fees: dict[int, int] = field(default_factory=dict)
+    items_digest: str = ""
 
 
 class PayoutApproval:
     """Turns the ready rows of a draft into transactions that wait to be sent."""
 
-    def __init__(self, creator: TransactionCreator, clock: Clock, at_kill_point: Callable[[str], None]) -> None:
+    def __init__(
+        self, creator: TransactionCreator, digests: PayoutDigests, clock: Clock, at_kill_point: Callable[[str], None]
+    ) -> None:
         """`at_kill_point` is called with the name of every point at which fault tests may end the process."""
         self._creator = creator
+        self._digests = digests
         self._clock = clock
         self._at_kill_point = at_kill_point
 
-    def approve(self, payout: Payout, context: RequestContext) -> Payout:
+    def approve(self, payout: Payout, context: RequestContext, shown_fee_cents: int | None = None) -> Payout:
         """Approve a payout and return it as it is now; again by the same caller, nothing changes.
 
-        Raises INSUFFICIENT_SCOPE for the maker, INVALID_REQUEST for a payout that cannot be approved, and
-        INSUFFICIENT_BALANCE; nothing is reserved then.
+        `shown_fee_cents` are the fees that the approver saw. Raises INSUFFICIENT_SCOPE for the maker, INVALID_REQUEST
+        for a payout that cannot be approved, is not what was judged, or costs other fees, and INSUFFICIENT_BALANCE;
+        nothing is reserved then.
         """
         approver = caller_id(context)
         if not _must_be_approved(payout, approver):
             return payout
+        self._creator.fees.forget(payout.client_id, TransactionType.DISBURSEMENT)
         try:
-            return self._approve(payout, approver, context)
+            return self._approve(payout, approver, context, shown_fee_cents)
         except AnotherFeeError:
-            self._creator.fees.forget(payout.client_id, TransactionType.DISBURSEMENT)
-            return self.approve(payout, context)
+            return self.approve(payout, context, shown_fee_cents)
         except OverdraftError:
             raise _too_little() from None
         except IntegrityError:
@@ -64,9 +86,16 @@ class PayoutApproval:
                 Code.INVALID_REQUEST, f"The references of these rows were used since the payout was created: {named}"
             ) from None
 
-    def _approve(self, payout: Payout, approver: str, context: RequestContext) -> Payout:
+    def _approve(self, payout: Payout, approver: str, context: RequestContext, shown_fee_cents: int | None) -> Payout:
         now = self._clock.now()
-        drafts, ids, total_fee_cents = self._drafts(payout, context)
+        drafted = self._drafted(payout, context)
+        self._require_as_judged(payout, drafted.items_digest)
+        total_fee_cents = sum(drafted.fees.values())
+        if shown_fee_cents not in (None, total_fee_cents):
+            _show_fees(payout, drafted.fees, now)
+            raise ServiceError(
+                Code.INVALID_REQUEST, f"total_fee: The fees of the payout are {shillings(total_fee_cents)} now"
+            )
         total_cents = payout.total_amount_cents + total_fee_cents
         account = Holding(payout.client_id, MAIN_ACCOUNT)
         read_holdings([account])
@@ -77,41 +106,50 @@ class PayoutApproval:
             row = lock_row(Payout, payout.id)
             if not _must_be_approved(row, approver):
                 return row
-            insert_queued(drafts)
+            self._require_as_judged(row, drafted.items_digest)
+            insert_queued(drafted.queued)
             self._at_kill_point("payout.reserved")
-            _name_transactions(row.id, ids)
+            _write_by_line(row.id, "transaction_id", drafted.ids)
             row.status, row.approved_by, row.approved_at = PayoutStatus.APPROVED, approver, now
             row.total_fee_cents, row.updated_at, row.due_at = total_fee_cents, now, now
             row.leased_until = row.lease_token = None
+            row.approval_digest = self._digests.of_approval(row)
             row.save()
             write_audit_event("payout.approved", context, now, client_id=row.client_id, object_id=row.id)
         self._at_kill_point("payout.approved")
         return row
 
-    def _drafts(
-        self, payout: Payout, context: RequestContext
-    ) -> tuple[list[tuple[Batch, Postings]], dict[int, str], int]:
-        """What is written for each ready row, the transaction of each line, and the sum of the fees in cents."""
-        items = PayoutItem.select().where(PayoutItem.payout_id == payout.id, PayoutItem.is_ready)
-        drafts: list[tuple[Batch, Postings]] = []
-        ids: dict[int, str] = {}
-        total_fee_cents = 0
-        for place, item in enumerate(items.order_by(PayoutItem.line)):
+    def _drafted(self, payout: Payout, context: RequestContext) -> _Drafted:
+        drafted, items = _Drafted(), ItemsDigest()
+        for place, item in enumerate(judged_rows(payout.id)):
             if place % _ROWS_BEFORE_A_PAUSE == 0:
                 time.sleep(0)
+            items.add(item)
+            if not item.is_ready:
+                continue
             reference = transaction_reference(payout.reference, str(item.reference))
             identity = RequestIdentity(
                 payout.client_id, digest_of({"payout_id": payout.id, "line": item.line}), reference
             )
             draft = self._creator.draft(
-                identity, TransactionType.DISBURSEMENT, item.amount_cents, phone_number=item.phone_number,
+                identity, TransactionType.DISBURSEMENT, item.amount_cents or 0, phone_number=item.phone_number,
                 provider=item.provider, account=MAIN_ACCOUNT, payout_id=payout.id, request_id=context.request_id,
                 description=item.description or payout.description,
             )  # fmt: skip
-            drafts.append(queued_batch(draft))
-            ids[item.line] = draft.row.id
-            total_fee_cents += draft.row.fee_cents
-        return drafts, ids, total_fee_cents
+            drafted.queued.append(queued_batch(draft))
+            drafted.ids[item.line], drafted.fees[item.line] = draft.row.id, draft.row.fee_cents
+        drafted.items_digest = str(items)
+        return drafted
+
+    def _require_as_judged(self, payout: Payout, items_digest: str) -> None:
+        """Raise INVALID_REQUEST unless a draft and its rows are what was judged when it was created."""
+        if not self._digests.is_as_judged(payout, items_digest):
+            log.error("a payout was not approved, because it is not what was judged", object_id=payout.id)
+            raise ServiceError(
+                Code.INVALID_REQUEST,
+                "The payout is not what was judged when it was created, or an earlier version created it; "
+                "cancel it and send its rows again under another reference",
+            )
 
 
 def _must_be_approved(payout: Payout, approver: str) -> bool:
@@ -134,14 +172,23 @@ def _too_little() -> ServiceError:
     return ServiceError(Code.INSUFFICIENT_BALANCE, "Insufficient balance for the payout and its fees")
 
 
-def _name_transactions(payout_id: str, ids: dict[int, str]) -> None:
-    """Keep the transaction of each ready row, by its line."""
+def _show_fees(payout: Payout, fees: Mapping[int, int], now: datetime) -> None:
+    """Keep the fees that are agreed now with a draft, so that its next reader sees them."""
+    with long_unit_of_work():
+        row = lock_row(Payout, payout.id)
+        if row.status == PayoutStatus.DRAFT:
+            _write_by_line(row.id, "fee_cents", fees)
+            row.total_fee_cents, row.updated_at = sum(fees.values()), now
+            row.save()
+
+
+def _write_by_line(payout_id: str, column: str, values: Mapping[int, str | int]) -> None:
+    """Write a column of every ready row, by its line."""
     # A join would compare every row with every line where the planner takes the payout for a short one.
+    value = f"(%s::jsonb ->> ('line' || line))::{_TYPES[column]}" if is_postgres() else "? ->> ('line' || line)"
     statement = (
-        "UPDATE payout_items SET transaction_id = (%s::jsonb ->> ('line' || line))::uuid"
-        " WHERE payout_id = %s AND is_ready"
-        if is_postgres()
-        else "UPDATE payout_items SET transaction_id = ? ->> ('line' || line) WHERE payout_id = ? AND is_ready"
+        f"UPDATE payout_items SET {column} = {value} WHERE payout_id = {'%s' if is_postgres() else '?'} AND is_ready"  # noqa: S608
     )
-    made = {f"line{line}": transaction_id for line, transaction_id in ids.items()}
-    database.execute_sql(statement, (orjson.dumps(made).decode(), payout_id))
+    database.execute_sql(
+        statement, (orjson.dumps({f"line{line}": value for line, value in values.items()}).decode(), payout_id)
+    )

@@ -23,6 +23,7 @@ from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
 from ussd_server.services.audit import write_audit_event
+from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutDigests
 from ussd_server.services.payouts.files import read_file
 from ussd_server.services.payouts.records import payout_views, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
@@ -38,9 +39,10 @@ _ROWS_BEFORE_A_PAUSE = 100
 class PayoutDrafts:
     """Makes payouts of files and lists."""
 
-    def __init__(self, providers: Providers, fees: FeeBook, clock: Clock) -> None:
+    def __init__(self, providers: Providers, fees: FeeBook, digests: PayoutDigests, clock: Clock) -> None:
         self._providers = providers
         self._fees = fees
+        self._digests = digests
         self._clock = clock
 
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
@@ -67,8 +69,11 @@ class PayoutDrafts:
             total_fee_cents=sum(row.fee_cents or 0 for row in ready), created_by=maker, request_id=context.request_id,
             created_at=now, updated_at=now, due_at=now if any(row.name for row in ready) else None,
         )  # fmt: skip
+        items = [_values(payout.id, row) for row in rows]
+        payout.items_digest = str(ItemsDigest(map(_judged, items)))
+        payout.draft_digest = self._digests.of_draft(payout)
         try:
-            self._insert(payout, [_values(payout.id, row) for row in rows], context, now)
+            self._insert(payout, items, context, now)
         except IntegrityError:
             # Another call has created it meanwhile.
             known = _find(context.client_id, request.reference)
@@ -165,6 +170,10 @@ def _repeated(known: Payout, digest: str) -> CreatedPayout:
 
 def _values(payout_id: str, row: PayoutRow) -> dict[str, Any]:
     values = asdict(row)
-    problems = values.pop("problems")
+    problems, _ = values.pop("problems"), values.pop("sent")
     written = {"problems": orjson.dumps(problems).decode()} if problems else {}
     return values | written | {"payout_id": payout_id, "is_ready": row.is_ready}
+
+
+def _judged(item: dict[str, Any]) -> JudgedRow:
+    return JudgedRow._make(item.get(name) for name in JudgedRow._fields)

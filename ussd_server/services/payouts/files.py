@@ -38,6 +38,8 @@ _WITH_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 _WITH_DECIMALS = re.compile(r"\+?[0-9]+\.[0-9]+")
 _NUMBER_CHARACTERS = re.compile(r"[-+0-9.,]*")
 _DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]{1,2}")
+_FIRST_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}")
+_FURTHER_THOUSANDS = re.compile(r"[0-9]{3}(\.[0-9]+)?")
 _QUOTED_FORMULA = re.compile(r"'[=+\-@\t\r\n＝＋－＠]")
 
 _CELL_WITHOUT_HEADING = "The row has a cell that has no heading; perhaps an amount has a comma without quotation marks."
@@ -63,6 +65,34 @@ def read_file(file: bytes) -> list[PayoutRow]:
 
 
 def _read(row: Row, headings: Headings) -> PayoutRow:
+    read = _read_cells(row, headings)
+    if read.is_ready and (whole := _cut_amount(row, headings)) is not None:
+        read.problems.append(
+            f"amount: {whole.replace(',', ' and ')} side by side look like {whole}, cut at its comma; "
+            "put it in quotation marks, or write .00 behind a small amount."
+        )
+    if read.problems:
+        read.sent = row.cells
+    return read
+
+
+def _cut_amount(row: Row, headings: Headings) -> str | None:
+    """The amount with its commas where a row would also be ready if the amount and the cells after it were one.
+
+    Only for an amount of up to three digits, and cells of three digits after it.
+    """
+    place = headings.columns["amount"]
+    whole, end = row.cell(place), place + 1
+    if not _FIRST_THOUSANDS.fullmatch(whole):
+        return None
+    while _FURTHER_THOUSANDS.fullmatch(row.cell(end)):
+        whole, end = f"{whole},{row.cell(end)}", end + 1
+        if _read_cells(Row(row.line, (*row.cells[:place], whole, *row.cells[end:])), headings).is_ready:
+            return whole
+    return None
+
+
+def _read_cells(row: Row, headings: Headings) -> PayoutRow:
     cells = {name: row.cell(index) for name, index in headings.columns.items()}
     number, number_problem = _number(cells["phone_number"])
     amount, amount_problem = _amount(cells["amount"])

@@ -15,6 +15,7 @@ from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.logs import logger
 from ussd_server.messages.payouts import (
+    ApprovePayout,
     CreatedPayout,
     CreatePayout,
     FloatShortfall,
@@ -116,12 +117,12 @@ class PayoutService:
         """Every row with its result as a CSV file, made while it is sent. Raises what `stream_items` raises."""
         return csv_parts(_COLUMNS, map(_cells, self.stream_items(request, context)))
 
-    def approve(self, request: NamePayout, context: RequestContext) -> PayoutView:
+    def approve(self, request: ApprovePayout, context: RequestContext) -> PayoutView:
         """Reserve the sum and the fees of all ready rows at once (`PayoutApproval.approve`)."""
         context.require("payouts:approve")
         payout = _find(request.payout_id, context)
         short = _shortfalls(payout)
-        row = self._approval.approve(payout, context)
+        row = self._approval.approve(payout, context, request.total_fee_cents)
         for each in short:
             log.warning("a payout that is larger than the float was approved", company=each.provider)
         self._wake_worker()
@@ -145,7 +146,7 @@ class PayoutService:
         if was_approved and (row.completed_at is not None or not cancel_queued(row.id, now)):
             raise ServiceError(Code.INVALID_REQUEST, "Every row of the payout was sent; nothing can be cancelled")
         row.status, row.cancelled_at, row.updated_at = PayoutStatus.CANCELLED, now, now
-        row.due_at = row.leased_until = row.lease_token = None
+        row.due_at = row.leased_until = row.lease_token = row.draft_digest = None
         if was_approved and is_under_way(row.id):
             row.due_at = now
         elif was_approved:

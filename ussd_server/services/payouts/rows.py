@@ -22,7 +22,10 @@ AMOUNT_PROBLEM = "amount: Must be greater than 0 and less than 1000000, with at 
 
 @dataclass(slots=True)
 class PayoutRow:
-    """One row: its place, its values where they are valid, and what is wrong with it, in sentences."""
+    """One row: its place, its values where they are valid, and what is wrong with it, in sentences.
+
+    `sent` is a row with problems as it was sent, where its values do not show all of it.
+    """
 
     line: int
     phone_number: str | None = None
@@ -33,6 +36,7 @@ class PayoutRow:
     provider: str | None = None
     fee_cents: int | None = None
     problems: list[str] = field(default_factory=list)
+    sent: Any = None
 
     @property
     def is_ready(self) -> bool:
@@ -42,7 +46,8 @@ class PayoutRow:
     @property
     def content(self) -> tuple[Any, ...]:
         """What distinguishes the row from another one."""
-        return (self.line, self.phone_number, self.amount_cents, self.reference, self.description, self.name)
+        values = (self.line, self.phone_number, self.amount_cents, self.reference, self.description, self.name)
+        return values if self.sent is None else (*values, self.sent)
 
 
 def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
@@ -65,6 +70,8 @@ def row_of(line: int, values: Mapping[str, Any]) -> PayoutRow:
             row.problems.append(f"{name}: Must be text of at most {longest} characters.")
         elif any(ord(letter) < 32 or ord(letter) == 127 for letter in value):
             row.problems.append(f"{name}: Must not contain line breaks or control characters.")
+    if row.problems:
+        row.sent = dict(values)
     return row
 
 

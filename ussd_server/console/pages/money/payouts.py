@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
 
-from schemas.payouts import CreatePayoutQuery
+from schemas.payouts import ApprovePayoutBody, CreatePayoutQuery
 from ussd_server.api.bodies import load
 from ussd_server.api.requests import services
 from ussd_server.console import forms
@@ -18,6 +18,7 @@ from ussd_server.messages.accounts.balances import GetBalance
 from ussd_server.messages.clients.clients import ClientView
 from ussd_server.messages.payouts import (
     LARGEST_FILE_BYTES,
+    ApprovePayout,
     CreatePayout,
     ItemState,
     ListPayoutItems,
@@ -143,7 +144,8 @@ def download_payout(context: RequestContext, payout_id: str) -> Response:
 def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
     try:
-        services().payouts.payouts.approve(NamePayout(payout_id), context)
+        shown = load(ApprovePayoutBody(), {name: value for name, value in request.form.items() if name == "total_fee"})
+        services().payouts.payouts.approve(ApprovePayout(payout_id, **shown), context)
     except ServiceError as error:
         return _refused(payout_id, error, context, None)
     flash("The payout is approved. Its rows are being sent.", "good")

@@ -1,0 +1,148 @@
+"""Digests of past days, under a master key: a payment that is removed with its whole history is missed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from ussd_server.clock import Clock
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.ids import new_id_floor
+from ussd_server.models.history_digests import HistoryDigest
+from ussd_server.models.transactions import StatusChange, Transaction
+from ussd_server.security.credentials import Vault
+
+OTHER_PAST = "does not have the payments of a past day, or their histories, as they were when that day was over"
+OTHER_DIGEST = "has a digest that was changed, or lacks the digest of the day before"
+
+HISTORY_DIGEST_RULES = (OTHER_PAST, OTHER_DIGEST)
+
+_DAY = timedelta(days=1)
+# Status changes until then count, and a while later each of them is committed.
+_COUNTED_FOR, _WRITTEN_AFTER = timedelta(hours=1), timedelta(hours=2)
+_ROWS_AT_ONCE = 500
+_OF_TRANSACTION = (Transaction.id, Transaction.client_id, Transaction.idempotency_key, Transaction.request_digest)
+_OF_CHANGE = (
+    StatusChange.transaction_id, StatusChange.sequence, StatusChange.client_id, StatusChange.status,
+    StatusChange.source, StatusChange.detail, StatusChange.provider_call.cast("text"), StatusChange.created_at,
+)  # fmt: skip
+
+
+class HistoryDigests:
+    """Writes the digest of each day once it is over."""
+
+    def __init__(self, vault: Vault, clock: Clock) -> None:
+        self._vault = vault
+        self._clock = clock
+
+    def write(self) -> int:
+        """Write the digests of days that are over and have none; return their number. The first is yesterday's."""
+        now = self._clock.now()
+        last_over = _midnight(now - _DAY - _WRITTEN_AFTER)
+        newest = HistoryDigest.select().order_by(HistoryDigest.id.desc()).first()
+        start = last_over if newest is None else _start_of(newest.day) + _DAY
+        first_day, written = _day(start) if newest is None else newest.first_day, 0
+        while start <= last_over:
+            row = HistoryDigest(
+                id=new_id_floor(start),
+                day=_day(start),
+                first_day=first_day,
+                clients=_written(clients_of(start)),
+                digest="",
+            )
+            row.digest = self._vault.keyed_digest(_content(row))
+            HistoryDigest.insert(row.__data__).on_conflict_ignore().execute()
+            start, written = start + _DAY, written + 1
+        return written
+
+    def renewed(self, row: HistoryDigest) -> dict[str, str]:
+        """The digest of a row under the newest master key. A digest that is wrong stays wrong."""
+        content = _content(row)
+        is_true = self._vault.has_digest(content, row.digest)
+        return {"digest": self._vault.keyed_digest(content) if is_true else row.digest}
+
+    def is_current(self, row: HistoryDigest) -> bool:
+        """Whether a row needs no older master key. A wrong digest needs none."""
+        return self._vault.is_current_digest(row.digest) or not self._vault.has_digest(_content(row), row.digest)
+
+
+def past_faults(low: str, high: str, vault: Vault | None) -> Iterator[tuple[str, str]]:
+    """Yield a client or a day, and the broken rule, of each day whose digest has an id within (low, high].
+
+    Without `vault`, which has the master keys, a digest that was made anew is believed.
+    """
+    for row in HistoryDigest.select().where((HistoryDigest.id > low) & (HistoryDigest.id <= high)):
+        try:
+            yield from _faults_of(row, vault)
+        except ValueError:
+            yield row.day, OTHER_DIGEST
+
+
+def _faults_of(row: HistoryDigest, vault: Vault | None) -> Iterator[tuple[str, str]]:
+    """Raises ValueError for what cannot be read, because it was written by hand."""
+    start = _start_of(row.day)
+    has_before = row.day == row.first_day or HistoryDigest.get_or_none(id=new_id_floor(start - _DAY)) is not None
+    is_true = vault is None or vault.has_digest(_content(row), row.digest)
+    if row.id != new_id_floor(start) or not has_before or not is_true:
+        yield row.day, OTHER_DIGEST
+        return
+    kept, found = orjson.loads(row.clients), clients_of(start)
+    for client_id in sorted(found.keys() | kept.keys()):
+        if found.get(client_id) != kept.get(client_id):
+            yield client_id, OTHER_PAST
+
+
+def clients_of(start: datetime) -> dict[str, str]:
+    """By client, the digest of its payments of the day that begins at `start`, and of their status changes."""
+    digests: dict[str, Any] = defaultdict(sha256)
+    low, end, until = new_id_floor(start), new_id_floor(start + _DAY), start + _DAY + _COUNTED_FOR
+    while True:
+        found: Any = Transaction.select(*_OF_TRANSACTION).where(Transaction.id >= low, Transaction.id < end)
+        rows = list(found.order_by(Transaction.id).limit(_ROWS_AT_ONCE + 1).tuples())
+        page = rows[:_ROWS_AT_ONCE]
+        changes = _changes(page[0][0], page[-1][0], until) if page else {}
+        for transaction_id, client_id, *names in page:
+            content = orjson.dumps((transaction_id, *names, changes.get(str(transaction_id))), default=str)
+            digests[str(client_id)].update(content + b"\n")
+        if len(rows) <= _ROWS_AT_ONCE:
+            return {client_id: digest.hexdigest() for client_id, digest in digests.items()}
+        low = str(rows[-1][0])
+
+
+def _changes(first: str, last: str, until: datetime) -> dict[str, list[tuple[Any, ...]]]:
+    """The status changes before `until` of the payments from the first to the last."""
+    found: Any = (
+        StatusChange.select(*_OF_CHANGE)
+        .where(StatusChange.transaction_id >= first, StatusChange.transaction_id <= last)
+        .where(StatusChange.created_at < until)
+        .order_by(StatusChange.transaction_id, StatusChange.sequence)
+    )
+    changes = defaultdict(list)
+    for transaction_id, *facts, created_at in found.tuples():
+        changes[str(transaction_id)].append((*facts, iso_milliseconds(created_at)))
+    return changes
+
+
+def _content(row: HistoryDigest) -> bytes:
+    return b"history\0" + orjson.dumps((row.day, row.first_day, row.clients))
+
+
+def _written(clients: dict[str, str]) -> str:
+    return orjson.dumps(clients, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _day(start: datetime) -> str:
+    return start.date().isoformat()
+
+
+def _start_of(day: str) -> datetime:
+    return datetime.fromisoformat(day).replace(tzinfo=UTC)
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)

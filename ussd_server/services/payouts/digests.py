@@ -1,0 +1,109 @@
+"""Digests of payouts: the rows that were judged, and who made and approved them, under a key outside the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import orjson
+
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.models.payouts import Payout
+from ussd_server.security.credentials import Vault
+
+# The digest of a draft is over these columns. Its fees are not: they are agreed anew at the approval.
+_OF_DRAFT = (
+    "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
+    "created_by", "created_at", "items_digest",
+)  # fmt: skip
+_OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at")
+
+
+class JudgedRow(NamedTuple):
+    """What was judged of one row; `problems` is its column's text."""
+
+    line: int
+    phone_number: str | None
+    amount_cents: int | None
+    provider: str | None
+    reference: str | None
+    description: str | None
+    name: str | None
+    is_ready: bool
+    problems: str | None
+
+
+_ROWS = f"SELECT {', '.join(JudgedRow._fields)} FROM payout_items WHERE payout_id = {{}} ORDER BY line"  # noqa: S608
+
+
+def judged_rows(payout_id: str) -> Iterator[JudgedRow]:
+    """The rows of a payout in the order of their lines."""
+    found = database.execute_sql(_ROWS.format("%s" if is_postgres() else "?"), (payout_id,))
+    return map(JudgedRow._make, found.fetchall())
+
+
+class ItemsDigest:
+    """The digest of rows that are added one by one."""
+
+    def __init__(self, rows: Iterable[JudgedRow] = ()) -> None:
+        self._digest = sha256()
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: JudgedRow) -> None:
+        """Add the next row."""
+        # SQLite has 0 and 1 for booleans.
+        self._digest.update(orjson.dumps((*row[:-2], bool(row.is_ready), row.problems)) + b"\n")
+
+    def __str__(self) -> str:
+        return self._digest.hexdigest()
+
+
+class PayoutDigests:
+    """Makes and verifies the digests that name a payout's rows and people."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+
+    def of_draft(self, payout: Payout) -> str:
+        """The `draft_digest` of a payout that has its `items_digest`."""
+        return self._vault.keyed_digest(_content(payout, _OF_DRAFT))
+
+    def of_approval(self, payout: Payout) -> str:
+        """The `approval_digest` of a payout that is being approved."""
+        return self._vault.keyed_digest(_content(payout, _OF_APPROVAL))
+
+    def is_as_judged(self, payout: Payout, items_digest: str) -> bool:
+        """Whether a draft and its rows, which have this digest, are what was judged."""
+        return payout.items_digest == items_digest and self._has_digest(payout, _OF_DRAFT, payout.draft_digest)
+
+    def is_true(self, payout: Any) -> bool:
+        """Whether every digest that a payout has was made of it: of its model, or of its columns as text."""
+        return all(
+            digest is None or self._has_digest(payout, names, digest)
+            for names, digest in ((_OF_DRAFT, payout.draft_digest), (_OF_APPROVAL, payout.approval_digest))
+        )
+
+    def renewed(self, payout: Payout) -> dict[str, str | None]:
+        """The columns of a payout's digests under the newest master key. A digest that is wrong stays wrong."""
+        if not self.is_true(payout):
+            return {"draft_digest": payout.draft_digest}
+        return {
+            "draft_digest": payout.draft_digest and self.of_draft(payout),
+            "approval_digest": payout.approval_digest and self.of_approval(payout),
+        }
+
+    def are_current(self, payout: Payout) -> bool:
+        """Whether no digest of a payout needs an older master key. A wrong digest needs none."""
+        written = [digest for digest in (payout.draft_digest, payout.approval_digest) if digest is not None]
+        return all(map(self._vault.is_current_digest, written)) or not self.is_true(payout)
+
+    def _has_digest(self, payout: Any, names: tuple[str, ...], digest: str | None) -> bool:
+        return digest is not None and self._vault.has_digest(_content(payout, names), digest)
+
+
+def _content(payout: Any, names: tuple[str, ...]) -> bytes:
+    values: list[Any] = [getattr(payout, name) for name in names]
+    return b"payout\0" + orjson.dumps([iso_milliseconds(v) if hasattr(v, "tzinfo") else v for v in values])
