@@ -227,7 +227,7 @@ def test_dates_that_are_off_by_different_times_hide_no_missing_payment(
     ]
 
 
-def test_our_times_tell_which_of_day_and_month_comes_first(
+def test_our_times_show_whether_day_or_month_comes_first(
     services: Services, call: RequestContext, clock: MovableClock
 ) -> None:
     now = clock.now()

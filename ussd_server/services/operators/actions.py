@@ -7,22 +7,24 @@ from collections.abc import Mapping
 from ussd_server.context import RequestContext
 from ussd_server.messages.operators import ProposalView
 from ussd_server.messages.reconciliation.differences import ConcludeFromStatement
+from ussd_server.messages.reconciliation.statements import UndoImport
 from ussd_server.messages.settlement.review import EndReview
 from ussd_server.messages.transactions import OperatorRefund
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.refunds import RefundService
 
 
 def two_person_actions(
-    review: ReviewService, refunds: RefundService, differences: DifferenceService
+    review: ReviewService, refunds: RefundService, differences: DifferenceService, statements: ProviderStatementService
 ) -> Mapping[str, TwoPersonAction]:
-    """The actions by name; the object of each is a transaction, or the difference of a statement.
+    """The actions by name; the object of each is a transaction, a statement or its difference.
 
     `review.settle` settles one without an outcome (parameter `has_succeeded`), `review.close` closes the review of one
     that has it, `transaction.refund` refunds a collection (parameter `amount_cents`, None: what is left).
-    `difference.conclude` sets the payment of a difference to succeeded.
+    `difference.conclude` sets the payment of a difference to succeeded, `statement.undo` takes an import back.
     """
 
     def end_review(proposal: ProposalView, second: str, context: RequestContext) -> object:
@@ -46,9 +48,13 @@ def two_person_actions(
             ConcludeFromStatement(proposal.object_id, proposal.reason, proposal.proposed_by, second), context
         )
 
+    def undo_import(proposal: ProposalView, second: str, context: RequestContext) -> object:
+        return statements.undo(UndoImport(proposal.object_id, proposal.proposed_by, second, proposal.reason), context)
+
     return {
         "review.settle": end_review,
         "review.close": end_review,
         "transaction.refund": refund,
         "difference.conclude": conclude,
+        "statement.undo": undo_import,
     }
