@@ -162,8 +162,8 @@ def stored_statement(statement_id: str) -> ProviderStatement:
 @contextmanager
 def _short_unit_of_work() -> Iterator[None]:
     """A unit of work; on SQLite other writers then have as much time as it took."""
-    began = time.monotonic()
     with unit_of_work():
+        began = time.monotonic()
         lock_imports()
         yield
     time.sleep(0 if is_postgres() else time.monotonic() - began)
