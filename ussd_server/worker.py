@@ -29,6 +29,7 @@ _FLOATS_SECONDS = 5.0
 _REPORTS_SECONDS = 60.0
 _DIGESTS_SECONDS = 600.0
 _SESSIONS_AT_ONCE = 200
+_IMPORT_BATCHES = 20
 # A thread waits for a provider while it looks up names.
 _PAYOUT_THREADS = 2
 
@@ -176,6 +177,10 @@ class Worker:
             return
         self._next_housekeeping = time.monotonic() + _HOUSEKEEPING_SECONDS
         self._attempt("remove what is old", self._services.operations.retention.clean)
+        clean_imports = self._services.reconciliation.statements.clean
+        for _ in range(_IMPORT_BATCHES):
+            if self._pause.is_set() or not self._attempt("remove undone imports", clean_imports):
+                break
         self._attempt("remove names", self._services.providers.names.clean)
         end_expired = partial(self._services.ussd.api_sessions.end_expired, _SESSIONS_AT_ONCE)
         while self._attempt("end sessions", end_expired) == _SESSIONS_AT_ONCE and not self._pause.is_set():

@@ -60,7 +60,7 @@ def measure_statements(size: Size) -> dict[str, Any]:
 def _reconcile(file: Path, settings: dict[str, str], count: int) -> Run:
     """Run the command, and verify its counts."""
     printed = file.with_name("printed.json")
-    ended = run_command(["reconcile", "mtn", str(file), "--json"], settings, printed)
+    ended = run_command(["reconcile", "mtn", str(file), "--json", "--yes"], settings, printed)
     lines = json.loads(printed.read_text())["lines"]
     assert lines == {"matched": count - count // _DIFFERENCE, "amount_differs": count // _DIFFERENCE}, lines
     return ended

@@ -49,10 +49,17 @@ def test_the_day_is_closed_at_the_command_line(
     file, out, headings = tmp_path / "day.csv", tmp_path / "result.csv", tmp_path / "headings.csv"
     lines = [mtn_row(first), mtn_row(second, Amount="4,000.50"), mtn_row(third, Id="=1+1", **{"External id": ""})]
     file.write_bytes(csv_file(lines))
-    result = run("reconcile", "sandbox", file, "--json", "--csv", out)
+    refused = run("reconcile", "sandbox", file, "--json", "--csv", out)
+    assert (refused.exit_code, out.exists()) == (2, False)
+    assert refused.output == (
+        "Error: day.csv looks like the wrong file: 3 differences in 3 lines. "
+        "Nothing was stored; --dry-run shows them, --yes stores them.\n"
+    )
+    assert run("reconcile", "review", "list").output == "No difference waits for a review.\n"
+    result = run("reconcile", "sandbox", file, "--json", "--csv", out, "--yes")
     assert result.exit_code == 1, result.output
     document = json.loads(result.output)
-    assert list(document) == ["lines", "differences", "sums"]
+    assert list(document) == ["statement_id", "lines", "differences", "sums"]
     assert document["lines"] == {"matched": 1, "amount_differs": 1, "not_ours": 1, "not_theirs": 1}
     assert document["sums"] == {"ours": 15000, "theirs": 14000.5, "difference": 999.5}
     names = {"provider_id": second.provider_transaction_id, "reference": second.provider_reference}
@@ -111,7 +118,57 @@ def test_the_results_never_take_the_place_of_the_statement_or_of_a_device(run: R
     assert file.read_bytes() == content
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    assert run("reconcile", "sandbox", file, "--csv", pipe).exit_code == 1
+    assert run("reconcile", "sandbox", file, "--csv", pipe, "--yes").exit_code == 1
     assert b"not_ours" in os.read(reader, 4096)
     os.close(reader)
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_dry_run_stores_nothing_and_an_import_is_undone_by_two(
+    run: Run, services: Services, clock: MovableClock, tmp_path: Path
+) -> None:
+    first, second, third = three_payments(services, clock)
+    file = tmp_path / "day.csv"
+    file.write_bytes(csv_file([mtn_row(first), mtn_row(second, Amount="4,000"), mtn_row(third)]))
+    dry = run("reconcile", "sandbox", file, "--dry-run", "--json")
+    assert (dry.exit_code, json.loads(dry.output)["statement_id"]) == (1, None)
+    assert "dry run; nothing was stored" in run("reconcile", "sandbox", file, "--dry-run").output
+    assert run("reconcile", "review", "list").output == "No difference waits for a review.\n"
+
+    stored = run("reconcile", "sandbox", file, "--json")
+    document = json.loads(stored.output)
+    statement_id = document.pop("statement_id")
+    assert stored.exit_code == 1
+    assert document == {key: value for key, value in json.loads(dry.output).items() if key != "statement_id"}
+    assert json.loads(run("reconcile", "sandbox", file, "--json", "--dry-run").output)["statement_id"] == statement_id
+
+    alone = run("reconcile", "undo", statement_id, "--by", "Ann", "--and", "ann")
+    assert (alone.exit_code, "Two different people" in alone.output) == (1, True)
+    undone = run("reconcile", "undo", statement_id, "--by", "Ann", "--and", "Ben", "--json")
+    assert (undone.exit_code, json.loads(undone.output)["removed"]) == (0, True)
+    assert run("reconcile", "review", "list").output == "No difference waits for a review.\n"
+    assert run("reconcile", "undo", statement_id, "--by", "Ann", "--and", "Ben").exit_code == 1
+
+    again = json.loads(run("reconcile", "sandbox", file, "--json").output)["statement_id"]
+    assert again not in (None, statement_id)
+    (listed,) = json.loads(run("reconcile", "review", "list", "--json").output)["items"]
+    assert run("reconcile", "review", "end", listed["difference_id"], "--reason", "known").exit_code == 0
+    refused = run("reconcile", "undo", again, "--by", "Ann", "--and", "Ben")
+    assert refused.exit_code == 1
+    assert refused.output == "Error: The import stays: the review of one of its differences has ended\n"
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_more_than_fifty_differences_are_shown_on_request(run: Run, services: Services, tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    line = ["", "", "2026-11-20 14:03:12", "Successful", "Payment", "", "", "5,000", "UGX", "", ""]
+    file.write_bytes(csv_file([[str(number), *line[1:]] for number in range(60)]))
+    capped = run("reconcile", "sandbox", file, "--yes").output.splitlines()
+    assert sum("not_ours:" in each for each in capped) == 50
+    assert capped[50] == "and 10 more differences; --all shows them"
+    everything = run("reconcile", "sandbox", file, "--all").output
+    assert everything.count("not_ours:") == 60
+    assert len(json.loads(run("reconcile", "sandbox", file, "--json").output)["differences"]) == 60
+    assert run("reconcile", "review", "list").output.count("not_ours:") == 50
+    assert run("reconcile", "review", "list", "--all").output.count("not_ours:") == 60

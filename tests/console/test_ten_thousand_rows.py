@@ -119,7 +119,8 @@ def _begin(services: Services, clock: MovableClock, client: ExampleClient) -> tu
     file = b"phone_number,amount,reference\n0770000000,1000,E-1\n"
     payout = services.payouts.payouts.create(CreatePayout("NOV", file=file), client.call()).payout
     line = ["7", "", "2026-11-22 10:00:00", "Successful", "Payment", "FRI:256770000000/MSISDN", "FRI:41000001/MM"]
-    statement = ReconcileStatement("sandbox", "may.csv", BytesIO(csv_file([[*line, "5,000", "UGX", "0", "0"]])))
+    file = csv_file([[*line, "5,000", "UGX", "0", "0"]])
+    statement = ReconcileStatement("sandbox", "may.csv", BytesIO(file), is_confirmed=True)
     compared = services.reconciliation.statements.reconcile(statement, operator_context()).statement
     services.clients.clients.set_active(client.id, True, replace(OPERATOR, address="127.0.0.1"))
     return payout.payout_id, compared.statement_id

@@ -53,7 +53,9 @@ def operator_services(
     base: Foundation, transactions: TransactionServices, reconciliation: ReconciliationServices
 ) -> OperatorServices:
     """Build what operators sign in and decide with."""
-    actions = two_person_actions(transactions.review, transactions.refunds, reconciliation.differences)
+    actions = two_person_actions(
+        transactions.review, transactions.refunds, reconciliation.differences, reconciliation.statements
+    )
     return OperatorServices(
         accounts=OperatorService(base.vault, base.clock),
         logins=OperatorLoginService(base.settings.operator_addresses, base.vault, base.limiter, base.clock),

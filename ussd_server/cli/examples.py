@@ -55,6 +55,7 @@ EXAMPLES = {
     "providers off": "providers off mtn --reason 'MTN is under maintenance until 14:00'",
     "providers on": "providers on mtn --reason 'MTN is back'",
     "reconcile": "reconcile mtn statement.csv --csv result.csv",
+    "reconcile undo": "reconcile undo 019ab3c4-0000-7000-8000-000000000000 --by Ann --and Ben",
     "reconcile review conclude": (
         "reconcile review conclude 019ab3c4-0000-7000-8000-000000000000 --reason 'Line 12' --by Ann --and Ben"
     ),

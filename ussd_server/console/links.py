@@ -23,6 +23,7 @@ _PAGES_OF_OPERATORS = {
     "payout": ("show_any_payout", "payout_id"),
     "key": ("explain_api_key", "api_key_id"),
     "difference": ("show_difference", "difference_id"),
+    "statement": ("show_reconciliation", "statement_id"),
 }
 
 

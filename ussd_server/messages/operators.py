@@ -51,7 +51,7 @@ class OperatorSignIn:
 class Propose:
     """Propose a decision to another operator.
 
-    `action` is `review.settle`, `review.close` or `transaction.refund`; `reason` has 1 to 200 characters.
+    `action` is a key of `two_person_actions`; `reason` has 1 to 200 characters.
     """
 
     action: str
@@ -62,18 +62,21 @@ class Propose:
 
 @dataclass(frozen=True, slots=True)
 class ProposedEffect:
-    """What a proposal does to a transaction when it is confirmed. `statement_line` is the provider's, if any."""
+    """What a proposal does when it is confirmed: to a transaction, or to a statement, whose fields are None otherwise.
 
-    client_id: str
-    client: str
-    transaction_id: str
-    type: str
-    reference: str
-    phone_number: str | None
-    amount_cents: int
+    `statement_line` names the provider's statement and, with a transaction, its line.
+    """
+
     state_now: str
     state_after: str
-    statement_line: str | None
+    statement_line: str | None = None
+    client_id: str | None = None
+    client: str | None = None
+    transaction_id: str | None = None
+    type: str | None = None
+    reference: str | None = None
+    phone_number: str | None = None
+    amount_cents: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

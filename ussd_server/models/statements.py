@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 import orjson
-from peewee import IntegerField, TextField
+from peewee import SQL, IntegerField, TextField, fn
 
 from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
 from ussd_server.database.unit_of_work import database, is_postgres
 
 
+class StatementState(StrEnum):
+    """How far an import is."""
+
+    IMPORTING = "importing"
+    STORED = "stored"
+    REMOVED = "removed"
+
+
 class ProviderStatement(Table):
     """A statement that was imported; `digest` is the SHA-256 of its file. `counts` has the lines by verdict.
 
-    `difference_count` are the lines that went to review, None for a statement that an earlier version imported.
+    `state` is `importing` until all differences are there, `stored` then, and `removed` for an import that was undone
+    or never ended; only the differences of stored statements count. `difference_count` are the lines that went to
+    review, None for a statement that an earlier version imported.
     """
 
     id = IdField(primary_key=True)
@@ -29,6 +40,7 @@ class ProviderStatement(Table):
     ours_cents = CentsField()
     theirs_cents = CentsField()
     imported_at = MomentField()
+    state = TextField(default=StatementState.STORED)
 
     class Meta:
         table_name = "provider_statements"
@@ -75,8 +87,23 @@ class DifferenceInStatement(Table):
         table_name = "differences_in_statements"
 
 
+def is_in_stored_statement() -> Any:
+    """The condition on `StatementDifference` that an import which is finished, and was not undone, has it."""
+    places = (
+        DifferenceInStatement.select(SQL("1"))
+        .join(ProviderStatement, on=(ProviderStatement.id == DifferenceInStatement.statement_id))
+        .where(
+            DifferenceInStatement.difference_id == StatementDifference.id,
+            ProviderStatement.state == StatementState.STORED,
+        )
+    )
+    return fn.EXISTS(places)
+
+
 def insert_differences(rows: Sequence[dict[str, Any]]) -> None:
-    """Write differences of one statement in two statements; those that are known stay as they are.
+    """Write differences of one statement; those that are known stay as they are.
+
+    A difference that only an unfinished or removed statement has becomes one of this statement.
 
     The rows have every column of `StatementDifference` that an open one needs, converted for the database, and
     `place_id`, the id of its `DifferenceInStatement`. Call inside a unit of work.
@@ -94,6 +121,10 @@ _ON_POSTGRES = (
     f"""INSERT INTO statement_differences ({_COLUMNS})
     SELECT {_COLUMNS} FROM jsonb_populate_recordset(NULL::statement_differences, %s::jsonb)
     ON CONFLICT (key) DO NOTHING""",
+    """UPDATE statement_differences AS known SET statement_id = found.statement_id, line = found.line
+    FROM jsonb_to_recordset(%s::jsonb) AS found (statement_id uuid, line integer, key text)
+    WHERE known.key = found.key AND known.statement_id <> found.statement_id
+    AND known.statement_id IN (SELECT id FROM provider_statements WHERE state <> 'stored')""",
     """INSERT INTO differences_in_statements (id, statement_id, line, difference_id)
     SELECT found.place_id, found.statement_id, found.line, known.id
     FROM jsonb_to_recordset(%s::jsonb) AS found (place_id uuid, statement_id uuid, line integer, key text)
@@ -102,6 +133,10 @@ _ON_POSTGRES = (
 _ON_SQLITE = (
     f"""INSERT OR IGNORE INTO statement_differences ({_COLUMNS})
     SELECT {", ".join(f"value ->> '{column}'" for column in _COLUMNS.split(", "))} FROM json_each(?)""",
+    """UPDATE statement_differences SET statement_id = value ->> 'statement_id', line = value ->> 'line'
+    FROM json_each(?) WHERE statement_differences.key = value ->> 'key'
+    AND statement_id <> value ->> 'statement_id'
+    AND statement_id IN (SELECT id FROM provider_statements WHERE state <> 'stored')""",
     """INSERT INTO differences_in_statements (id, statement_id, line, difference_id)
     SELECT value ->> 'place_id', value ->> 'statement_id', value ->> 'line', known.id
     FROM json_each(?) JOIN statement_differences AS known ON known.key = value ->> 'key'""",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, tzinfo
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -14,18 +16,22 @@ from ussd_server.messages.reconciliation.statement_formats import (
     StatementField,
     StatementFormat,
 )
+from ussd_server.messages.reports import KAMPALA
 from ussd_server.spreadsheets.headings import heading_key
 
 _Rows = Iterable[Mapping[str, str | None]]
 _MEANINGS: dict[str, type[StrEnum]] = {"heading": StatementField, "status": LineStatus, "type": LineType}
+_ZONE = "zone"
+_OFFSET = re.compile(r"[+-](0[0-9]|1[0-4]):[0-5][0-9]", re.ASCII)
 _COLUMNS = ("provider", "part", "text", "meaning")
 
 
 def read_statement_format(package: str) -> StatementFormat:
     """The table `statement.csv` in the folder of a provider, with the columns `part`, `text` and `meaning`.
 
-    `part` is `heading`, `status` or `type`; `meaning` is one of `StatementField`, `LineStatus` or `LineType`. Raises
-    ValueError for any other, a mistake in the table. `package` is the folder as a dotted name.
+    `part` is `heading`, `status` or `type`; `meaning` is one of `StatementField`, `LineStatus` or `LineType`. The
+    `meaning` of the part `zone` is the offset of dates that name none, such as `+03:00`. Raises ValueError for any
+    other, a mistake in the table. `package` is the folder as a dotted name.
     """
     with files(package).joinpath("statement.csv").open(encoding="utf-8") as lines:
         return _format_of(csv.DictReader(lines))
@@ -38,12 +44,13 @@ def with_additions(known: StatementFormat, provider: str, additions: Path | None
     """
     if additions is None:
         return known
-    added = _format_of(row for row in _read_additions(additions) if row["provider"] == provider)
+    added = _format_of((row for row in _read_additions(additions) if row["provider"] == provider), known.zone)
     headings = {field: known.headings.get(field, ()) + added.headings.get(field, ()) for field in StatementField}
     return StatementFormat(
         {field: names for field, names in headings.items() if names},
         {**known.statuses, **added.statuses},
         {**known.types, **added.types},
+        added.zone,
     )
 
 
@@ -69,11 +76,14 @@ def _read_additions(path: Path) -> list[dict[str, str | None]]:
         return list(rows)
 
 
-def _format_of(rows: _Rows) -> StatementFormat:
+def _format_of(rows: _Rows, zone: tzinfo = KAMPALA) -> StatementFormat:
     headings: dict[StatementField, tuple[str, ...]] = {}
     statuses: dict[str, LineStatus] = {}
     types: dict[str, LineType] = {}
     for row in rows:
+        if row["part"] == _ZONE:
+            zone = _zone_of(row["meaning"] or "")
+            continue
         text, meaning = row["text"] or "", _meaning(row["part"] or "", row["meaning"] or "")
         if isinstance(meaning, StatementField):
             headings[meaning] = (*headings.get(meaning, ()), text)
@@ -81,12 +91,18 @@ def _format_of(rows: _Rows) -> StatementFormat:
             statuses[heading_key(text)] = meaning
         elif isinstance(meaning, LineType):
             types[heading_key(text)] = meaning
-    return StatementFormat(headings, statuses, types)
+    return StatementFormat(headings, statuses, types, zone)
+
+
+def _zone_of(meaning: str) -> tzinfo:
+    if not _OFFSET.fullmatch(meaning):
+        raise ValueError(f"gives a {_ZONE} the meaning {meaning!r}, which is no offset such as +03:00")
+    return datetime.strptime(meaning, "%z").tzinfo or KAMPALA
 
 
 def _meaning(part: str, meaning: str) -> StrEnum:
     if part not in _MEANINGS:
-        raise ValueError(f"has the part {part!r}, which is none of {', '.join(_MEANINGS)}")
+        raise ValueError(f"has the part {part!r}, which is none of {', '.join((*_MEANINGS, _ZONE))}")
     meanings = _MEANINGS[part]
     if meaning not in set(meanings):
         raise ValueError(f"gives a {part} the meaning {meaning!r}, which is none of {', '.join(meanings)}")

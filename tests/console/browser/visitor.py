@@ -71,7 +71,7 @@ class Console:
         line = ["7", "<b>longlonglong</b>", "2026-11-22 10:00:00", "Successful", "Payment", "FRI:256770000000/MSISDN"]
         file = csv_file([[*line, "FRI:41000001/MM", "5,000", "UGX", "0", "0"]])
         operations, context = self.services.reconciliation, operator_context()
-        wanted = ReconcileStatement("sandbox", f"{secrets.token_hex(40)}<b>.csv", BytesIO(file))
+        wanted = ReconcileStatement("sandbox", f"{secrets.token_hex(40)}<b>.csv", BytesIO(file), is_confirmed=True)
         statement_id = operations.statements.reconcile(wanted, context).statement.statement_id
         (found,) = operations.differences.list(ListDifferences(statement_id), context).items
         return f"/operator/reconciliation/{statement_id}", f"/operator/differences/{found.difference_id}"

@@ -47,7 +47,14 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     ann, bob = operator("ann"), operator("bob")
     assert "No statement yet" in ann.get("/operator/reconciliation").text
     assert visit("owner").get("/operator/reconciliation").status_code == 404
-    every_line = upload(ann, csv_file(lines), result="csv")
+    tried = upload(ann, csv_file(lines), result="try")
+    assert (tried.status_code, "3 differences in 4 lines. Nothing was stored." in tried.text) == (200, True)
+    assert "Status differs" in tried.text
+    refused = upload(ann, csv_file(lines))
+    assert (refused.status_code, "looks like the wrong file" in refused.text) == (400, True)
+    assert 'name="is_confirmed"' in refused.text
+    assert "No statement yet" in ann.get("/operator/reconciliation").text
+    every_line = upload(ann, csv_file(lines), result="csv", is_confirmed="yes")
     assert [row["verdict"] for row in csv.DictReader(io.StringIO(every_line.text))] == [
         "matched", "status_differs", "not_ours", "reversal",
     ]  # fmt: skip
@@ -99,6 +106,30 @@ def test_differences_of_a_statement_are_found_ended_and_concluded_by_two(
     row = Transaction.get_by_id(silent.id)
     assert (row.status, row.provider_transaction_id) == ("succeeded", "S-1")
     assert "No difference is open" in ann.get("/operator/differences").text
+
+
+def test_an_import_is_undone_by_two_operators(operator: Operators, services: Services, clock: MovableClock) -> None:
+    good = pay(services)
+    work(services, clock, 2.5)
+    row = mtn_row(Transaction.get_by_id(good.id))
+    ann, bob = operator("ann"), operator("bob")
+    path = upload(ann, csv_file([row, row])).location.removeprefix("/console")
+    assert "Another line of the statement matches" in ann.get(
+        ann.get(f"{path}?format=json").json["items"][0]["difference_id"].join(("/operator/differences/", ""))
+    ).text  # fmt: skip
+    assert "Undo the import" in ann.get(path).text
+    assert ann.post(f"{path}/undo").status_code == 400
+    assert ann.post(f"{path}/undo", reason="the file of another <b>account</b>").status_code == 303
+    assert "is proposed" in bob.get(path).text
+    proposals = bob.get("/operator/proposals").text
+    assert "Undo the import of a statement" in proposals
+    assert f'href="/console{path}"' in proposals
+    (confirm,) = re.findall(r'action="/console(/operator/proposals/[^"]+/confirm)"', proposals)
+    assert bob.post(confirm).status_code == 303
+    assert ann.get(path).status_code == 404
+    assert ann.post(f"{path}/undo", reason="again").status_code == 404
+    assert "No difference is open" in ann.get("/operator/differences").text
+    assert "No statement yet" in ann.get("/operator/reconciliation").text
 
 
 def test_a_bad_statement_is_refused_in_one_sentence(operator: Operators) -> None:

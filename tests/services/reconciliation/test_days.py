@@ -24,13 +24,14 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.messages.providers.providers import Direction
 from ussd_server.messages.reconciliation.differences import ComparedLine
-from ussd_server.messages.reconciliation.statements import ReconcileStatement
+from ussd_server.messages.reconciliation.statements import ReconcileStatement, Reconciliation
 from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.airtel.settings import AirtelAccess
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.settings import Settings
 
+FAILED = {"mtn": "Failed", "airtel": "Transaction Failed"}
 USER = "9f0f1a53-37c3-4b30-8c5d-2b1f2a9f6a11"
 NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
 # What may go wrong with a payment, as switches of the stand-in.
@@ -98,8 +99,11 @@ class Day:
             passed += step
 
     def differences(self, content: bytes) -> list[ComparedLine]:
-        asked = ReconcileStatement(self.provider, "day", io.BytesIO(content))
-        return list(self.services.reconciliation.statements.reconcile(asked, operator()).differences())
+        return list(self.result(content).differences())
+
+    def result(self, content: bytes) -> Reconciliation:
+        asked = ReconcileStatement(self.provider, "day", io.BytesIO(content), is_confirmed=True)
+        return self.services.reconciliation.statements.reconcile(asked, operator())
 
 
 @pytest.fixture(params=["mtn", "airtel"])
@@ -160,6 +164,33 @@ def test_a_payment_that_is_silent_when_the_day_is_closed_differs_until_the_provi
     assert day.differences(day.stand_in.statement(StatementForm())) == []
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_the_sums_follow_money_that_the_provider_takes_back_in_every_form(day: Day) -> None:
+    paid = {kind: day.pay(kind, "none") for kind in ("collection", "disbursement")}
+    day.refund(day.pay("collection", "none"))
+    day.pay("collection", "none")
+    for form in FORMS:
+        holder, headings, lines = _read(day.stand_in.statement(form), form)
+        before = day.result(write_statement(holder, headings, lines, form)).statement
+        assert before.ours_cents == before.theirs_cents
+        kind = headings.index("Type" if day.provider == "mtn" else "Service Type")
+        for name, transaction_id in paid.items():
+            payment = Transaction.get_by_id(transaction_id)
+            (line,) = [each for each in lines if payment.provider_reference in each]
+            back = [*line]
+            back[0], back[kind] = f"back {name}", "Reversal"
+            if day.provider == "airtel":
+                credit, debit = headings.index("Credit"), headings.index("Debit")
+                back[credit], back[debit] = line[debit], line[credit]
+            sign = -1 if name == "collection" else 1
+            result = day.result(write_statement(holder, headings, [*lines, back], form))
+            (difference,) = result.differences()
+            assert (difference.verdict, difference.theirs) == ("reversal", sign * payment.amount_cents)
+            after = result.statement
+            assert after.ours_cents == before.ours_cents
+            assert after.theirs_cents - before.theirs_cents == sign * payment.amount_cents
+
+
 def _with_injected_differences(
     day: Day, chance: random.Random, form: StatementForm
 ) -> tuple[bytes, list[tuple[str, str | None]]]:
@@ -173,22 +204,27 @@ def _with_injected_differences(
     refunded = {row.provider_reference for row in Transaction.select().where(Transaction.status == "reversed")}
     chosen = chance.sample([line for line in usable if line[1] not in refunded], 5)
     removed, dearer, failed, reversed_, doubled = chosen
-    foreign, again, back = [*doubled], [*doubled], [*reversed_]
+    foreign, again, back, attempt = [*doubled], [*doubled], [*reversed_], [*doubled]
     foreign[0], foreign[1] = f"foreign {chance.random()}", f"theirs {chance.random()}"
     # They paid twice under our name.
     again[0] = f"again {chance.random()}"
+    # Their first attempt failed.
+    attempt[0], attempt[status] = f"attempt {chance.random()}", FAILED[day.provider]
     # They gave a payment back without being asked to.
     back[kind] = "Reversal"
     amount = next(place for place in amounts if dearer[place])
     dearer[amount] = "999,999.00"
-    failed[status] = {"Successful": "Failed"}.get(failed[status], "Transaction Failed")
+    failed[status] = FAILED[day.provider]
     lines.remove(removed)
-    lines[-1:-1] = [foreign, again, back]
+    # The doubled line is there twice, and the failed attempt before and after it.
+    lines[-1:-1] = [foreign, again, back, [*doubled], attempt]
+    lines.insert(1, attempt)
     return write_statement(holder, headings, lines, form), [
         ("not_theirs", removed[1]),
         ("amount_differs", dearer[1]),
         ("status_differs", failed[1]),
         ("not_ours", foreign[1]),
+        ("not_ours", again[1]),
         ("not_ours", again[1]),
         ("reversal", back[1]),
     ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,18 +27,22 @@ from ussd_server.messages.reconciliation.differences import (
     DifferenceView,
     EndDifference,
     ListDifferences,
+    Verdict,
 )
-from ussd_server.messages.reconciliation.statements import ReconcileStatement, Reconciliation
+from ussd_server.messages.reconciliation.statements import ReconcileStatement, Reconciliation, UndoImport
 from ussd_server.providers.registry import provider_names
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import ServiceError
 
 _HAS_DIFFERENCES = 1
 _PAGE = 100
+_MOST_SHOWN = 50
+_SECONDS_WITHOUT_PROGRESS = 2
+_SECONDS_OF_PROGRESS = 0.5
 
 
-class _UnreadableError(click.ClickException):
-    """A statement that cannot be read."""
+class _RefusedError(click.ClickException):
+    """A statement that cannot be read, or is probably the wrong file."""
 
     exit_code = 2
 
@@ -49,18 +56,25 @@ class _Reconcile(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_Reconcile, options_metavar="", subcommand_metavar="PROVIDER FILE [--json] [--csv OUT] | review ...")
+@click.group(
+    cls=_Reconcile,
+    options_metavar="",
+    subcommand_metavar="PROVIDER FILE [--dry-run] [--yes] [--all] [--json] [--csv OUT] | undo ... | review ...",
+)
 def reconcile() -> None:
     """Compare a provider's statement with our transactions, and review the differences.
 
     \b
     ussd-server reconcile mtn statement.csv
     ussd-server reconcile mtn statement.xlsx --csv result.csv
+    ussd-server reconcile mtn statement.csv --dry-run
     ussd-server reconcile review list
 
     FILE is CSV or XLSX as downloaded from the provider. Every difference waits on the review list until an operator
-    ends it. Importing the same file again stores nothing. The exit status is 0 when the books agree, 1 with
-    differences, and 2 for a file that cannot be read.
+    ends it. Importing the same file again stores nothing; --dry-run stores nothing at all. A file with more than 1,000
+    differences, or that differs in more than half of its lines, is stored with --yes only. The first 50 differences are
+    shown; --all shows the others too. The exit status is 0 when the books agree, 1 with differences, and 2 for a file
+    that cannot be read or needs --yes.
     """
 
 
@@ -68,24 +82,64 @@ def reconcile() -> None:
 @click.argument("provider", type=KnownName(provider_names()))
 @click.argument("file", type=KnownFile())
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")
+@click.option("--yes", "is_confirmed", is_flag=True, help="Store a statement that looks like the wrong file.")
+@click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
 @with_json
 @click.pass_context
-def statement(ctx: click.Context, provider: str, file: Path, csv_path: Path | None, as_json: bool) -> None:
+def statement(
+    ctx: click.Context,
+    provider: str,
+    file: Path,
+    csv_path: Path | None,
+    is_dry_run: bool,
+    is_confirmed: bool,
+    shows_all: bool,
+    as_json: bool,
+) -> None:
     """Compare a statement, and exit with 1 when there are differences."""
     if csv_path is not None and csv_path.exists() and csv_path.samefile(file):
         raise click.UsageError("The results would replace the statement; name another file for --csv.")
-    with open_services() as services, file.open("rb") as source, _csv_writer(csv_path) as write:
-        request = ReconcileStatement(provider, file.name, source, write)
+    with (
+        open_services() as services,
+        file.open("rb") as source,
+        _csv_writer(csv_path) as write,
+        _progress() as show_lines,
+    ):
+        request = ReconcileStatement(
+            provider, file.name, source, write, show_lines, is_dry_run=is_dry_run, is_confirmed=is_confirmed
+        )
         try:
             result = services.reconciliation.statements.reconcile(request, operator_context())
         except ServiceError as refusal:
-            raise _UnreadableError(f"{file.name}: {refusal}") from None
+            raise _RefusedError(f"{file.name}: {refusal}") from None
+        if result.doubt and not result.is_stored and not is_dry_run:
+            raise _RefusedError(f"{result.doubt} Nothing was stored; --dry-run shows them, --yes stores them.")
     if as_json:
         _print_json(result)
     else:
-        _print_sentences(result)
+        _print_sentences(result, None if shows_all else _MOST_SHOWN)
     if next(result.differences(), None) is not None:
         ctx.exit(_HAS_DIFFERENCES)
+
+
+@reconcile.command()
+@click.argument("statement_id", metavar="STATEMENT_ID")
+@click.option("--by", required=True, help="Your name.")
+@click.option("--and", "second", required=True, help="The name of a second person.")
+@with_json
+def undo(statement_id: str, by: str, second: str, as_json: bool) -> None:
+    """Remove an import and its differences, while nobody has ended the review of one.
+
+    The same file can be imported again afterwards.
+    """
+    with open_services() as services:
+        statements = services.reconciliation.statements
+        undone = statements.undo(UndoImport(statement_id, by, second), operator_context())
+        while statements.clean():
+            continue
+    document = {"statement_id": undone.statement_id, "file_name": undone.file_name, "removed": True}
+    show(document, f"The import of {undone.file_name} is removed.", as_json=as_json)
 
 
 @reconcile.group()
@@ -95,8 +149,9 @@ def review() -> None:
 
 @review.command(name="list")
 @click.option("--statement", "statement_id", help="The differences of one statement, ended ones too.")
+@click.option("--all", "shows_all", is_flag=True, help="Show every difference, not only the first 50.")
 @with_json
-def list_(statement_id: str | None, as_json: bool) -> None:
+def list_(statement_id: str | None, shows_all: bool, as_json: bool) -> None:
     """Show the differences whose review is open, newest first."""
     with open_services() as services:
         found: list[DifferenceView] = []
@@ -106,9 +161,13 @@ def list_(statement_id: str | None, as_json: bool) -> None:
                 ListDifferences(statement_id, cursor, _PAGE), operator_context()
             )
             found += page.items
-            if (cursor := page.next_cursor) is None:
+            cursor = page.next_cursor
+            if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not as_json):
                 break
-    sentence = "\n".join(map(_sentence_of_review, found)) or "No difference waits for a review."
+    shown = found if shows_all else found[:_MOST_SHOWN]
+    sentence = "\n".join(map(_sentence_of_review, shown)) or "No difference waits for a review."
+    if len(found) > len(shown):
+        sentence += "\nThere are more; --all shows them."
     show({"items": [_plain_difference(each) for each in found]}, sentence, as_json=as_json)
 
 
@@ -140,6 +199,25 @@ def conclude(difference_id: str, reason: str, by: str, second: str, as_json: boo
             ConcludeFromStatement(difference_id, reason, by, second), operator_context()
         )
     show(_plain_difference(ended), _sentence_of_review(ended), as_json=as_json)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], object]]:
+    """Give a function that shows the number of lines on a terminal, once the comparison has taken two seconds."""
+    next_at = time.monotonic() + _SECONDS_WITHOUT_PROGRESS
+    is_shown = False
+
+    def show_lines(count: int) -> None:
+        nonlocal next_at, is_shown
+        if sys.stderr.isatty() and time.monotonic() >= next_at:
+            next_at, is_shown = time.monotonic() + _SECONDS_OF_PROGRESS, True
+            click.echo(f"\r{count:,} lines", nl=False, err=True)
+
+    try:
+        yield show_lines
+    finally:
+        if is_shown:
+            click.echo(err=True)
 
 
 @contextmanager
@@ -176,7 +254,9 @@ def _plain_difference(difference: DifferenceView) -> dict[str, Any]:
 def _print_json(result: Reconciliation) -> None:
     """Print one document; the differences one by one, because there may be very many."""
     seen = result.statement
-    click.echo(f'{{\n  "lines": {json.dumps(dict(seen.lines))},\n  "differences": [', nl=False)
+    statement_id = json.dumps(seen.statement_id if result.is_stored else None)
+    click.echo(f'{{\n  "statement_id": {statement_id},\n  "lines": {json.dumps(dict(seen.lines))},', nl=False)
+    click.echo('\n  "differences": [', nl=False)
     separator = ""
     for each in result.differences():
         click.echo(f"{separator}\n    {json.dumps(plain_line(each), ensure_ascii=False)}", nl=False)
@@ -185,10 +265,12 @@ def _print_json(result: Reconciliation) -> None:
     click.echo(f'\n  ],\n  "sums": {json.dumps(sums)}\n}}')
 
 
-def _print_sentences(result: Reconciliation) -> None:
+def _print_sentences(result: Reconciliation, most: int | None) -> None:
     seen = result.statement
-    for each in result.differences():
+    for each in islice(result.differences(), most):
         click.echo(_sentence(each))
+    if most is not None and seen.difference_count > most:
+        click.echo(f"and {seen.difference_count - most:,} more differences; --all shows them")
     click.echo(
         f"{seen.provider}, {seen.first_at:%Y-%m-%d %H:%M} to {seen.last_at:%Y-%m-%d %H:%M} UTC: "
         + ", ".join(f"{count} {verdict}" for verdict, count in sorted(seen.lines.items()))
@@ -196,6 +278,11 @@ def _print_sentences(result: Reconciliation) -> None:
     click.echo(", ".join(f"{name} {written_shillings(cents)}" for name, cents in _sums(result).items()))
     if result.is_repeat:
         click.echo("This file was imported before; nothing was stored.")
+    elif not result.is_stored:
+        needs = f"{result.doubt} Storing it needs --yes." if result.doubt else ""
+        click.echo(f"This was a dry run; nothing was stored. {needs}".rstrip())
+    if result.is_stored:
+        click.echo(f"Statement {seen.statement_id}")
 
 
 def _sums(result: Reconciliation) -> dict[str, int]:
@@ -210,6 +297,8 @@ def _sentence(each: ComparedLine | DifferenceView) -> str:
     )
     names = [each.provider_id, each.reference, each.dated, each.party]
     about = f", transaction {each.transaction_id}" if each.transaction_id else ""
+    if each.transaction_id and each.verdict is Verdict.NOT_OURS:
+        about += ", which another line matches already"
     return f"{place}  {each.verdict}: ours {ours}, theirs {theirs}  {'  '.join(filter(None, names))}{about}"
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from enum import StrEnum
+
+from ussd_server.messages.reports import KAMPALA
 
 
 class StatementField(StrEnum):
@@ -42,8 +45,12 @@ class LineType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StatementFormat:
-    """The tables of one provider. `headings` are in order of preference; keys of the others are `heading_key` texts."""
+    """The tables of one provider. `headings` are in order of preference; keys of the others are `heading_key` texts.
+
+    `zone` is that of dates which name none.
+    """
 
     headings: Mapping[StatementField, tuple[str, ...]]
     statuses: Mapping[str, LineStatus]
     types: Mapping[str, LineType]
+    zone: tzinfo = KAMPALA

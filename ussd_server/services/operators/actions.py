@@ -8,12 +8,14 @@ from ussd_server.amounts import written_amount
 from ussd_server.context import RequestContext
 from ussd_server.messages.operators import ProposalView, ProposedEffect
 from ussd_server.messages.reconciliation.differences import ConcludeFromStatement, DifferenceView
+from ussd_server.messages.reconciliation.statements import UndoImport
 from ussd_server.messages.settlement.review import EndReview
 from ussd_server.messages.transactions import OperatorRefund
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.statements import ProviderStatementService
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.operators import find_any
 from ussd_server.services.transactions.refunds import RefundService
@@ -86,16 +88,40 @@ class Conclusion:
         )
 
 
+class UndoneImport:
+    """Takes the import of a statement back."""
+
+    def __init__(self, statements: ProviderStatementService) -> None:
+        self._statements = statements
+
+    def effect(self, proposal: ProposalView, context: RequestContext) -> ProposedEffect:
+        """The statement, and how many differences go with it."""
+        statement = self._statements.show(proposal.object_id, context)
+        count = statement.difference_count
+        return ProposedEffect(
+            state_now=f"imported, {count:,} {'difference' if count == 1 else 'differences'}",
+            state_after="removed, as if it had never been imported",
+            statement_line=f"{statement.file_name}, {statement.provider}",
+        )
+
+    def act(self, proposal: ProposalView, second: str, context: RequestContext) -> object:
+        """Undo the import."""
+        return self._statements.undo(
+            UndoImport(proposal.object_id, proposal.proposed_by, second, proposal.reason), context
+        )
+
+
 def two_person_actions(
-    review: ReviewService, refunds: RefundService, differences: DifferenceService
+    review: ReviewService, refunds: RefundService, differences: DifferenceService, statements: ProviderStatementService
 ) -> Mapping[str, TwoPersonAction]:
-    """The actions by name; the object of each is a transaction, or the difference of a statement."""
+    """The actions by name; the object of each is a transaction, a statement or its difference."""
     end_of_review = EndOfReview(review)
     return {
         "review.settle": end_of_review,
         "review.close": end_of_review,
         "transaction.refund": Refund(refunds),
         "difference.conclude": Conclusion(differences),
+        "statement.undo": UndoneImport(statements),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from ussd_server.messages.reports import KAMPALA
 
@@ -22,6 +22,7 @@ _YEAR_LAST = re.compile(
     r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})(?:,?\s+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?\s*([AaPp][Mm])?)?",
     re.ASCII,
 )
+_YEARS = range(2000, 2100)
 # Hour, minute, second, and AM or PM.
 _Clock = tuple[str | None, str | None, str | None, str | None]
 _PARTY = re.compile(r"(?:FRI:)?\+?(256)?([0-9]{9})(?:/MSISDN)?", re.ASCII | re.IGNORECASE)
@@ -64,19 +65,19 @@ def read_amount(text: str) -> CellAmount | None:
     )
 
 
-def read_date(text: str) -> SlashedDate | None:
-    """The date in a cell, in Kampala time where it names no other; None for anything else.
+def read_date(text: str, zone: tzinfo = KAMPALA) -> SlashedDate | None:
+    """The date in a cell, from 2000 to 2099, in `zone` where it names no other; None for anything else.
 
     Takes `2026-11-20 14:03:12`, `20/11/2026 14:03:12`, `20/11/2026 14:03` and `11/20/2026 14:03`.
     """
     if found := _YEAR_FIRST.fullmatch(text):
-        year, month, day, hour, minute, second, zone = found.groups()
-        moment = _moment(year, month, day, (hour, minute, second, None), zone)
+        year, month, day, hour, minute, second, offset = found.groups()
+        moment = _moment(year, month, day, (hour, minute, second, None), zone, offset)
         return SlashedDate(moment, moment, _resolution(hour, second)) if moment else None
     if found := _YEAR_LAST.fullmatch(text):
         first, other, year, hour, minute, second, half = found.groups()
         clock = (hour, minute, second, half)
-        day_first, month_first = _moment(year, other, first, clock), _moment(year, first, other, clock)
+        day_first, month_first = _moment(year, other, first, clock, zone), _moment(year, first, other, clock, zone)
         if day_first or month_first:
             return SlashedDate(day_first, month_first, _resolution(hour, second))
     return None
@@ -88,22 +89,18 @@ def phone_number_in(text: str) -> str | None:
     return f"+256{found[2]}" if found else None
 
 
-def _moment(
-    year: str,
-    month: str,
-    day: str,
-    clock: tuple[str | None, str | None, str | None, str | None],
-    zone: str | None = None,
-) -> datetime | None:
-    hour, minute, second, half = clock
+def _moment(year: str, month: str, day: str, time: _Clock, zone: tzinfo, offset: str | None = None) -> datetime | None:
+    hour, minute, second, half = time
+    if int(year) not in _YEARS:
+        return None
     try:
         at = datetime(
-            int(year), int(month), int(day), _hour(hour, half), int(minute or 0), int(second or 0), tzinfo=KAMPALA
+            int(year), int(month), int(day), _hour(hour, half), int(minute or 0), int(second or 0), tzinfo=zone
         )
-        if zone is not None:
-            at = at.replace(tzinfo=datetime.strptime(zone, "%z").tzinfo)
+        if offset is not None:
+            at = at.replace(tzinfo=datetime.strptime(offset, "%z").tzinfo)
         return at.astimezone(UTC)
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
 
 

@@ -19,10 +19,16 @@ from ussd_server.messages.reconciliation.differences import (
 from ussd_server.messages.reconciliation.statement_formats import LineStatus
 from ussd_server.messages.settlement.review import EndReview
 from ussd_server.messages.transactions import SUCCESSFUL
-from ussd_server.models.statements import DifferenceInStatement, ProviderStatement, StatementDifference
+from ussd_server.models.statements import (
+    DifferenceInStatement,
+    ProviderStatement,
+    StatementDifference,
+    is_in_stored_statement,
+)
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.pages import page_of
+from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.operators import find_any, require_reason, require_two_people
 from ussd_server.status import Code, ServiceError
@@ -43,7 +49,7 @@ class DifferenceService:
         context.require_operator()
         if request.statement_id is not None:
             return self._of_statement(request.statement_id, request)
-        rows = StatementDifference.select().where(StatementDifference.ended_at.is_null())
+        rows = StatementDifference.select().where(StatementDifference.ended_at.is_null(), is_in_stored_statement())
         found, cursor = page_of(rows, StatementDifference, request.cursor, request.limit, self._tokens, may_lag=False)
         return DifferencePage(_views(found), cursor)
 
@@ -60,6 +66,7 @@ class DifferenceService:
         if not 0 < len(by) <= _LONGEST_NAME:
             raise ServiceError(Code.INVALID_REQUEST, "The name of the operator has 1 to 100 characters")
         with unit_of_work():
+            lock_imports()
             row = _found(request.difference_id, locked=True)
             self._end(row, request.reason, by, context)
         return _views([row])[0]
@@ -74,6 +81,7 @@ class DifferenceService:
         context.require_operator()
         names = require_two_people(request.by, request.second, request.reason)
         with unit_of_work():
+            lock_imports()
             row = _conclusive(request.difference_id)
             self._review.conclude(
                 EndReview(row.transaction_id, request.reason, request.by, request.second), row.provider_id, context
@@ -101,8 +109,7 @@ class DifferenceService:
 
     def _of_statement(self, statement_id: str, request: ListDifferences) -> DifferencePage:
         """The differences of one statement, in its order."""
-        if not is_id(statement_id) or ProviderStatement.get_or_none(ProviderStatement.id == statement_id) is None:
-            raise ServiceError(Code.NOT_FOUND, "Statement not found")
+        stored_statement(statement_id)
         kind = "differences_in_statements"
         rows = DifferenceInStatement.select().where(DifferenceInStatement.statement_id == statement_id)
         if request.verdict is not None:
@@ -119,7 +126,7 @@ class DifferenceService:
 
 
 def _found(difference_id: str, *, locked: bool) -> Any:
-    rows = StatementDifference.select().where(StatementDifference.id == difference_id)
+    rows = StatementDifference.select().where(StatementDifference.id == difference_id, is_in_stored_statement())
     row = (for_update(rows) if locked else rows).first() if is_id(difference_id) else None
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Difference not found")

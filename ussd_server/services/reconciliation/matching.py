@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from ussd_server.messages.reconciliation.differences import ComparedLine, Verdic
 from ussd_server.messages.reconciliation.statement_formats import LineStatus, LineType
 from ussd_server.messages.transactions import SUCCESSFUL, UNFINISHED, TransactionType
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.services.reconciliation.statement_lines import Period, ProviderLine
 
 _PAGE = 5000
@@ -62,24 +64,52 @@ class _Ours(NamedTuple):
         return LineStatus.PENDING if self.status in UNFINISHED else LineStatus.FAILED
 
 
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The result for a line as far as the lines up to it tell.
+
+    `unmoved` is the status of a line that names a payment of ours and moved no money: a line elsewhere in the statement
+    may tell of the payment's success. It is None for a result that is final. `our_cents` is what such a result adds.
+    """
+
+    compared: ComparedLine
+    unmoved: LineStatus | None = None
+    our_cents: int = 0
+
+
 class Matcher:
     """Compares one statement with the transactions of its provider.
 
-    A line is matched by the provider's id, then by our reference, never by its amount. A transaction is matched once:
-    a second line for it is not ours. Memory grows by some 100 bytes for each matched line.
+    A line is matched by the provider's id, then by our reference, never by its amount. A transaction is matched once,
+    by a success before a failure: a second success is not ours. Memory grows by some 100 bytes for each matched line.
     """
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, shifts: tuple[DateShift, DateShift]) -> None:
+        """`shifts` are told the dates of matched lines, with the day first and with the month first."""
         self._provider = provider
+        self._shifts = shifts
         self._matched: set[bytes] = set()
+        self._failed: set[bytes] = set()
         self.ours_cents = 0
         self.theirs_cents = 0
 
-    def compare(self, lines: Sequence[ProviderLine]) -> list[ComparedLine]:
+    def compare(self, lines: Sequence[ProviderLine]) -> list[Match]:
         """The results of some lines, in their order; queries the database a few times for all of them."""
         by_id, by_reference = self._find(lines)
         refunds = self._refunds_of(lines, by_id, by_reference)
         return [self._compare(line, by_id, by_reference, refunds) for line in lines]
+
+    def decide(self, match: Match) -> ComparedLine:
+        """The final result of a line; call once for each, in their order, after every line was compared."""
+        if match.unmoved is None:
+            return match.compared
+        key = _key(match.compared.transaction_id or "")
+        if key in self._matched or (match.unmoved is LineStatus.PENDING and key in self._failed):
+            # Another line tells how this payment ended.
+            return replace(match.compared, verdict=Verdict.MATCHED, ours=None, theirs=None, is_difference=False)
+        self._matched.add(key)
+        self.ours_cents += match.our_cents
+        return match.compared
 
     def missing(self, period: Period) -> Iterator[ComparedLine]:
         """The results for what succeeded here within the period and has no line."""
@@ -145,11 +175,11 @@ class Matcher:
         by_id: dict[str, list[_Ours]],
         by_reference: dict[str, _Ours],
         refunds: dict[str, list[_Ours]],
-    ) -> ComparedLine:
+    ) -> Match:
         named = [*by_id.get(line.provider_id, ()), *filter(None, [by_reference.get(line.reference.lower())])]
         if line.type is LineType.FEE:
             theirs_cents = (line.direction or -1) * line.amount_cents
-            return _result(line, Verdict.FEE, named[0] if named else None, None, theirs_cents)
+            return Match(_result(line, Verdict.FEE, named[0] if named else None, None, theirs_cents))
         if line.type is LineType.REVERSAL:
             # Airtel gives a refund the id of the payment that it gives back.
             named = [
@@ -160,35 +190,46 @@ class Matcher:
             return self._compare_reversal(line, named)
         candidates = [ours for ours in named if ours.type != TransactionType.REFUND] or named
         ours = next((each for each in candidates if _key(each.id) not in self._matched), None)
-        if ours is None:
-            theirs_cents = self._count_theirs(line, _direction_of(line))
-            second = candidates[0] if candidates else None
-            return _result(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True)
-        return self._compare_pair(line, ours, Verdict.MATCHED)
+        second = candidates[0] if candidates else None
+        if ours is None and (second is None or line.status is LineStatus.SUCCEEDED):
+            theirs_cents = self._count_theirs(line, _direction_of(line, second))
+            return Match(_result(line, Verdict.NOT_OURS, second, None, theirs_cents, is_difference=True))
+        return self._compare_pair(line, ours or candidates[0], Verdict.MATCHED)
 
-    def _compare_reversal(self, line: ProviderLine, named: list[_Ours]) -> ComparedLine:
+    def _compare_reversal(self, line: ProviderLine, named: list[_Ours]) -> Match:
         refunds = [ours for ours in named if ours.type == TransactionType.REFUND and _key(ours.id) not in self._matched]
         # The provider names the collection alone, which may have several refunds.
         refunds.sort(key=lambda ours: ours.amount_cents != line.amount_cents)
         if refunds:
             return self._compare_pair(line, refunds[0], Verdict.REVERSAL)
-        theirs_cents = self._count_theirs(line, line.direction or -1)
         original = named[0] if named else None
+        # What was given back of a disbursement is money to us.
+        is_to_us = original is not None and original.type == TransactionType.DISBURSEMENT
+        theirs_cents = self._count_theirs(line, line.direction or (1 if is_to_us else -1))
         has_moved = line.status is LineStatus.SUCCEEDED
-        return _result(line, Verdict.REVERSAL, original, None, theirs_cents, is_difference=has_moved)
+        return Match(_result(line, Verdict.REVERSAL, original, None, theirs_cents, is_difference=has_moved))
 
-    def _compare_pair(self, line: ProviderLine, ours: _Ours, agreed: Verdict) -> ComparedLine:
-        self._matched.add(_key(ours.id))
-        if ours.standing is LineStatus.SUCCEEDED:
-            self.ours_cents += ours.signed_cents
+    def _compare_pair(self, line: ProviderLine, ours: _Ours, agreed: Verdict) -> Match:
         # A reversal is written as money to us or from us, as the provider sees it.
         direction = ours.direction if agreed is Verdict.REVERSAL else line.direction or ours.direction
         theirs_cents = self._count_theirs(line, direction)
         if theirs_cents != ours.signed_cents:
-            return _result(line, Verdict.AMOUNT_DIFFERS, ours, ours.signed_cents, theirs_cents, is_difference=True)
-        if line.status != ours.standing:
-            return _result(line, Verdict.STATUS_DIFFERS, ours, ours.status, line.status.value, is_difference=True)
-        return _result(line, agreed, ours, ours.signed_cents, theirs_cents)
+            result = _result(line, Verdict.AMOUNT_DIFFERS, ours, ours.signed_cents, theirs_cents, is_difference=True)
+        elif line.status != ours.standing:
+            result = _result(line, Verdict.STATUS_DIFFERS, ours, ours.status, line.status.value, is_difference=True)
+        else:
+            result = _result(line, agreed, ours, ours.signed_cents, theirs_cents)
+        our_cents = ours.signed_cents if ours.standing is LineStatus.SUCCEEDED else 0
+        if line.status is not LineStatus.SUCCEEDED:
+            if line.status is LineStatus.FAILED:
+                self._failed.add(_key(ours.id))
+            return Match(result, line.status, our_cents)
+        self._matched.add(_key(ours.id))
+        self.ours_cents += our_cents
+        if ours.standing is LineStatus.SUCCEEDED and ours.completed_at is not None and agreed is Verdict.MATCHED:
+            for shift, dated in zip(self._shifts, line.moments, strict=True):
+                shift.note(dated, ours.created_at, ours.completed_at)
+        return Match(result)
 
     def _count_theirs(self, line: ProviderLine, direction: int) -> int:
         cents = direction * line.amount_cents
@@ -197,8 +238,10 @@ class Matcher:
         return cents
 
 
-def _direction_of(line: ProviderLine) -> int:
-    return line.direction or (-1 if line.type is LineType.OUT else 1)
+def _direction_of(line: ProviderLine, second: _Ours | None) -> int:
+    """The direction of a line that matches nothing; `second` is a transaction that it names after another line."""
+    by_name = second.direction if second else -1 if line.type is LineType.OUT else 1
+    return line.direction or by_name
 
 
 def _lies_within(ours: _Ours, period: Period) -> bool:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from hashlib import blake2b
 from typing import BinaryIO, NoReturn
 
 from ussd_server.messages.reconciliation.statement_formats import (
@@ -22,6 +21,7 @@ from ussd_server.services.reconciliation.cell_values import (
     read_amount,
     read_date,
 )
+from ussd_server.services.reconciliation.date_shift import DateShift
 from ussd_server.spreadsheets.headings import find_columns, heading_key
 from ussd_server.spreadsheets.reader import read_rows
 from ussd_server.spreadsheets.rows import Row, SpreadsheetError
@@ -34,6 +34,7 @@ _REQUIRED = (
 # Some exports cut long names: `Batch t` for `Batch transfer`.
 _SHORTEST_CUT = 6
 _LONGEST_PERIOD = timedelta(days=400)
+_DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _LONGEST_TEXT = 100
 # The database keeps sums in 64 bits; more is a wrong column anyway.
 _LARGEST_SUM_CENTS = 10**17
@@ -47,7 +48,8 @@ class ProviderLine:
     """One line of a statement.
 
     `amount_cents` has no sign; `direction` is 1 for money to us, -1 for money from us, and 0 where the line does not
-    say. `type` is None where the provider's table does not know it. `dated` and `party` are for people.
+    say. `type` is None where the provider's table does not know it. `moments` is its date (UTC) with the day first and
+    with the month first, None where an order is impossible. `dated` and `party` are for people.
     """
 
     line: int
@@ -57,6 +59,7 @@ class ProviderLine:
     type: LineType | None
     amount_cents: int
     direction: int
+    moments: tuple[datetime | None, datetime | None]
     dated: str
     party: str
 
@@ -72,12 +75,16 @@ class Period:
 class StatementReader:
     """Reads one statement, line by line. Every refusal is a SpreadsheetError, possibly after some lines."""
 
-    def __init__(self, known: StatementFormat, currency: str) -> None:
-        """`currency` is that of the provider; a statement in another one is refused."""
+    def __init__(self, known: StatementFormat, currency: str, shifts: tuple[DateShift, DateShift]) -> None:
+        """`currency` is that of the provider; a statement in another one is refused.
+
+        `shifts` compare the dates of the lines, as they are matched, with our times: with the day first, and with the
+        month first.
+        """
         self._known = known
         self._currency = currency
+        self._shifts = shifts
         self._columns: dict[str, int] = {}
-        self._seen: dict[int, int] = {}
         self._ends = _Ends(), _Ends()
         self._resolution = timedelta(0)
         self._sum_cents = 0
@@ -98,8 +105,8 @@ class StatementReader:
         self.period()
 
     def period(self) -> Period:
-        """The period from the first line to the last; the day comes first unless a date proves otherwise."""
-        ends = self._ends[1] if self._ends[0].impossible_in else self._ends[0]
+        """The period from the first line to the last; the day comes first unless something proves otherwise."""
+        ends = self._ends[self._order()]
         assert ends.first is not None
         assert ends.last is not None
         if ends.last - ends.first > _LONGEST_PERIOD:
@@ -109,10 +116,33 @@ class StatementReader:
         # A date without seconds stands for the whole minute.
         return Period(ends.first, ends.last + self._resolution)
 
+    def proven_period(self) -> Period:
+        """The period, extended by our times of payments that the statement dates elsewhere, so that it hides nothing.
+
+        Refuses a statement whose dates are all off by the same hours. Call after every line was matched.
+        """
+        period, shift = self.period(), self._shifts[self._order()]
+        if self._resolution >= _DAY:
+            return period
+        if common := shift.common():
+            hours, way = abs(common) / _HOUR, "later" if common > timedelta(0) else "earlier"
+            raise SpreadsheetError(
+                f"The dates of the statement are {hours:g} hour{'' if hours == 1 else 's'} {way} than our times of the "
+                "payments that match; name the time zone of its dates in USSD_STATEMENT_HEADINGS."
+            )
+        return Period(min(period.first, shift.first or period.first), max(period.last, shift.last or period.last))
+
+    def _order(self) -> int:
+        """0 where the day comes first in a date, 1 where the month does."""
+        day_first, month_first = self._ends
+        if day_first.impossible_in or month_first.impossible_in:
+            return 1 if day_first.impossible_in else 0
+        return 1 if self._shifts[0].is_off and not self._shifts[1].is_off else 0
+
     def _line(self, row: Row) -> ProviderLine | None:
         provider_id, reference = self._text(row, StatementField.ID), self._text(row, StatementField.REFERENCE)
         dated, status = self._text(row, StatementField.DATE), self._text(row, StatementField.STATUS)
-        date = read_date(dated)
+        date = read_date(dated, self._known.zone)
         for field, text in ((StatementField.ID, provider_id), (StatementField.REFERENCE, reference)):
             if _SHORTENED.fullmatch(text):
                 sentence = f"a spreadsheet shortened the number to {text[:32]}; use the file as it was downloaded."
@@ -138,7 +168,7 @@ class StatementReader:
             self._refuse(row, _MONEY[0], f"the amounts add up to more than {_LARGEST_SUM_CENTS // 100:,}.")
         self._note_date(row, date)
         kind = self._type(row)
-        found = ProviderLine(
+        return ProviderLine(
             line=row.line,
             provider_id=provider_id,
             reference=reference,
@@ -146,11 +176,10 @@ class StatementReader:
             type=kind,
             amount_cents=abs(amount.cents),
             direction=0 if not amount.is_signed else -1 if amount.cents < 0 else 1,
+            moments=(date.day_first, date.month_first),
             dated=dated[:_LONGEST_TEXT],
             party=self._party(row, kind),
         )
-        self._refuse_repeats(found)
-        return found
 
     def _text(self, row: Row, field: StatementField) -> str:
         # Programs put an apostrophe before a number that shall stay text.
@@ -206,16 +235,6 @@ class StatementReader:
         if all(ends.impossible_in for ends in self._ends):
             other = min(ends.impossible_in for ends in self._ends)
             self._refuse(row, StatementField.DATE, f"day and month stand in another order than in row {other}.")
-
-    def _refuse_repeats(self, found: ProviderLine) -> None:
-        """Refuse a line that is there twice. A fee may have the id of its payment."""
-        if not found.provider_id or found.type is LineType.FEE:
-            return
-        text = f"{found.type == LineType.REVERSAL} {found.status} {found.provider_id}"
-        key = int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
-        if (first := self._seen.setdefault(key, found.line)) != found.line:
-            sentence = f"{found.provider_id[:40]} is in row {first} already."
-            raise SpreadsheetError(sentence, line=found.line, column=self._columns.get(StatementField.ID))
 
     def _refuse(self, row: Row, field: StatementField, sentence: str) -> NoReturn:
         raise SpreadsheetError(sentence, line=row.line, column=self._columns.get(field))

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from io import TextIOWrapper
+from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -32,12 +33,14 @@ from ussd_server.messages.reconciliation.statement_formats import LineStatus
 from ussd_server.messages.reconciliation.statements import (
     ListProviderStatements,
     ReconcileStatement,
+    Reconciliation,
 )
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import Code, ServiceError
 
 _LARGEST_BYTES = 101 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
+_MOST_SHOWN = 50
 
 VERDICTS = {
     Verdict.MATCHED: "Matched",
@@ -103,7 +106,10 @@ def new_reconciliation(context: RequestContext) -> str:
     "POST", "/operator/reconciliation/new", who="operator", max_body_bytes=_LARGEST_BYTES, streams_body=True
 )  # fmt: skip
 def create_reconciliation(context: RequestContext) -> Any:
-    """Compare a statement, and show its result or send the result of every line as a file."""
+    """Compare a statement, and show its result or send the result of every line as a file.
+
+    A trial stores nothing, and so does what looks like the wrong file until the operator confirms it.
+    """
     file, provider = request.files.get("file"), request.form.get("provider", "")
     with ExitStack() as held:
         result_file = held.enter_context(TemporaryFile())
@@ -111,7 +117,11 @@ def create_reconciliation(context: RequestContext) -> Any:
         try:
             if file is None or not file.filename:
                 raise ServiceError(Code.INVALID_REQUEST, "Choose a file.")
-            wanted = ReconcileStatement(provider, file.filename, file.stream, _row_writer(text))  # type: ignore[arg-type]
+            wanted = ReconcileStatement(
+                provider, file.filename, file.stream, _row_writer(text),  # type: ignore[arg-type]
+                is_dry_run=request.form.get("result") == "try",
+                is_confirmed=request.form.get("is_confirmed") == "yes",
+            )  # fmt: skip
             result = services().reconciliation.statements.reconcile(wanted, context)
         except ServiceError as error:
             if error.code is not Code.INVALID_REQUEST:
@@ -119,6 +129,9 @@ def create_reconciliation(context: RequestContext) -> Any:
             return Response(_form(context, error), status=error.code.http_status)
         finally:
             text.detach()
+        if not result.is_stored:
+            status = 200 if wanted.is_dry_run else Code.INVALID_REQUEST.http_status
+            return Response(_form(context, tried=result), status=status)
         if request.form.get("result") == "csv":
             # The file is sent after the view has returned.
             return send_csv(f"reconciliation-{provider}.csv", _parts(result_file, held.pop_all()))
@@ -143,7 +156,22 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
         f"Differences of {seen.file_name}", _DIFFERENCE_COLUMNS, page.items, page.next_cursor, (verdict,),
         empty_title="The books agree", empty_text="Every line matches a transaction of ours.",
     )  # fmt: skip
-    return show_table("console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS)
+    proposals = services().operators.proposals.list_open(context)
+    is_proposed = any(proposal.object_id == statement_id for proposal in proposals)
+    return show_table(
+        "console/reconciliation/statement.html", table, seen=seen, verdicts=VERDICTS, is_proposed=is_proposed
+    )
+
+
+@console.page("POST", "/operator/reconciliation/<statement_id>/undo", who="operator")
+def propose_undo(context: RequestContext, statement_id: str) -> Any:
+    """Propose to take the import of a statement back."""
+    services().reconciliation.statements.show(statement_id, context)
+    services().operators.proposals.propose(
+        Propose("statement.undo", statement_id, request.form.get("reason", "")), context
+    )
+    flash("The proposal waits for another operator.", "good")
+    return redirect(url_for("console.list_proposals"), 303)
 
 
 @console.page("GET", "/operator/differences", who="operator")
@@ -216,9 +244,10 @@ def _may_conclude(each: DifferenceView) -> bool:
     return each.ended_at is None and each.verdict is Verdict.STATUS_DIFFERS and each.theirs == LineStatus.SUCCEEDED
 
 
-def _form(context: RequestContext, error: ServiceError | None = None) -> str:
+def _form(context: RequestContext, error: ServiceError | None = None, tried: Reconciliation | None = None) -> str:
     return render_template(
-        "console/reconciliation/new.html", error=error, provider=request.form.get("provider"),
+        "console/reconciliation/new.html", error=error, provider=request.form.get("provider"), tried=tried,
+        differences=list(islice(tried.differences(), _MOST_SHOWN)) if tried else (), verdicts=VERDICTS, side=side,
         providers=services().reconciliation.statements.providers(context),
     )  # fmt: skip
 

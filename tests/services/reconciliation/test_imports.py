@@ -1,0 +1,292 @@
+"""Imports of statements: dry run, doubt, short transactions, processes that die, and taking an import back."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.services.reconciliation.statement_files import csv_file, mtn_row
+from tests.support.money import a_client, operator, request, work
+from ussd_server.bootstrap import Services
+from ussd_server.messages.reconciliation.differences import (
+    ConcludeFromStatement,
+    DifferenceView,
+    EndDifference,
+    ListDifferences,
+)
+from ussd_server.messages.reconciliation.statements import (
+    ListProviderStatements,
+    ReconcileStatement,
+    Reconciliation,
+    UndoImport,
+)
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.statements import DifferenceInStatement, ProviderStatement, StatementDifference
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.reconciliation import imports
+from ussd_server.status import Code, ServiceError
+
+ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+FOREIGN = ["", "", "2026-11-20 14:03:12", "Successful", "Payment", "", "", "5,000", "UGX", "", ""]
+SILENT = "+256770000007"
+
+
+class DiedError(BaseException):
+    """The process ends here: nothing after it runs."""
+
+
+def foreign(count: int, first: int = 0) -> list[list[str]]:
+    """Lines of payments that we do not know."""
+    return [[f"foreign {number}", *FOREIGN[1:]] for number in range(first, first + count)]
+
+
+def reconcile(services: Services, content: bytes, **options: Any) -> Reconciliation:
+    asked = ReconcileStatement("sandbox", "day.csv", io.BytesIO(content), **options)
+    return services.reconciliation.statements.reconcile(asked, operator())
+
+
+def store(services: Services, content: bytes) -> str:
+    """Import a statement, whatever it looks like, and return its id."""
+    result = reconcile(services, content, is_confirmed=True)
+    assert result.is_stored
+    return result.statement.statement_id
+
+
+def reviews(services: Services) -> list[DifferenceView]:
+    """The open reviews, the oldest first."""
+    return list(reversed(services.reconciliation.differences.list(ListDifferences(limit=10_000), operator()).items))
+
+
+def undo(services: Services, statement_id: str) -> None:
+    services.reconciliation.statements.undo(UndoImport(statement_id, "Ann", "Ben"), operator())
+
+
+def clean(services: Services) -> None:
+    while services.reconciliation.statements.clean():
+        continue
+
+
+def rows() -> tuple[int, int]:
+    return StatementDifference.select().count(), DifferenceInStatement.select().count()
+
+
+def listed(services: Services) -> list[str]:
+    page = services.reconciliation.statements.list(ListProviderStatements(), operator())
+    return [each.statement_id for each in page.items]
+
+
+def test_a_dry_run_finds_the_same_and_stores_nothing(services: Services) -> None:
+    content = csv_file(foreign(3))
+    dry = reconcile(services, content, is_dry_run=True, is_confirmed=True)
+    assert (dry.is_stored, dry.is_repeat, rows(), listed(services)) == (False, False, (0, 0), [])
+    stored = reconcile(services, content, is_confirmed=True)
+    assert list(stored.differences()) == list(dry.differences())
+    assert stored.statement.lines == dry.statement.lines
+    again = reconcile(services, content, is_dry_run=True)
+    assert (again.is_repeat, again.doubt, again.statement.statement_id) == (True, None, stored.statement.statement_id)
+
+
+def test_a_statement_that_looks_like_the_wrong_file_is_stored_with_a_confirmation_only(services: Services) -> None:
+    fees = [[f"fee {number}", *FOREIGN[1:4], "Fee", *FOREIGN[5:]] for number in range(1002)]
+    for lines, is_doubtful in (
+        (foreign(1), True),
+        (foreign(1) + fees[:1], False),
+        (foreign(2) + fees[:1], True),
+        (foreign(1000) + fees, False),
+        (foreign(1001) + fees, True),
+    ):
+        result = reconcile(services, csv_file(lines), is_dry_run=True)
+        assert (result.doubt is not None) is is_doubtful, len(lines)
+    refused = reconcile(services, csv_file(foreign(2) + fees[:1]))
+    assert refused.doubt == "day.csv looks like the wrong file: 2 differences in 3 lines."
+    assert (refused.is_stored, rows(), listed(services), AuditEvent.select().count()) == (False, (0, 0), [], 0)
+
+
+def test_an_import_is_written_in_transactions_of_bounded_size(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    written = imports.insert_differences
+
+    def insert(batch: Sequence[dict[str, Any]]) -> None:
+        sizes.append(len(batch))
+        written(batch)
+
+    monkeypatch.setattr(imports, "insert_differences", insert)
+    store(services, csv_file(foreign(2100)))
+    assert sum(sizes) == 2100
+    assert max(sizes) <= 250
+
+
+@ON_SQLITE
+def test_other_writers_get_the_lock_between_the_transactions_of_an_import_and_of_its_removal(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = services.settings.database_url.removeprefix("sqlite:///")
+    turns: list[float] = []
+
+    def rest(seconds: float) -> None:
+        other = sqlite3.connect(path, timeout=0, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
+        other.close()
+        turns.append(seconds)
+
+    monkeypatch.setattr(imports, "time", type("Time", (), {"sleep": staticmethod(rest), "monotonic": time.monotonic}))
+    statement_id = store(services, csv_file(foreign(1500)))
+    assert (len(turns), all(turns)) == (6, True), "after each transaction others have as much time as it took"
+    undo(services, statement_id)
+    clean(services)
+    assert len(turns) == 12
+    assert rows() == (0, 0)
+
+
+def test_an_import_that_dies_at_any_step_shows_nothing_and_the_same_file_is_then_imported_whole(
+    services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = csv_file(foreign(600))
+    for step in range(5):
+        left = step
+
+        def die(original: Any, *given: Any, **named: Any) -> Any:
+            nonlocal left
+            if left == 0:
+                raise DiedError
+            left -= 1
+            return original(*given, **named)
+
+        with monkeypatch.context() as patch:
+            for name in ("insert_differences", "write_audit_event"):
+                original = getattr(imports, name)
+                patch.setattr(imports, name, lambda *g, original=original, **n: die(original, *g, **n))
+            if step < 4:
+                with pytest.raises(DiedError):
+                    store(services, content)
+                assert reviews(services) == []
+                assert listed(services) == []
+                continue
+            statement_id = store(services, content)
+    assert listed(services) == [statement_id]
+    assert [each.line for each in reviews(services)] == list(range(4, 604))
+    assert {each.statement_id for each in reviews(services)} == {statement_id}
+    assert reconcile(services, content).is_repeat
+    found = reviews(services)
+    clean(services)
+    assert rows() == (600, 600), "what the imports that died had written is removed"
+    assert reviews(services) == found
+
+
+def test_the_rows_of_an_import_that_died_are_removed_after_a_day_and_those_of_a_running_one_stay(
+    services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object, **__: object) -> None:
+        raise DiedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(imports, "write_audit_event", die)
+        with pytest.raises(DiedError):
+            store(services, csv_file(foreign(3)))
+    clean(services)
+    assert rows() == (3, 3)
+    shared = store(services, csv_file(foreign(2)))
+    assert [each.statement_id for each in reviews(services)] == [shared, shared]
+    clock.advance(timedelta(days=1, minutes=1).total_seconds())
+    clean(services)
+    assert rows() == (2, 2)
+    assert len(reviews(services)) == 2
+
+
+def test_an_import_that_another_import_of_the_same_file_replaced_ends_in_one_sentence(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = csv_file(foreign(3))
+    written, ids = imports.insert_differences, []
+
+    def interrupted(batch: Sequence[dict[str, Any]]) -> None:
+        written(batch)
+        if not ids:
+            ids.append("")
+            imports._remove(ProviderStatement.get())
+
+    monkeypatch.setattr(imports, "insert_differences", interrupted)
+    with pytest.raises(ServiceError, match="imported at the same moment"):
+        store(services, content)
+    assert reviews(services) == []
+    assert reconcile(services, content, is_confirmed=True).is_repeat is False
+
+
+def test_an_import_is_undone_by_two_people_and_can_come_again(services: Services) -> None:
+    content = csv_file(foreign(3))
+    statement_id = store(services, content)
+    statements = services.reconciliation.statements
+    for by, second in (("Ann", " ann "), ("", "Ben")):
+        with pytest.raises(ServiceError, match="Two different people"):
+            statements.undo(UndoImport(statement_id, by, second), operator())
+    (difference, *_) = reviews(services)
+    statements.undo(UndoImport(statement_id, "Ann", "Ben", "the file of another account"), operator())
+    event = AuditEvent.get(AuditEvent.action == "statement.undone")
+    assert (event.object_id, event.operator, event.reason) == (statement_id, "Ann, Ben", "the file of another account")
+    for gone in (
+        lambda: statements.show(statement_id, operator()),
+        lambda: undo(services, statement_id),
+        lambda: services.reconciliation.differences.show(difference.difference_id, operator()),
+        lambda: services.reconciliation.differences.end(EndDifference(difference.difference_id, "why"), operator()),
+        lambda: services.reconciliation.differences.list(ListDifferences(statement_id), operator()),
+    ):
+        with pytest.raises(ServiceError) as refused:
+            gone()
+        assert refused.value.code is Code.NOT_FOUND
+    assert (reviews(services), listed(services)) == ([], [])
+    again = store(services, content)
+    assert again != statement_id
+    assert {each.statement_id for each in reviews(services)} == {again}
+    clean(services)
+    assert rows() == (3, 3)
+    assert len(reviews(services)) == 3
+
+
+def test_an_import_stays_once_the_review_of_a_difference_has_ended(services: Services, clock: MovableClock) -> None:
+    call = a_client()
+    made = services.transactions.transactions.create(request(number=SILENT), call).transaction.transaction_id
+    work(services, clock, 2.5)
+    silent = Transaction.get_by_id(made)
+    concluded = store(services, csv_file([mtn_row(silent, Id="S-1"), *foreign(2)]))
+    other = store(services, csv_file(foreign(3, first=1)))
+    differences = services.reconciliation.differences
+    (of_payment, *_, last) = reviews(services)
+    differences.conclude(ConcludeFromStatement(of_payment.difference_id, "their statement", "Ann", "Ben"), operator())
+    with pytest.raises(ServiceError, match="The import stays"):
+        undo(services, concluded)
+    differences.end(EndDifference(last.difference_id, "known"), operator())
+    with pytest.raises(ServiceError, match="The import stays"):
+        undo(services, other)
+    clock.advance(60)
+    # The difference that ended before does not keep a statement that has it too.
+    later = store(services, csv_file([[last.provider_id or "", *FOREIGN[1:]], *foreign(1, first=7)]))
+    undo(services, later)
+    clean(services)
+    assert services.reconciliation.differences.show(last.difference_id, operator()).ended_by == "operator"
+    assert Transaction.get_by_id(made).status == "succeeded"
+
+
+def test_a_difference_of_two_statements_stays_with_the_other_one(services: Services) -> None:
+    first = store(services, csv_file(foreign(4)))
+    second = store(services, csv_file(foreign(3, first=2)))
+    before = reviews(services)
+    assert [each.statement_id for each in before] == [first] * 4 + [second]
+    undo(services, first)
+    clean(services)
+    after = reviews(services)
+    assert [(each.provider_id, each.statement_id, each.line) for each in after] == [
+        ("foreign 2", second, 4),
+        ("foreign 3", second, 5),
+        ("foreign 4", second, 6),
+    ]
+    assert {each.difference_id for each in after} == {each.difference_id for each in before[2:]}

@@ -1,0 +1,242 @@
+"""Imports of statements: stores their differences in short transactions, and takes an import back."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import orjson
+from peewee import chunked
+
+from ussd_server.clock import Clock
+from ussd_server.context import RequestContext
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.ids import is_id, new_id
+from ussd_server.database.unit_of_work import advisory_lock, is_postgres, unit_of_work
+from ussd_server.messages.reconciliation.differences import ComparedLine, Verdict
+from ussd_server.messages.reconciliation.statements import UndoImport
+from ussd_server.models.statements import (
+    DifferenceInStatement,
+    ProviderStatement,
+    StatementDifference,
+    StatementState,
+    insert_differences,
+)
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.transactions.operators import require_two_people
+from ussd_server.status import Code, ServiceError
+
+# On SQLite one transaction of so many rows holds the write lock for some 20 ms.
+_ROWS = 250
+# One for whatever changes imports and reviews, in all processes, until its unit of work ends.
+_LOCK = 7_256_256_168
+# An import takes minutes at most; one that is older has lost its process.
+_LONGEST_IMPORT = timedelta(days=1)
+
+
+def lock_imports() -> None:
+    """Let nobody else change imports or reviews of differences until the unit of work ends."""
+    advisory_lock(_LOCK)
+
+
+class StatementImports:
+    """Stores imports, undoes them, and removes the rows of those that were undone or never ended.
+
+    Nothing of an import shows before its last step. One that lost its process is replaced when its file comes again.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def stored_id(self, provider: str, digest: str) -> str | None:
+        """The id of the stored statement with this file; None for a new file."""
+        known = ProviderStatement.get_or_none(
+            ProviderStatement.provider == provider, ProviderStatement.digest == digest
+        )
+        return known.id if known is not None and known.state == StatementState.STORED else None
+
+    def store(self, statement: ProviderStatement, differences: Iterator[ComparedLine], context: RequestContext) -> bool:
+        """Store a new statement; return False, with its id, when another process has stored the file meanwhile."""
+        if not self._begin(statement):
+            return False
+        rows = _rows(differences, statement)
+        for batch in chunked(rows, _ROWS):
+            with _short_unit_of_work():
+                _require_importing(statement)
+                insert_differences(batch)
+        with unit_of_work():
+            lock_imports()
+            _require_importing(statement)
+            _set_state(statement, StatementState.STORED)
+            write_audit_event(
+                "statement.imported", context, statement.imported_at, client_id=None, object_id=statement.id
+            )
+        return True
+
+    def undo(self, request: UndoImport, context: RequestContext) -> ProviderStatement:
+        """Take an import back: its statement, and the differences that no other statement has, are gone.
+
+        Raises NOT_FOUND, and INVALID_REQUEST when the review of a difference has ended since the import, by a reason
+        or by concluding its payment, and unless two different people are named.
+        """
+        context.require_operator()
+        names = require_two_people(request.by, request.second, request.reason)
+        now = self._clock.now()
+        with unit_of_work():
+            lock_imports()
+            statement = stored_statement(request.statement_id)
+            ended = (
+                StatementDifference.select()
+                .join(DifferenceInStatement, on=(DifferenceInStatement.difference_id == StatementDifference.id))
+                .where(
+                    DifferenceInStatement.statement_id == statement.id,
+                    StatementDifference.ended_at >= statement.imported_at,
+                )
+            )
+            if count := ended.count():
+                raise ServiceError(
+                    Code.INVALID_REQUEST,
+                    f"The import stays: the reviews of {count:,} of its differences have ended"
+                    if count > 1
+                    else "The import stays: the review of one of its differences has ended",
+                )
+            _remove(statement)
+            write_audit_event(
+                "statement.undone", context, now, client_id=None, object_id=statement.id,
+                reason=request.reason.strip(), decided_by=", ".join(names),
+            )  # fmt: skip
+        return statement
+
+    def clean(self) -> int:
+        """Remove some rows of imports that were undone or lost their process; return their number, 0 at the end."""
+        lost_before = self._clock.now() - _LONGEST_IMPORT
+        for statement in ProviderStatement.select().where(ProviderStatement.state != StatementState.STORED):
+            if statement.state == StatementState.IMPORTING and statement.imported_at >= lost_before:
+                continue
+            if not _places_of(statement.id).exists() and statement.state == StatementState.REMOVED:
+                continue
+            with _short_unit_of_work():
+                if statement.state == StatementState.IMPORTING:
+                    _remove(statement)
+                if removed := _remove_some(statement.id):
+                    return removed
+        return 0
+
+    def _begin(self, statement: ProviderStatement) -> bool:
+        is_same_file = (ProviderStatement.provider == statement.provider) & (
+            ProviderStatement.digest == statement.digest
+        )
+        with unit_of_work():
+            lock_imports()
+            known = ProviderStatement.get_or_none(is_same_file)
+            if known is not None and known.state == StatementState.STORED:
+                statement.id = known.id
+                return False
+            if known is not None:
+                _remove(known)
+            statement.state = StatementState.IMPORTING
+            statement.save(force_insert=True)
+        return True
+
+
+def stored_statement(statement_id: str) -> ProviderStatement:
+    """A statement whose import has ended and was not undone. Raises NOT_FOUND."""
+    row: ProviderStatement | None = (
+        ProviderStatement.get_or_none(
+            ProviderStatement.id == statement_id, ProviderStatement.state == StatementState.STORED
+        )
+        if is_id(statement_id)
+        else None
+    )
+    if row is None:
+        raise ServiceError(Code.NOT_FOUND, "Statement not found")
+    return row
+
+
+@contextmanager
+def _short_unit_of_work() -> Iterator[None]:
+    """A unit of work; on SQLite other writers then have as much time as it took."""
+    with unit_of_work():
+        began = time.monotonic()
+        lock_imports()
+        yield
+    time.sleep(0 if is_postgres() else time.monotonic() - began)
+
+
+def _require_importing(statement: ProviderStatement) -> None:
+    is_mine = (ProviderStatement.id == statement.id) & (ProviderStatement.state == StatementState.IMPORTING)
+    if not ProviderStatement.select().where(is_mine).exists():
+        raise ServiceError(
+            Code.INVALID_REQUEST,
+            "The same file was imported at the same moment; compare it again",
+        )
+
+
+def _set_state(statement: ProviderStatement, state: StatementState) -> None:
+    ProviderStatement.update(state=state).where(ProviderStatement.id == statement.id).execute()
+    statement.state = state
+
+
+def _remove(statement: ProviderStatement) -> None:
+    """Hide an import; its row stays for the audit trail, under a digest that lets the file come again."""
+    ProviderStatement.update(digest=f"{statement.digest} {statement.id}").where(
+        ProviderStatement.id == statement.id
+    ).execute()
+    _set_state(statement, StatementState.REMOVED)
+
+
+def _places_of(statement_id: str) -> Any:
+    return DifferenceInStatement.select().where(DifferenceInStatement.statement_id == statement_id)
+
+
+def _remove_some(statement_id: str) -> int:
+    """Remove some places of a removed statement, and the differences that have no other place."""
+    places = list(_places_of(statement_id).order_by(DifferenceInStatement.id).limit(_ROWS))
+    ids = {place.difference_id for place in places}
+    DifferenceInStatement.delete().where(DifferenceInStatement.id.in_([place.id for place in places])).execute()
+    others = DifferenceInStatement.select().where(DifferenceInStatement.difference_id.in_(ids))
+    remaining = {place.difference_id: place for place in others.order_by(DifferenceInStatement.id.desc())}
+    for place in remaining.values():
+        StatementDifference.update(statement_id=place.statement_id, line=place.line).where(
+            StatementDifference.id == place.difference_id, StatementDifference.statement_id == statement_id
+        ).execute()
+    StatementDifference.delete().where(StatementDifference.id.in_(ids - remaining.keys())).execute()
+    return len(places)
+
+
+def _rows(differences: Iterator[ComparedLine], statement: ProviderStatement) -> Iterator[dict[str, object]]:
+    seen: Counter[bytes] = Counter()
+    for compared in differences:
+        names = _names_of(compared, statement.provider)
+        short = hashlib.blake2b(names, digest_size=8).digest()
+        # A line that is there twice is two differences.
+        seen[short] += 1
+        key = names if seen[short] == 1 else names + str(seen[short]).encode()
+        values = asdict(compared)
+        del values["is_difference"]
+        yield values | {
+            "id": new_id(statement.imported_at),
+            "place_id": new_id(statement.imported_at),
+            "key": hashlib.sha256(key).hexdigest(),
+            "provider": statement.provider,
+            "statement_id": statement.id,
+            "ours": None if compared.ours is None else orjson.dumps(compared.ours).decode(),
+            "theirs": None if compared.theirs is None else orjson.dumps(compared.theirs).decode(),
+            "opened_at": iso_milliseconds(statement.imported_at),
+        }
+
+
+def _names_of(compared: ComparedLine, provider: str) -> bytes:
+    """What makes two differences of two statements the same one. A line without names is known by its date."""
+    names = [compared.provider_id, compared.reference, compared.transaction_id]
+    if compared.verdict is Verdict.NOT_THEIRS:
+        names = [compared.transaction_id]
+    elif compared.provider_id is None and compared.reference is None:
+        names = [compared.dated, compared.party, str(compared.line)]
+    return orjson.dumps([provider, compared.verdict, *names, compared.theirs])
