@@ -21,7 +21,7 @@ from ussd_server.messages.operators import (
     ProposedEffect,
     SecondFactor,
 )
-from ussd_server.messages.transactions import CreateRefund
+from ussd_server.messages.transactions import CreateRefund, GetTransaction
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.operators import Operator
 from ussd_server.services.operators.proposals import ProposalService
@@ -198,6 +198,20 @@ def test_what_cannot_be_done_is_not_proposed_and_an_open_proposal_says_so(
     assert (impossible.effect, impossible.refusal) == (None, "amount: More than is left of the collection.")
     assert refusal(proposals.confirm, ConfirmProposal(made.proposal_id, ""), bob)[0] is Code.INVALID_AMOUNT
     assert [seen.proposal_id for seen in proposals.list_open(ann)] == [made.proposal_id]
+
+
+def test_nothing_is_done_for_an_operator_who_was_disabled_since(services: Services, clock: MovableClock) -> None:
+    ann, bob = context_of(services, clock, "ann@ops.example"), context_of(services, clock, "bob@ops.example")
+    call = a_client()
+    paid = services.transactions.transactions.create(request(), call).transaction.transaction_id
+    work(services, clock, 5, step=1)
+    proposals = services.operators.proposals
+    made = proposals.propose(Propose("transaction.refund", paid, "wrong number", {"amount_cents": 300_000}), ann)
+    (shown,) = proposals.show_open(bob)
+    services.operators.accounts.set_active("ann@ops.example", False, operator_context())
+    confirmation = ConfirmProposal(made.proposal_id, shown.digest)
+    assert "active operator" in refusal(proposals.confirm, confirmation, bob)[1]
+    assert services.transactions.refunds.list(GetTransaction(paid), call) == ()
 
 
 class _Lamp:
