@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.services.reconciliation.statement_files import MTN, csv_file
-from tests.spreadsheets.workbooks import workbook
+from tests.spreadsheets.workbooks import raw_workbook, workbook
 from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
@@ -107,6 +107,13 @@ def test_any_cells_end_in_a_result_or_a_sentence(services: Services, cells: list
     for row, column, text in cells:
         rows[row][column] = text
     compare(services, csv_file(rows))
+
+
+@pytest.mark.parametrize("line", ["99999999999", "4294967297", "0", "-1", "9" * 4000])
+def test_a_row_number_out_of_bounds_ends_in_a_result_or_a_sentence(services: Services, line: str) -> None:
+    texts = "".join(f'<c t="inlineStr"><is><t>{text}</t></is></c>' for text in LINE)
+    headings = "".join(f'<c t="inlineStr"><is><t>{text}</t></is></c>' for text in MTN)
+    compare(services, raw_workbook(f'<row r="1">{headings}</row><row r="{line}">{texts}</row>'.encode()))
 
 
 @ON_SQLITE

@@ -117,12 +117,12 @@ class StatementImports:
         """Remove some rows of imports that were undone or lost their process; return their number, 0 at the end."""
         lost_before = self._clock.now() - _LONGEST_IMPORT
         for statement in ProviderStatement.select().where(ProviderStatement.state != StatementState.STORED):
-            if statement.state == StatementState.IMPORTING and statement.imported_at >= lost_before:
-                continue
-            if not _places_of(statement.id).exists() and statement.state == StatementState.REMOVED:
+            is_importing = statement.state == StatementState.IMPORTING
+            if statement.imported_at >= lost_before if is_importing else not _places_of(statement.id).exists():
                 continue
             with _short_unit_of_work():
-                if statement.state == StatementState.IMPORTING:
+                if is_importing:
+                    _require_importing(statement)
                     _remove(statement)
                 if removed := _remove_some(statement.id):
                     return removed
