@@ -39,7 +39,7 @@ BIG = (
     "ussd_sessions",
     "audit_events",
 )
-NOW = "2026-01-01T00:00:00.000Z"
+NOW = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}.000Z"
 _numbers = itertools.count(1)
 
 

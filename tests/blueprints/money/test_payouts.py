@@ -14,8 +14,10 @@ from tests.support.books import check_everything
 from tests.support.example_client import ExampleClient, answer
 from tests.support.money import deposit, operator, work
 from tests.support.program import Program
+from tests.support.unguarded import without_triggers
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.database.unit_of_work import database
 from ussd_server.messages.accounts.fees import FeeTerms
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.services.accounts.fees import set_fee
@@ -264,3 +266,20 @@ def test_fees_that_change_during_an_approval_are_never_charged_unseen(
     refused = approver.post(f"{path}/approve", {"total_fee": 0})
     assert refused.json["message"] == "total_fee: The fees of the payout are 20 now"
     assert maker.get("/api/balance").json["data"]["reserved"] == 0
+
+
+def test_a_draft_that_a_hand_changed_is_not_approved_and_check_names_it(
+    maker: Program, approver: Program, services: Services
+) -> None:
+    payout_id = maker.post("/api/payouts", body()).json["data"]["payout_id"]
+    with without_triggers():
+        database.execute_sql(
+            "UPDATE payout_items SET phone_number = '+256770000099', amount_cents = 9900000 "
+            f"WHERE payout_id = '{payout_id}'"
+        )
+        database.execute_sql(f"UPDATE payouts SET total_amount_cents = 9900000 WHERE id = '{payout_id}'")
+    refused = approver.post(f"/api/payouts/{payout_id}/approve", {})
+    assert (refused.status_code, refused.json["error"]) == (400, "INVALID_REQUEST")
+    assert refused.json["message"].startswith("The payout is not what was judged when it was created")
+    assert maker.get("/api/balance").json["data"]["reserved"] == 0
+    assert f"Payout {payout_id} is not what was judged and approved." in map(str, check_everything())

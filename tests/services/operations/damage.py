@@ -48,6 +48,8 @@ _OTHER_EVENT = check_approvals.UNREPORTED
 _UNDECIDED = check_reviews.UNDECIDED
 _NO_REVIEW = check_history.UNREPORTED_REVIEW
 _OTHER_TIME = "has a movement in its statement at another time than it was made"
+_OTHER_KIND = "has a kind that is not that of its name"
+_NEVER_SENT = "was answered by its provider and never sent"
 _UNBOUND = "has an idempotency key that is bound to none"
 
 
@@ -253,6 +255,10 @@ SABOTAGE = [
      {(_OTHER_TIME, "main")}),
     ("UPDATE ledger_entries SET posted_us = posted_us - 86400000000 WHERE account_id = '{main}'",
      {(_OTHER_TIME, "main")}),
+    ("UPDATE ledger_transfers SET created_at = '2020-01-01T00:00:00.000Z' WHERE transaction_id = '{collection_00}'",
+     {(_OTHER_TIME, "main")}),
+    ("UPDATE ledger_accounts SET kind = 'shortfall' WHERE id = '{main}'", {(_OTHER_KIND, "main")}),
+    ("UPDATE transactions SET asked_at = NULL WHERE id = '{collection_07}'", {(_NEVER_SENT, "collection_07")}),
     ("DELETE FROM idempotency_keys WHERE client_id = '{client}'", {(_UNBOUND, "keyed")}),
     # Payouts.
     ("UPDATE payouts SET created_by = '{other}' WHERE id = '{payout}'",
@@ -277,6 +283,9 @@ SABOTAGE = [
     ("UPDATE payouts SET created_at = '1999-01-01T00:00:00.000Z', description = '[' WHERE id = '{draft}'",
      {(_NOT_JUDGED, "draft"), (_OTHER_EVENT, "draft")}),
     ("UPDATE events SET payload = 'nonsense' WHERE object_id = '{draft}'", {(_OTHER_EVENT, "draft")}),
+    ("UPDATE events SET created_at = '2020-01-01T00:00:00.000Z' WHERE object_id = '{draft}'",
+     {(_OTHER_EVENT, "draft")}),
+    ("UPDATE payouts SET request_digest = 'x' WHERE id = '{draft}'", {(_NOT_JUDGED, "draft")}),
     ("UPDATE events SET client_id = '{other}' WHERE object_id = '{draft}'", {(_OTHER_EVENT, "draft")}),
     ("UPDATE events SET type = 'payout.completed' WHERE object_id = '{draft}'",
      {(_OTHER_EVENT, "draft"), (_UNREPORTED, "draft")}),
@@ -328,7 +337,7 @@ ON_POSTGRES = [
      {(_SAME_REFERENCE, "copy"), (_OTHER_TOTALS, "copy"), (_UNREPORTED, "copy"), (_NOT_JUDGED, "copy"),
       (_OTHER_EVENT, "copy")}),
     ("UPDATE ledger_accounts SET name = 'main' WHERE id = '{deposits}'",
-     {(_SAME_NAME, "main"), (_ELSEWHERE, "deposit")}),
+     {(_SAME_NAME, "main"), (_ELSEWHERE, "deposit"), (_OTHER_KIND, "deposits")}),
     ("UPDATE events SET sequence = 1 WHERE object_id = '{collection_01}' AND type = 'transaction.failed'",
      {(_GAP, "collection_01"), (_CONTRADICTED, "collection_01"), (_FORGED, "collection_01")}),
 ]  # fmt: skip

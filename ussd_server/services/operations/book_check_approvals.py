@@ -33,11 +33,13 @@ _SHOWN = (
 )  # fmt: skip
 _SHOWN_AT_THE_END = ("approved_by", "approved_at", "completed_at", "status")
 _COLUMNS = (
-    "id", "client_id", *_SHOWN, *_SHOWN_AT_THE_END, "total_amount_cents", "total_fee_cents", "items_digest",
+    "id", "client_id", *_SHOWN, *_SHOWN_AT_THE_END, "total_amount_cents", "total_fee_cents", "request_digest",
+    "items_digest",
     "draft_digest", "approval_digest",
 )  # fmt: skip
 _PAYOUTS = "SELECT {} FROM payouts WHERE id > :low AND id <= :high ORDER BY id"
-_EVENTS = """SELECT object_id, type, CAST(client_id AS text), payload FROM events
+_OF_EVENT = ("object_id", "type", "client_id", "created_at", "payload")
+_EVENTS = """SELECT {} FROM events
     WHERE object_id > :low AND object_id <= :high AND type IN ('payout.needs_approval', 'payout.completed')
     ORDER BY object_id, sequence"""
 
@@ -52,7 +54,7 @@ def approval_faults(
     """
     first_with_digests = _first_with_digests()
     events = defaultdict(list)
-    for payout_id, *event in run(_EVENTS, low=low, high=high):
+    for payout_id, *event in run(_EVENTS.format(as_text(_OF_EVENT)), low=low, high=high):
         events[payout_id].append(tuple(event))
     for row in run(_PAYOUTS.format(as_text(_COLUMNS)), low=low, high=high):
         payout = SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True)))
@@ -85,19 +87,23 @@ def _is_as_judged(payout: Any, digests: PayoutDigests | None, *, must_have: bool
     return digests is None or digests.is_true(payout)
 
 
-def _is_reported(payout: Any, events: list[tuple[str, str, str]]) -> bool:
+def _is_reported(payout: Any, events: list[tuple[str, ...]]) -> bool:
     created = [each for each in events if each[0] == "payout.needs_approval"]
     if len(created) != bool(payout.ready_count):
         return False
     fixed = _record(payout, _SHOWN) | {"payout_id": payout.id, "total_amount": shillings(payout.total_amount_cents)}
     at_the_end = fixed | _record(payout, _SHOWN_AT_THE_END) | {"total_fee": shillings(payout.total_fee_cents)}
-    for event_type, client_id, payload in events:
-        expected = at_the_end if event_type == "payout.completed" else fixed | {"status": PayoutStatus.DRAFT}
+    for event_type, client_id, created_at, payload in events:
+        is_last = event_type == "payout.completed"
+        expected = at_the_end if is_last else fixed | {"status": PayoutStatus.DRAFT}
         try:
             shown = orjson.loads(payload)
         except ValueError:
             return False
-        if client_id != payout.client_id or not isinstance(shown, dict) or not shown.items() >= expected.items():
+        written = (client_id, created_at)
+        if written != (payout.client_id, payout.completed_at if is_last else payout.created_at):
+            return False
+        if not isinstance(shown, dict) or not shown.items() >= expected.items():
             return False
     return True
 

@@ -57,7 +57,8 @@ ACCOUNT_RULES = {
                 OR account.balance_cents <> coalesce((
                     SELECT balance_cents FROM ledger_entries WHERE ledger_entries.account_id = account.id
                     ORDER BY posted_us DESC LIMIT 1), 0))""",
-    # Lock waits and busy machines lie between; a clock that was set back, too, which the entry before shows.
+    # Lock waits and paused machines lie between: an hour at most. While a clock that was set back catches up, each
+    # entry follows the one before by a microsecond.
     "has a movement in its statement at another time than it was made": """
         WITH entries AS (
             SELECT account_id, transfer_id, posted_us, lag(posted_us) OVER ordered AS before_us
@@ -67,8 +68,12 @@ ACCOUNT_RULES = {
             SELECT account_id, posted_us, coalesce(before_us, 0) AS before_us, {made_us} AS made_us
             FROM entries JOIN ledger_transfers AS moved ON moved.id = transfer_id
         )
-        SELECT account_id FROM timed WHERE posted_us < made_us - 600000000
-            OR posted_us > CASE WHEN before_us > made_us THEN before_us ELSE made_us END + 600000000""",
+        SELECT account_id FROM timed WHERE posted_us < made_us - 3600000000
+            OR (posted_us > made_us + 3600000000 AND posted_us <> before_us + 1)""",
+    "has a kind that is not that of its name": """
+        SELECT id FROM ledger_accounts WHERE id > :low AND id <= :high
+            AND kind <> CASE substr(name, 1, 1) WHEN '+' THEN 'subscriber' ELSE
+                CASE substr(name, 1, 9) WHEN 'provider:' THEN 'provider' ELSE name END END""",
 }
 TRANSACTION_RULES = {
     "has a hold that was ended twice": """
@@ -160,6 +165,9 @@ TRANSACTION_RULES = {
             AND (leased_until > :latest_lease OR due_at > :latest_due)
             AND NOT (payout_id IS NOT NULL AND asked_at IS NULL AND status IN ('created', 'submitted')
                 AND due_at = '9999-01-01T00:00:00.000Z' AND leased_until IS NULL)""",
+    "was answered by its provider and never sent": """
+        SELECT id FROM transactions WHERE id > :low AND id <= :high
+            AND status IN ('pending', 'ambiguous') AND asked_at IS NULL""",
     "is unfinished without a due time or an open review": """
         SELECT id FROM transactions WHERE id > :low AND id <= :high
             AND status NOT IN ('succeeded', 'reversed', 'failed') AND due_at IS NULL

@@ -26,7 +26,10 @@ _DAY = timedelta(days=1)
 # Status changes until then count, and a while later each of them is committed.
 _COUNTED_FOR, _WRITTEN_AFTER = timedelta(hours=1), timedelta(hours=2)
 _ROWS_AT_ONCE = 500
-_OF_TRANSACTION = (Transaction.id, Transaction.client_id, Transaction.idempotency_key, Transaction.request_digest)
+_OF_TRANSACTION = (
+    Transaction.id, Transaction.client_id, Transaction.idempotency_key, Transaction.request_digest,
+    Transaction.confirmation, Transaction.callback_url, Transaction.request_id,
+)  # fmt: skip
 _OF_CHANGE = (
     StatusChange.transaction_id, StatusChange.sequence, StatusChange.client_id, StatusChange.status,
     StatusChange.source, StatusChange.detail, StatusChange.provider_call.cast("text"), StatusChange.created_at,

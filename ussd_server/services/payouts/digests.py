@@ -16,7 +16,7 @@ from ussd_server.security.credentials import Vault
 # The digest of a draft is over these columns. Its fees are not: they are agreed anew at the approval.
 _OF_DRAFT = (
     "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
-    "created_by", "created_at", "items_digest",
+    "request_digest", "created_by", "created_at", "items_digest",
 )  # fmt: skip
 _OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at")
 
