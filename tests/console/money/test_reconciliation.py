@@ -124,8 +124,8 @@ def test_an_import_is_undone_by_two_operators(operator: Operators, services: Ser
     proposals = bob.get("/operator/proposals").text
     assert "Undo the import of a statement" in proposals
     assert f'href="/console{path}"' in proposals
-    (confirm,) = re.findall(r'action="/console(/operator/proposals/[^"]+/confirm)"', proposals)
-    assert bob.post(confirm).status_code == 303
+    confirm, digest = confirmation(proposals)
+    assert bob.post(confirm, digest=digest).status_code == 303
     assert ann.get(path).status_code == 404
     assert ann.post(f"{path}/undo", reason="again").status_code == 404
     assert "No difference is open" in ann.get("/operator/differences").text

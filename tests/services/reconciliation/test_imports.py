@@ -232,7 +232,11 @@ def test_an_import_is_undone_by_two_people_and_can_come_again(services: Services
     (difference, *_) = reviews(services)
     statements.undo(UndoImport(statement_id, "Ann", "Ben", "the file of another account"), operator())
     event = AuditEvent.get(AuditEvent.action == "statement.undone")
-    assert (event.object_id, event.operator, event.reason) == (statement_id, "Ann, Ben", "the file of another account")
+    assert (event.object_id, event.decided_by, event.reason) == (
+        statement_id,
+        "Ann, Ben",
+        "the file of another account",
+    )
     for gone in (
         lambda: statements.show(statement_id, operator()),
         lambda: undo(services, statement_id),
