@@ -44,6 +44,7 @@ def test_a_healthy_installation_has_nothing_to_mend(folder: Path, database_url: 
         "data folder",
         "secrets",
         "keys",
+        "reference key",
         "database",
         "clock",
         "Redis",

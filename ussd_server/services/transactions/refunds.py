@@ -9,6 +9,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.messages.providers.providers import Direction
 from ussd_server.messages.transactions import (
     UNFINISHED,
     CreatedTransaction,
@@ -28,12 +29,11 @@ from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.batch import write_batch
 from ussd_server.services.transactions.create import (
     REFUSALS,
-    RequestIdentity,
     TransactionCreator,
     batch_of,
-    digest_of,
 )
 from ussd_server.services.transactions.history import views_of
+from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.services.transactions.operators import find_any, require_reference, require_two_people
 from ussd_server.services.transactions.transactions import find_transaction
 from ussd_server.status import Code, ServiceError
@@ -81,7 +81,7 @@ class RefundService:
         context.require_operator()
         require_two_people(request.by, request.second, request.reason)
         original = find_any(request.transaction_id)
-        reference = request.reference or f"operator-refund-{original.id}"
+        reference = request.reference or f"operator-refund-{original.provider_reference or original.id}"
         require_reference(reference)
         return self._create(
             CreateRefund(original.id, reference, request.amount_cents),
@@ -136,7 +136,7 @@ class RefundService:
             raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
         assert original.phone_number is not None
         amount_cents = _within_what_is_left(request.amount_cents, original)
-        provider = self._providers.choose(original.provider, original.phone_number, amount_cents)
+        provider = self._providers.choose(original.provider, original.phone_number, amount_cents, Direction.REFUND)
         if provider.refunds_in_full_only and amount_cents != original.amount_cents:
             raise ServiceError(Code.INVALID_AMOUNT, f"amount: {provider.name} gives back whole payments only.")
         return amount_cents, provider.name
