@@ -28,16 +28,16 @@ def create(file: Path, as_json: bool) -> None:
         if file.exists():
             if not Keyring.add_reference_key(file):
                 raise click.ClickException(f"{file} exists already; `ussd-server secrets rotate` renews its keys.")
-            told = f"Added the reference key to {file}. Copy the file to every machine, and keep a copy."
-            show({"file": str(file)}, told, as_json=as_json)
+            sentence = f"Added the reference key to {file}. Copy the file to every machine, and keep a copy."
+            show({"file": str(file)}, sentence, as_json=as_json)
             return
         Keyring.create(file)
     except ValueError as damage:
         raise click.ClickException(f"{file}: {damage}.") from None
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written: {error.strerror}.") from None
-    told = f"Wrote {file}. Keep a copy: without it no secret can be read, and a restored database can pay twice."
-    show({"file": str(file)}, told, as_json=as_json)
+    sentence = f"Wrote {file}. Keep a copy: without it no secret can be read, and a restored database can pay twice."
+    show({"file": str(file)}, sentence, as_json=as_json)
 
 
 @secrets.command()
