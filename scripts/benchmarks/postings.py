@@ -29,7 +29,8 @@ from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, Leg, legs_of
 from ussd_server.services.operations.book_check import check_ranges
 from ussd_server.services.transactions.batch import document_of
-from ussd_server.services.transactions.create import Draft, RequestIdentity, TransactionCreator, batch_of
+from ussd_server.services.transactions.create import Draft, TransactionCreator, batch_of
+from ussd_server.services.transactions.names import RequestIdentity
 
 _ACCOUNTS = 1000
 _FUNDS_CENTS = 99_999_900
@@ -69,7 +70,9 @@ def measure_postings(size: Size) -> dict[str, Any]:
         services = stack.enter_context(opened_services(folder, {"USSD_DATABASE_URL": url}))
         pool = stack.enter_context(ThreadPoolExecutor(max(_THREADS)))
         hand = stack.enter_context(psycopg.connect(url, autocommit=True))
-        creator = TransactionCreator(services.providers.providers, AddressGuard(), services.clock, lambda: None)
+        creator = TransactionCreator(
+            services.providers.providers, AddressGuard(), services.transactions.references, services.clock, lambda: None
+        )
         recorded = sum(pool.map(partial(_fund, creator), range(_ACCOUNTS)))
         _prepare_pgbench(hand, folder, creator)
         for number in range(1 + rounds):

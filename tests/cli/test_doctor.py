@@ -44,12 +44,27 @@ def test_a_healthy_installation_has_nothing_to_mend(folder: Path, database_url: 
         "data folder",
         "secrets",
         "keys",
+        "reference key",
         "database",
         "clock",
         "Redis",
         "sandbox",
     } | ({"failover"} if database_url.startswith("postgres") else set())
     assert all(finding["mend"] is None for finding in findings.values())
+
+
+def test_another_reference_key_than_that_of_earlier_payments_is_named(folder: Path, services: Services) -> None:
+    services.transactions.references.verify()
+    mine = (services.settings.data_dir / "secrets.json").read_text()
+    document = json.loads(mine)
+    Keyring.create(folder / "other.json")
+    document["reference"] = json.loads((folder / "other.json").read_text())["reference"]
+    (folder / "secrets.json").write_text(json.dumps(document))
+    (folder / "secrets.json").chmod(0o600)
+    settings = {"USSD_DATABASE_URL": services.settings.database_url, "USSD_REDIS_URL": services.settings.redis_url}
+    status, findings = diagnose(folder, **settings)
+    assert (status, findings["keys"]["mend"]) == (1, None)
+    assert findings["reference key"]["found"].startswith("The reference key is not the one")
 
 
 def test_an_installation_with_nothing_running_has_each_part_named(folder: Path) -> None:

@@ -200,7 +200,7 @@ def play_refusals(player: Player) -> None:
     player.data("POST", "/api/transactions", request | {"colour": "red"})
     player.data("POST", "/api/transactions", request | {"reference": "order-1001"})
     player.data("POST", "/api/transactions", request | {"type": "disbursement", "amount": 999_999})
-    player.data("POST", "/api/transactions?wait=10", request | {"phone_number": "+256770000002"})
+    player.data("POST", "/api/transactions", request | {"provider": "mtn"})
     player.data("GET", "/api/transactions/0193a3f2-9b7c-7d4e-8f10-2a3b4c5d6e7f")
     player.data("GET", "/api/nowhere")
     player.data("PATCH", "/api/transactions")

@@ -76,3 +76,21 @@ def test_every_program_prints_what_its_page_says(service: Service, tmp_path: Pat
         assert ran.returncode == 0, f"{page.name}: {ran.stdout}{ran.stderr}"
         (printed,) = blocks(page, "text")
         assert printed.removesuffix("\n") in ran.stdout, f"{page.name}: {ran.stdout}{ran.stderr}"
+
+
+@pytest.mark.needs_node
+@pytest.mark.needs_php
+@pytest.mark.parametrize("language", _COMMANDS)
+def test_the_program_that_collects_ends_well_when_the_payer_declines(
+    service: Service, tmp_path: Path, language: str
+) -> None:
+    code = "\n".join(blocks(_FOLDER / "collect-a-payment.md", language))
+    code = code.replace("+256770000000", "+256770000002").replace("order-1001", f"declined-{language}")
+    program = tmp_path / f"declined.{_ENDINGS[language]}"
+    program.write_text(code)
+    ran = subprocess.run(
+        [*_COMMANDS[language], program], env={**exported(service), "HOME": str(tmp_path)}, capture_output=True,
+        text=True, check=False, timeout=_PATIENCE_SECONDS,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "failed" in ran.stdout

@@ -94,7 +94,7 @@ REPLIES = [
     ("ambiguous", said_of("TA", "DP00900001001"), PAYOUT, Outcome.UNKNOWN, None),
     ("given back", said_of("SUCCESS", id=None), REFUND, Outcome.SUCCEEDED, None),
     ("not given back", refused("DP00800001025"), REFUND, Outcome.UNKNOWN, None),
-    ("given back already", refused("", "ESB000041"), REFUND, Outcome.PENDING, None),
+    ("given back already", refused("", "ESB000041"), REFUND, Outcome.SUCCEEDED, None),
     ("a success without letters", refused("DP00800001001", "ESB000010"), PAYMENT, Outcome.UNKNOWN, None),
     ("in process without letters", refused("DP00800001006", "ESB000010"), PAYMENT, Outcome.PENDING, None),
     ("a timeout", refused("DP00800001024"), PAYMENT, Outcome.UNKNOWN, None),

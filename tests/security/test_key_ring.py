@@ -83,6 +83,37 @@ def test_a_key_that_is_added_while_old_ones_are_dropped_stays(path: Path) -> Non
     assert keyring.find(Ring.SEALING, checked[Ring.SEALING])
 
 
+def test_rotations_leave_the_reference_key_as_it_is(path: Path) -> None:
+    keyring = Keyring.create(path)
+    reference = keyring.reference_key
+    keyring.add_keys()
+    keyring.drop_keys_before(keyring.newest_ids())
+    assert Keyring(path).reference_key == keyring.reference_key == reference
+    assert len(reference) == 32
+
+
+def test_a_file_of_an_earlier_version_receives_its_reference_key_once_and_keeps_the_others(path: Path) -> None:
+    key = Keyring.create(path).newest(Ring.TOKENS)
+    document = json.loads(path.read_text())
+    del document["reference"]
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="no reference key"):
+        Keyring(path)
+    assert Keyring.add_reference_key(path)
+    reference = Keyring(path).reference_key
+    assert not Keyring.add_reference_key(path)
+    assert (Keyring.create(path).reference_key, Keyring(path).newest(Ring.TOKENS)) == (reference, key)
+
+
+def test_a_running_service_follows_no_file_with_another_reference_key(path: Path, tmp_path: Path) -> None:
+    keyring, other = Keyring.create(path), tmp_path / "other.json"
+    reference = keyring.reference_key
+    Keyring.create(other)
+    other.replace(path)
+    keyring.newest(Ring.TOKENS)
+    assert keyring.reference_key == reference
+
+
 def test_a_running_service_keeps_its_keys_when_the_file_is_gone(path: Path) -> None:
     keyring = Keyring.create(path)
     key = keyring.newest(Ring.TOKENS)

@@ -83,7 +83,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     base = build_foundation(settings, clock or Clock())
     use_provider_states(base.providers.takes_payments)
     providers, accounts = provider_services(base), account_services(base)
-    creator = TransactionCreator(base.providers, base.guard, base.clock, base.wake_up.send)
+    creator = TransactionCreator(base.providers, base.guard, base.references, base.clock, base.wake_up.send)
     transactions = transaction_services(base, creator)
     reconciliation = reconciliation_services(base, transactions.review)
     return Services(

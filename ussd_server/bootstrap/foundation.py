@@ -25,6 +25,7 @@ from ussd_server.services.operations.heartbeat import Heartbeat
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.switches import ProviderSwitches
 from ussd_server.services.settlement.provider_callbacks import callback_path
+from ussd_server.services.transactions.provider_references import ProviderReferences
 from ussd_server.settings import Settings, SettingsError
 
 _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
@@ -60,6 +61,7 @@ class Foundation:
     outages: ProviderOutages
     switches: ProviderSwitches
     providers: Providers
+    references: ProviderReferences
     drop_offs: DropOffs
     heartbeat: Heartbeat
     at_kill_point: Callable[[str], None]
@@ -95,6 +97,7 @@ def build_foundation(settings: Settings, clock: Clock) -> Foundation:
         outages=outages,
         switches=switches,
         providers=providers,
+        references=ProviderReferences(keyring),
         drop_offs=drop_offs,
         heartbeat=Heartbeat(providers, drop_offs, clock),
         at_kill_point=kill_point(settings.kill_point),

@@ -27,6 +27,7 @@ from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.deposits import DepositService
+from ussd_server.services.transactions.provider_references import ProviderReferences
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.transactions.transactions import TransactionService
 
@@ -63,6 +64,7 @@ class TransactionServices:
     settlement: Settlement
     callbacks: CallbackService
     review: ReviewService
+    references: ProviderReferences
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ def transaction_services(base: Foundation, creator: TransactionCreator) -> Trans
         settlement=settlement,
         callbacks=CallbackService(base.providers, settlement, base.tokens, base.wake_up.send),
         review=ReviewService(base.providers, base.clock),
+        references=base.references,
     )
 
 

@@ -62,7 +62,9 @@ class CreateTransaction:
 
     `phone_number` is the subscriber (for a transfer: whose account is debited), `amount_cents` 1 to 99_999_999,
     `reference` the client's own name for it (1 to 64 characters, unique for the client for ever), `account` is `main`
-    or a subscriber's phone number. `session_id` and `confirmation` name the place in a conversation that requests it.
+    or a subscriber's phone number. `session_id` and `confirmation` name the step of a conversation that requests it;
+    `place` are the names of that conversation and its node that outlast our records: the provider's name for the
+    payment is derived from them.
     `wait` holds the reply up to that many seconds (0 to 25) until the transaction is final.
     """
 
@@ -80,6 +82,7 @@ class CreateTransaction:
     idempotency_key: str | None = None
     session_id: str | None = None
     confirmation: str | None = None
+    place: tuple[str, ...] | None = None
     wait: int = 0
 
     def __post_init__(self) -> None:

@@ -1,4 +1,8 @@
-"""The master keys: rings of named keys in one file. The newest key of a ring signs or encrypts; every key verifies."""
+"""The keys of one file: master keys in rings, and the reference key.
+
+The newest key of a ring signs or encrypts; every key verifies. The reference key is never rotated, because providers
+keep the names that are derived from it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from ussd_server.logs import logger
 from ussd_server.security.private_file import write_private
@@ -20,6 +25,8 @@ from ussd_server.security.private_file import write_private
 log = logger(__name__)
 
 _KEY_BYTES = 32
+_REFERENCE = "reference"
+_INCOMPLETE = "the secrets file is not a complete JSON document"
 
 # Inode, size, and the times of the last change of content and of rights, in nanoseconds.
 _FileState = tuple[int, int, int, int]
@@ -46,10 +53,11 @@ class MasterKey:
 
 
 class Keyring:
-    """All rings of one key file.
+    """All keys of one key file.
 
-    The file is JSON: `{"tokens": [{"id": ..., "key": base64}, ...], ...}`, newest last. The file is read again when
-    it has changed, so that a renewal by another process is followed without a restart.
+    The file is JSON: `{"tokens": [{"id": ..., "key": base64}, ...], ..., "reference": {"id": ..., "key": base64}}`,
+    newest last. The file is read again when it has changed, so that a renewal by another process is followed without a
+    restart. A file with another reference key is not followed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,18 +65,46 @@ class Keyring:
         self._path = path
         self._lock = threading.Lock()
         self._rings: dict[Ring, dict[str, MasterKey]] = {}
+        self._reference: MasterKey | None = None
         self._read_state: _FileState | None = None
         self._is_unreadable = False
         self._read()
 
     @classmethod
     def create(cls, path: Path) -> Keyring:
-        """Write a new file with one key in each ring, readable by its owner only. Leaves an existing file alone."""
+        """Write a new file with all keys, readable by its owner only.
+
+        An existing file keeps its keys, and receives the reference key if it has none.
+        """
         if not path.exists():
             with _locked(path):
                 if not path.exists():
-                    write_private(path, {ring.value: [_fresh_key()] for ring in Ring})
+                    rings = {ring.value: [_fresh_key()] for ring in Ring}
+                    write_private(path, {**rings, _REFERENCE: _fresh_key()})
+        cls.add_reference_key(path)
         return cls(path)
+
+    @staticmethod
+    def add_reference_key(path: Path) -> bool:
+        """Add the reference key to a file of an earlier version; return whether it had none.
+
+        Raises OSError or ValueError when the file cannot be read or is no complete key file.
+        """
+        if _REFERENCE in _document_of(path.read_bytes()):
+            return False
+        with _locked(path):
+            document = _document_of(path.read_bytes())
+            if _REFERENCE in document:
+                return False
+            _rings_of(document)
+            write_private(path, {**document, _REFERENCE: _fresh_key()})
+        return True
+
+    @property
+    def reference_key(self) -> bytes:
+        """The secret bytes of the key from which the names of payments at providers are derived."""
+        assert self._reference is not None
+        return self._reference.material
 
     def newest(self, ring: Ring) -> MasterKey:
         """The key that makes new things."""
@@ -134,7 +170,11 @@ class Keyring:
         with self._lock:
             # Taken first, also of a file that turns out to be half written: it is read again when it has changed.
             self._read_state = _state_of(self._path)
-            self._rings = _rings_of(self._path.read_bytes())
+            document = _document_of(self._path.read_bytes())
+            rings, reference = _rings_of(document), _reference_of(document)
+            if self._reference not in (None, reference):
+                raise ValueError("the secrets file has another reference key than before")
+            self._rings, self._reference = rings, reference
 
 
 def _state_of(path: Path) -> _FileState:
@@ -143,23 +183,46 @@ def _state_of(path: Path) -> _FileState:
     return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
-def _rings_of(content: bytes) -> dict[Ring, dict[str, MasterKey]]:
-    """The keys of a key file. Raises ValueError unless every ring has keys, and every key has 32 bytes."""
+def _document_of(content: bytes) -> dict[str, Any]:
+    """The JSON object of a key file. Raises ValueError for anything else."""
     try:
         document = json.loads(content)
-        rings = {
-            ring: {
-                entry["id"]: MasterKey(entry["id"], base64.b64decode(entry["key"])) for entry in document[ring.value]
-            }
-            for ring in Ring
-        }
-    except (ValueError, LookupError, TypeError):
-        raise ValueError("the secrets file is not a complete JSON document") from None
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise ValueError(_INCOMPLETE)
+    return document
+
+
+def _rings_of(document: Mapping[str, Any]) -> dict[Ring, dict[str, MasterKey]]:
+    """The rings of a key file. Raises ValueError unless every ring has keys, and every key has 32 bytes."""
+    try:
+        rings = {ring: {entry["id"]: _key_of(entry) for entry in document[ring.value]} for ring in Ring}
+    except (LookupError, TypeError):
+        raise ValueError(_INCOMPLETE) from None
     if not all(rings.values()):
         raise ValueError("the secrets file has a ring without keys")
-    if any(len(key.material) != _KEY_BYTES for ring in rings.values() for key in ring.values()):
-        raise ValueError("the secrets file has a key that is not 32 bytes long")
     return rings
+
+
+def _reference_of(document: Mapping[str, Any]) -> MasterKey:
+    """The reference key of a key file. Raises ValueError unless there is one of 32 bytes."""
+    if _REFERENCE not in document:
+        raise ValueError("the secrets file has no reference key; `ussd-server secrets create` with its path adds one")
+    try:
+        return _key_of(document[_REFERENCE])
+    except (LookupError, TypeError):
+        raise ValueError(_INCOMPLETE) from None
+
+
+def _key_of(entry: Mapping[str, str]) -> MasterKey:
+    try:
+        key = MasterKey(entry["id"], base64.b64decode(entry["key"]))
+    except ValueError:
+        raise ValueError(_INCOMPLETE) from None
+    if len(key.material) != _KEY_BYTES:
+        raise ValueError("the secrets file has a key that is not 32 bytes long")
+    return key
 
 
 def _fresh_key() -> dict[str, str]:

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from tests.conftest import MovableClock
+from tests.faults.workers import services_of
 from tests.services.settlement.test_settlement import FakeProvider
 from tests.support.eventually import eventually
 from tests.support.program import Program
+from tests.support.stand_ins import mtn_settings
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
@@ -31,9 +34,13 @@ def providers(*names: str, **traits: bool) -> Providers:
 
 def test_a_number_selects_its_provider_unless_the_request_names_one() -> None:
     all_on = providers("mtn", "airtel", "sandbox")
-    assert [all_on.choose(None, number, 100).name for number in (MTN, AIRTEL, OTHER)] == ["mtn", "airtel", "sandbox"]
-    assert all_on.choose("airtel", MTN, 100).name == "airtel"
-    assert providers("mtn", "sandbox").choose(None, AIRTEL, 100).name == "sandbox"
+    assert [all_on.choose(None, number, 100, Direction.COLLECTION).name for number in (MTN, AIRTEL, OTHER)] == [
+        "mtn",
+        "airtel",
+        "sandbox",
+    ]
+    assert all_on.choose("airtel", MTN, 100, Direction.COLLECTION).name == "airtel"
+    assert providers("mtn", "sandbox").choose(None, AIRTEL, 100, Direction.COLLECTION).name == "sandbox"
 
 
 @pytest.mark.parametrize(
@@ -50,16 +57,30 @@ def test_a_payment_that_no_provider_can_move_is_refused(
     switched_on: tuple[str, ...], named: str | None, number: str, code: Code
 ) -> None:
     with pytest.raises(ServiceError) as refusal:
-        providers(*switched_on).choose(named, number, 100)
+        providers(*switched_on).choose(named, number, 100, Direction.COLLECTION)
     assert refusal.value.code is code
 
 
 def test_cents_are_refused_where_only_whole_shillings_move() -> None:
     whole = providers("mtn", moves_whole_shillings_only=True)
-    assert whole.choose("mtn", MTN, 50_000).name == "mtn"
+    assert whole.choose("mtn", MTN, 50_000, Direction.COLLECTION).name == "mtn"
     with pytest.raises(ServiceError) as refusal:
-        whole.choose("mtn", MTN, 50_050)
+        whole.choose("mtn", MTN, 50_050, Direction.COLLECTION)
     assert refusal.value.code is Code.INVALID_AMOUNT
+
+
+def test_an_amount_out_of_the_bounds_of_its_provider_is_refused_before_anything_is_recorded(
+    settings: Settings, clock: MovableClock
+) -> None:
+    with services_of(settings, clock, **mtn_settings("http://127.0.0.1:9")) as services:
+        program = Program(services, create_app(services).test_client(), shillings=5000)
+        for move in (program.collect, program.disburse):
+            refused = move("low", MTN, 499)
+            assert (refused.status_code, refused.json["error"]) == (400, "INVALID_AMOUNT")
+            assert refused.json["message"] == "amount: mtn moves UGX 500 to 999,999 at a time."
+        assert [each["type"] for each in program.get("/api/transactions").json["data"]["items"]] == ["deposit"]
+        assert program.collect("low", MTN, 500).status_code == 201, "the name was not used up"
+        assert program.collect("small", MTN, 0.5, provider="sandbox").status_code == 201
 
 
 def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_process(
@@ -80,6 +101,7 @@ def test_a_provider_that_a_worker_found_away_receives_no_payments_from_any_proce
         eventually(lambda: services.providers.outages.is_away("mtn"))
         reply = program.collect("r1", MTN)
         assert (reply.status_code, reply.json["error"]) == (502, "TRANSACTION_FAILED")
+        assert "retry" in reply.json["message"]
         assert int(reply.headers["Retry-After"]) > 0
         assert program.get("/api/transactions").json["data"]["items"] == []
         # The worker died, and its report expires.

@@ -254,7 +254,7 @@ def test_a_repeat_returns_the_transaction_although_a_new_request_would_be_refuse
     work(services, clock)
     assert seen(services, context, collected).status == "reversed", "no refund of it would be taken now"
     no_providers = Providers([])
-    creator = TransactionCreator(no_providers, AddressGuard(), clock, lambda: None)
+    creator = TransactionCreator(no_providers, AddressGuard(), services.transactions.references, clock, lambda: None)
     switched_off = RefundService(creator, no_providers)
     assert services.transactions.transactions.create(spent, context).transaction.transaction_id == first
     for refunds in (services.transactions.refunds, switched_off):

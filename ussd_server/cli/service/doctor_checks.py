@@ -25,6 +25,11 @@ from ussd_server.providers.registry import build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.key_ring import Keyring, Ring
 from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
+from ussd_server.services.transactions.provider_references import (
+    WRONG_REFERENCE_KEY,
+    check_value,
+    kept_check_value,
+)
 from ussd_server.settings import LOCAL_HOSTS, Settings
 
 # Tokens and gateways' times are compared with other clocks; a larger difference matters.
@@ -46,8 +51,11 @@ def check_installation(settings: Settings, running: list[RunningProcess]) -> Ite
     yield _privacy("secrets", settings.secrets_file, "`ussd-server run` makes them in a sandbox")
     keyring = _keyring(settings)
     if keyring is None:
-        mend = "Restore it from the copy that was kept; without it no secret can be read."
-        yield DoctorFinding("keys", f"{settings.secrets_file} holds no master keys", mend)
+        mend = (
+            "Restore it from the copy that was kept; without it no secret can be read. A file of an earlier version "
+            f"receives its reference key with `ussd-server secrets create {settings.secrets_file}`."
+        )
+        yield DoctorFinding("keys", f"{settings.secrets_file} does not hold all keys", mend)
     yield from _database(settings, keyring)
     yield _redis(settings)
     if not settings.is_sandbox:
@@ -121,6 +129,7 @@ def _database(settings: Settings, keyring: Keyring | None) -> Iterator[DoctorFin
         ahead = round(read_service_clock().ahead.total_seconds())
         if keyring is not None and not missing:
             yield _keys(keyring)
+            yield _reference_key(keyring)
         yield from _partitions()
         is_read_only = database_fault() == "read-only"
         if kind != "sqlite":
@@ -227,6 +236,16 @@ def _keys(keyring: Keyring) -> DoctorFinding:
         mend = "Put back the secrets file that belongs to this database: its API keys cannot be checked with this one."
         return DoctorFinding("keys", "API keys use master keys that are missing here", mend)
     return DoctorFinding("keys", "belong to this database")
+
+
+def _reference_key(keyring: Keyring) -> DoctorFinding:
+    """Check that names of payments at providers are derived from the same key as before."""
+    kept = kept_check_value()
+    if kept not in (None, check_value(keyring)):
+        mend = "Until then no payment is created, because a repeated one could be paid twice."
+        return DoctorFinding("reference key", WRONG_REFERENCE_KEY, mend)
+    found = "not used yet" if kept is None else "the one that this database's payments were made with"
+    return DoctorFinding("reference key", f"{found}; it never changes, keep a copy of the secrets file")
 
 
 def _redis(settings: Settings) -> DoctorFinding:

@@ -1,4 +1,4 @@
-"""`secrets`: the master keys."""
+"""`secrets`: the master keys and the reference key."""
 
 from __future__ import annotations
 
@@ -13,21 +13,31 @@ from ussd_server.security.key_ring import Keyring
 
 @click.group()
 def secrets() -> None:
-    """Manage the master keys in the file that USSD_SECRETS_FILE names."""
+    """Manage the keys in the file that USSD_SECRETS_FILE names.
+
+    Its master keys can be rotated. Its reference key never changes: the names of payments at providers come from it.
+    """
 
 
 @secrets.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @with_json
 def create(file: Path, as_json: bool) -> None:
-    """Write new keys into FILE, which must not exist yet."""
-    if file.exists():
-        raise click.ClickException(f"{file} exists already; `ussd-server secrets rotate` renews its keys.")
+    """Write new keys into FILE; a file of an earlier version receives the reference key that it lacks."""
     try:
+        if file.exists():
+            if not Keyring.add_reference_key(file):
+                raise click.ClickException(f"{file} exists already; `ussd-server secrets rotate` renews its keys.")
+            sentence = f"Added the reference key to {file}. Copy the file to every machine, and keep a copy."
+            show({"file": str(file)}, sentence, as_json=as_json)
+            return
         Keyring.create(file)
+    except ValueError as damage:
+        raise click.ClickException(f"{file}: {damage}.") from None
     except OSError as error:
         raise click.ClickException(f"{file} cannot be written: {error.strerror}.") from None
-    show({"file": str(file)}, f"Wrote {file}. Keep a copy: without it no secret can be read.", as_json=as_json)
+    sentence = f"Wrote {file}. Keep a copy: without it no secret can be read, and a restored database can pay twice."
+    show({"file": str(file)}, sentence, as_json=as_json)
 
 
 @secrets.command()

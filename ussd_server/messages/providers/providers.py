@@ -47,6 +47,7 @@ class ProviderAnswer:
 
     `reason` is the provider's own code or message, at most 80 characters of `A-Za-z0-9_ .-`, kept in the history.
     `amount_cents` is the amount that the provider reports, if any; another amount than ours goes to review.
+    `is_about_another`: the provider has a payment to or from another number under our reference; it goes to review.
     `left_machine` is False when the request certainly never left this machine.
     """
 
@@ -56,6 +57,7 @@ class ProviderAnswer:
     amount_cents: int | None = None
     reason: str = ""
     left_machine: bool = True
+    is_about_another: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -36,6 +38,7 @@ from ussd_server.providers.reasons import Meaning, Reasons, Standing
 _REASONS = Reasons(__package__)
 _NOTE_MAX_CHARACTERS = 60
 _KEY_LIFE_SECONDS = 600.0
+_STATED_AMOUNT = re.compile(r"\b(?:Paid|You have deposited) UGX ([0-9][0-9,]{0,11}(?:\.[0-9]{1,2})?)")
 # What a query proves whose reply has a code but no letters.
 _OUTCOMES: dict[Meaning | None, Outcome] = {
     Standing.NOT_FOUND: Outcome.NOT_FOUND,
@@ -187,6 +190,9 @@ def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderA
             return ProviderAnswer(Outcome.PENDING)
         return _succeeded(reply)
     meaning = _meaning(reply, payment)
+    if meaning is Standing.DUPLICATE and payment.direction is Direction.REFUND:
+        # Airtel gives a payment back whole, once and at once, and has no query for it: this one was given back before.
+        return replace(_succeeded(reply), provider_transaction_id=payment.original_provider_transaction_id)
     # Airtel may have accepted a request that ends in a 500: such a reply proves nothing.
     if isinstance(meaning, FailureCode) and reply.status < 500:
         return failed(meaning, _shown_code(reply))
@@ -218,8 +224,16 @@ def _succeeded(reply: ProviderReply) -> ProviderAnswer:
     return ProviderAnswer(
         Outcome.SUCCEEDED,
         provider_transaction_id=receipt,
+        amount_cents=_amount_cents(reply),
         reason=code_or_message(reply.get("data", "transaction", "status")),
     )
+
+
+def _amount_cents(reply: ProviderReply) -> int | None:
+    """The amount that the message states, None for a message of another form: Airtel has no field for it."""
+    message = reply.get("data", "transaction", "message") or reply.get("status", "message")
+    stated = _STATED_AMOUNT.search(message) if isinstance(message, str) else None
+    return cents(stated[1].replace(",", "")) if stated else None
 
 
 def _code(reply: ProviderReply) -> Any:

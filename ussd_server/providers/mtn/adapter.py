@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -100,7 +101,8 @@ class MtnProvider(HttpProvider[MtnAccess]):
             return _answer_to_request(reply, payment)
         # MTN has the reference, so a query without a result leaves the payment pending.
         answer = self._query_status(payment, until)
-        return answer if answer.outcome in (Outcome.SUCCEEDED, Outcome.FAILED) else ProviderAnswer(Outcome.PENDING)
+        is_final = answer.outcome in (Outcome.SUCCEEDED, Outcome.FAILED)
+        return answer if is_final or answer.is_about_another else ProviderAnswer(Outcome.PENDING)
 
     def _query_status(self, payment: PaymentOrder, until: float) -> ProviderAnswer:
         product = self._product(payment.direction)
@@ -137,8 +139,11 @@ class MtnProvider(HttpProvider[MtnAccess]):
 
     def _answer_to_query(self, reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:
         """What a status body proves; one about another payment proves nothing."""
-        if not self._is_about(reply, payment):
+        if not self._has_reference(reply, payment):
             return ProviderAnswer(Outcome.UNKNOWN, reason="another payment")
+        party = reply.get(_party_field(payment.direction), "partyId")
+        if party is not None and str(party).lstrip("+") != _party(payment.phone_number):
+            return ProviderAnswer(Outcome.UNKNOWN, reason="another number", is_about_another=True)
         status, reason = reply.get("status"), reply.get("reason")
         if isinstance(reason, dict):
             reason = reason.get("code") or reason.get("message")
@@ -151,18 +156,15 @@ class MtnProvider(HttpProvider[MtnAccess]):
                 reason=code_or_message(status),
             )
         if status == "FAILED" and _REASONS.meaning(reason, payment.direction) is not Standing.PENDING:
-            return failed(_REASONS.failure(reason, payment.direction), code_or_message(reason, status))
+            why = failed(_REASONS.failure(reason, payment.direction), code_or_message(reason, status))
+            return replace(why, amount_cents=amount_cents)
         if status in ("PENDING", "FAILED"):
             return ProviderAnswer(Outcome.PENDING, reason=code_or_message(reason, status))
         return ProviderAnswer(Outcome.UNKNOWN, reason=code_or_message(status))
 
-    def _is_about(self, reply: ProviderReply, payment: PaymentOrder) -> bool:
-        external_id, party = reply.get("externalId"), reply.get(_party_field(payment.direction), "partyId")
-        return (
-            reply.get("currency") == self._access.currency
-            and external_id in (None, payment.provider_reference)
-            and (party is None or str(party).lstrip("+") == _party(payment.phone_number))
-        )
+    def _has_reference(self, reply: ProviderReply, payment: PaymentOrder) -> bool:
+        is_ours = reply.get("externalId") in (None, payment.provider_reference)
+        return is_ours and reply.get("currency") == self._access.currency
 
 
 def _answer_to_request(reply: ProviderReply, payment: PaymentOrder) -> ProviderAnswer:

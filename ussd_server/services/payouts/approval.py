@@ -27,7 +27,8 @@ from ussd_server.services.payouts.drafts import caller_id, used_lines
 from ussd_server.services.payouts.queue import insert_queued, long_unit_of_work, queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.transactions.batch import Batch
-from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
+from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)

@@ -27,8 +27,8 @@ from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutD
 from ussd_server.services.payouts.files import read_file
 from ussd_server.services.payouts.records import payout_views, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
-from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.create import digest_of
+from ussd_server.services.providers.providers import Providers, problems_of_amount
+from ussd_server.services.transactions.names import digest_of
 from ussd_server.status import Code, ServiceError
 
 _REFERENCES_AT_ONCE = 500
@@ -112,13 +112,7 @@ class PayoutDrafts:
         bounds = provider.bounds(Direction.DISBURSEMENT) if provider is not None else None
         if provider is None or bounds is None or not bounds.enabled:
             return [f"phone_number: {name} is not set up for disbursements here."]
-        problems = []
-        if provider.moves_whole_shillings_only and amount_cents % 100:
-            problems.append(f"amount: {name} moves whole shillings only.")
-        if not bounds.min_amount_cents <= amount_cents <= bounds.max_amount_cents:
-            least, most = bounds.min_amount_cents // 100, bounds.max_amount_cents // 100
-            problems.append(f"amount: {name} moves UGX {least:,} to {most:,} at a time.")
-        return problems
+        return problems_of_amount(provider, amount_cents, Direction.DISBURSEMENT)
 
     def _insert(self, payout: Payout, items: list[dict[str, Any]], context: RequestContext, now: datetime) -> None:
         with unit_of_work():

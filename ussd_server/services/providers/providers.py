@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from ussd_server.messages.providers.providers import Provider
+from ussd_server.messages.providers.providers import Direction, Provider
 from ussd_server.providers.registry import predict_provider, provider_names
 from ussd_server.status import Code, ServiceError
 
@@ -52,11 +52,11 @@ class Providers:
         """Whether a new payment may be created for the provider now."""
         return not self.is_away(name) and not self._is_off(name)
 
-    def choose(self, name: str | None, phone_number: str, amount_cents: int) -> Provider:
+    def choose(self, name: str | None, phone_number: str, amount_cents: int, direction: Direction) -> Provider:
         """The provider for a new payment: the one named, else the one predicted, else the sandbox if it is switched on.
 
         Raises INVALID_REQUEST when the name is unknown or none can be predicted, TRANSACTION_FAILED (502) when the
-        provider is switched off or unavailable, INVALID_AMOUNT for cents when it moves whole shillings only.
+        provider is switched off or unavailable, INVALID_AMOUNT for an amount that it does not move in this direction.
         """
         if name is not None and name not in provider_names():
             raise ServiceError(Code.INVALID_REQUEST, f"provider: Must be one of: {', '.join(provider_names())}.")
@@ -65,12 +65,25 @@ class Providers:
         if name is None:
             raise ServiceError(Code.INVALID_REQUEST, "provider: The phone number does not show the provider; name it.")
         provider = self._switched_on.get(name)
+        problems = problems_of_amount(provider, amount_cents, direction) if provider else []
+        if problems:
+            raise ServiceError(Code.INVALID_AMOUNT, " ".join(problems))
         if provider is None or not self.takes_payments(name):
             raise ServiceError(
                 Code.TRANSACTION_FAILED,
-                f"The provider {name} is not available. Nothing was recorded; please try again later",
+                f"The provider {name} is not available. Nothing was recorded; retry with the same reference",
                 retry_after_seconds=30,
             )
-        if provider.moves_whole_shillings_only and amount_cents % 100:
-            raise ServiceError(Code.INVALID_AMOUNT, f"amount: {name} moves whole shillings only.")
         return provider
+
+
+def problems_of_amount(provider: Provider, amount_cents: int, direction: Direction) -> list[str]:
+    """Why a provider never moves an amount in a direction, in sentences; empty when it does."""
+    problems = []
+    if provider.moves_whole_shillings_only and amount_cents % 100:
+        problems.append(f"amount: {provider.name} moves whole shillings only.")
+    bounds = provider.bounds(direction)
+    if not bounds.min_amount_cents <= amount_cents <= bounds.max_amount_cents:
+        least, most = bounds.min_amount_cents // 100, bounds.max_amount_cents // 100
+        problems.append(f"amount: {provider.name} moves UGX {least:,} to {most:,} at a time.")
+    return problems

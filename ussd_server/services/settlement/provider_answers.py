@@ -11,6 +11,7 @@ from ussd_server.messages.transactions import ChangeDetail, Source, TransactionS
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.settlement.outcomes import (
     REVIEW_AMOUNT,
+    REVIEW_ANOTHER,
     REVIEW_RETRACTED,
     REVIEW_SILENT,
     close_review,
@@ -52,6 +53,11 @@ def apply_answer(
             # An answer to an earlier call says nothing about the failure that was reported after it.
             if called_at > row.completed_at:
                 _apply_after_failure(row, pace, answer.outcome, now)
+        case _ if answer.is_about_another or answer.amount_cents not in (None, row.amount_cents):
+            # Recorded here again with another content, after the database had lost it.
+            _wait_on(row, TransactionStatus.AMBIGUOUS, pace, source, now, detail)
+            row.due_at = None
+            open_review(row, REVIEW_ANOTHER, now)
         case Outcome.FAILED:
             assert answer.failure is not None
             next_check_at = now + timedelta(seconds=pace.late_check_after)
@@ -59,7 +65,7 @@ def apply_answer(
         case Outcome.PENDING:
             _wait_on(row, TransactionStatus.PENDING, pace, source, now, detail)
         case Outcome.NOT_SENT if row.status == TransactionStatus.SUBMITTED:
-            _after_not_sent(row, source, now, detail)
+            _after_not_sent(row, pace, source, now, detail)
         case Outcome.NOT_SENT:
             # An earlier request may have left: the payment is enquired about, and in the end goes to review.
             row.ask_attempts -= 1
@@ -109,14 +115,18 @@ def _wait_on(
         open_review(row, REVIEW_SILENT, now)
 
 
-def _after_not_sent(row: Transaction, source: Source, now: datetime, detail: ChangeDetail) -> None:
+def _after_not_sent(
+    row: Transaction, pace: PollingSchedule, source: Source, now: datetime, detail: ChangeDetail
+) -> None:
     """No request ever left: retry soon, and fail after UNREACHABLE_SECONDS. A row of a payout waits in its queue."""
     row.asked_at = None
     row.ask_attempts -= 1
     if row.payout_id is not None:
         row.due_at = QUEUED_UNTIL
     elif now - row.created_at > timedelta(seconds=UNREACHABLE_SECONDS):
-        fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail)
+        # A payment that this database lost may have been sent under the same name: an enquiry shows it.
+        next_check_at = now + timedelta(seconds=pace.late_check_after)
+        fail(row, FailureCode.PROVIDER_UNAVAILABLE, source, now, detail, next_check_at)
     else:
         row.due_at = now + timedelta(seconds=UNAVAILABLE_RETRY_SECONDS)
 

@@ -1,24 +1,20 @@
-"""Creation of transactions: check, draft, legs, insert; after a refusal, the look-up of what was created before."""
+"""Creation of transactions: check, draft, legs, insert; after a refusal, the earlier transaction of the same names."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields
 
-from peewee import IntegrityError, Query
+from peewee import IntegrityError
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import values_of
-from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database
 from ussd_server.messages.accounts.fees import FeeTerms
+from ussd_server.messages.providers.providers import Direction
 from ussd_server.messages.transactions import (
     MAIN_ACCOUNT,
     CreatedTransaction,
@@ -36,38 +32,31 @@ from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftErr
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.batch import Batch, merged, write_batch
 from ussd_server.services.transactions.history import first_rows, view_of, views_of
+from ussd_server.services.transactions.names import (
+    RequestIdentity,
+    bound_key,
+    digest_of,
+    find_twins,
+    why_refused,
+)
+from ussd_server.services.transactions.provider_references import ProviderReferences
 from ussd_server.services.webhooks.subscriptions import require_callable
 from ussd_server.status import Code, ServiceError
 
 REFUSALS = (ServiceError, IntegrityError, OverdraftError)
 """What refuses a new transaction; `TransactionCreator.existing` handles them."""
 
-# Digests are kept for ever, so this form never changes.
-_DIGESTED = json.JSONEncoder(sort_keys=True, default=str).encode
+_DIRECTIONS = {
+    TransactionType.COLLECTION: Direction.COLLECTION,
+    TransactionType.DISBURSEMENT: Direction.DISBURSEMENT,
+}
+
 # The names are compared one by one, and how long a request waits changes nothing about it.
 _CONTENT = tuple(
     each.name
     for each in fields(CreateTransaction)
-    if each.name not in ("idempotency_key", "session_id", "confirmation", "wait")
+    if each.name not in ("idempotency_key", "session_id", "confirmation", "place", "wait")
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RequestIdentity:
-    """The names of a request, and the digest of its content. A repeat has one of the names and the same digest.
-
-    `content` are those of its fields that are columns too: a refusal names the ones that differ. Deposits have
-    references of their own: the operator and a client may use the same one.
-    """
-
-    client_id: str
-    digest: str
-    reference: str
-    idempotency_key: str | None = None
-    session_id: str | None = None
-    confirmation: str | None = None
-    is_deposit: bool = False
-    content: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +71,17 @@ class TransactionCreator:
     """Creates transactions, each once under its names: row, history, events and money together or not at all."""
 
     def __init__(
-        self, providers: Providers, guard: AddressGuard, clock: Clock, wake_worker: Callable[[], None]
+        self,
+        providers: Providers,
+        guard: AddressGuard,
+        references: ProviderReferences,
+        clock: Clock,
+        wake_worker: Callable[[], None],
     ) -> None:
         """`wake_worker` is called after a transaction that needs a provider is committed; it must not raise."""
         self.wake_worker = wake_worker
         self.fees = FeeBook()
+        self.references = references
         self._providers = providers
         self._guard = guard
         self._clock = clock
@@ -96,11 +91,15 @@ class TransactionCreator:
         """Create a collection, a disbursement or a transfer, or return the one that an equal request created before.
 
         A refusal inserts nothing. Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else,
-        INSUFFICIENT_BALANCE when the account here is too low, INVALID_AMOUNT for cents that the provider cannot move,
+        INSUFFICIENT_BALANCE when the account here is too low, INVALID_AMOUNT for what the provider cannot move,
         INVALID_REQUEST for a `callback_url` that may not be called, TRANSACTION_FAILED when the provider is away.
         """
         context.require("transactions:write")
         _refuse_contradictions(request)
+        return self._create(request, context, place_number=1)
+
+    def _create(self, request: CreateTransaction, context: RequestContext, place_number: int) -> CreatedTransaction:
+        """`place_number` counts the payments that were created at `request.place`."""
         identity = RequestIdentity(
             context.client_id, digest_of({name: getattr(request, name) for name in _CONTENT}), request.reference,
             request.idempotency_key, request.session_id, request.confirmation,
@@ -113,12 +112,15 @@ class TransactionCreator:
             if request.type is TransactionType.TRANSFER:
                 account = request.phone_number
             else:
-                provider = self._providers.choose(request.provider, request.phone_number, request.amount_cents).name
+                direction = _DIRECTIONS[request.type]
+                provider = self._providers.choose(
+                    request.provider, request.phone_number, request.amount_cents, direction
+                ).name
             draft = self.draft(
                 identity, request.type, request.amount_cents, phone_number=request.phone_number,
                 to_phone_number=request.to_phone_number, provider=provider, account=account,
                 description=request.description, metadata=request.metadata, callback_url=request.callback_url,
-                request_id=context.request_id,
+                request_id=context.request_id, place=request.place, place_number=place_number,
             )  # fmt: skip
             legs: list[Leg] = []
             if request.to_phone_number is not None:
@@ -128,13 +130,34 @@ class TransactionCreator:
             return CreatedTransaction(self.insert(draft, legs), replayed=False)
         except AnotherFeeError:
             self.fees.forget(context.client_id, request.type)
-            return self.create(request, context)
+            return self._create(request, context, place_number)
+        except IntegrityError as refusal:
+            if request.place is not None and not find_twins(identity, bound_key(identity)):
+                number = self.references.next_number(context.client_id, request.type, request.place)
+                if number != place_number:
+                    return self._create(request, context, number)
+            return self.existing(identity, refusal)
         except REFUSALS as refusal:
             return self.existing(identity, refusal)
 
-    def draft(self, identity: RequestIdentity, kind: TransactionType, amount_cents: int, **more: object) -> Draft:
+    def draft(
+        self,
+        identity: RequestIdentity,
+        kind: TransactionType,
+        amount_cents: int,
+        place: Sequence[str] | None = None,
+        place_number: int = 1,
+        **more: object,
+    ) -> Draft:
         """A new transaction with its fee; `more` are further columns."""
         now = self._clock.now()
+        name = None
+        if more.get("provider"):
+            name = (
+                self.references.of_reference(identity.client_id, kind, identity.reference)
+                if place is None
+                else self.references.of_place(identity.client_id, kind, place, place_number)
+            )
         terms = self.fees.find(identity.client_id, kind)
         row = Transaction(__no_default__=True)
         row.__data__ |= dict(
@@ -143,9 +166,7 @@ class TransactionCreator:
             idempotency_key=identity.idempotency_key, session_id=identity.session_id,
             confirmation=identity.confirmation, request_digest=identity.digest, late=False, ask_attempts=0, checks=0,
             created_at=now, updated_at=now, due_at=now, due_source=Source.POLL,
-            # The provider's reference is chosen now, so that it is stored before anything is sent.
-            provider_reference=str(uuid.uuid4()) if more.get("provider") else None,
-            **more,
+            provider_reference=name, **more,
         )  # fmt: skip
         return Draft(row, terms)
 
@@ -170,12 +191,8 @@ class TransactionCreator:
         Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else.
         """
         key = identity.idempotency_key
-        bound = _BOUND.first(IdempotencyKey, client_id=identity.client_id, key=key) if key is not None else None
-        found = (_NAMED_DEPOSIT if identity.is_deposit else _NAMED).rows(
-            Transaction, client_id=identity.client_id, reference=identity.reference, idempotency_key=key,
-            session_id=identity.session_id, confirmation=identity.confirmation,
-            bound_id=bound and bound.transaction_id,
-        )  # fmt: skip
+        bound = bound_key(identity)
+        found = find_twins(identity, bound)
         if not found:
             if isinstance(refusal, OverdraftError):
                 raise ServiceError(
@@ -185,7 +202,7 @@ class TransactionCreator:
                 raise AssertionError("a constraint refused a transaction that has no twin") from refusal
             raise refusal
         if len(found) > 1 or found[0].request_digest != identity.digest:
-            raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, _reused(found, identity))
+            raise ServiceError(Code.IDEMPOTENCY_KEY_REUSED, why_refused(found, identity))
         (row,) = found
         if key is not None and bound is None and row.idempotency_key != key:
             try:
@@ -196,11 +213,6 @@ class TransactionCreator:
                 # Another call has bound the key meanwhile, to this transaction or to another one.
                 return self.existing(identity, refusal)
         return CreatedTransaction(views_of([row])[0], replayed=True)
-
-
-def digest_of(content: dict[str, object]) -> str:
-    """Distinguishes a repeat from another request under the same name."""
-    return hashlib.sha256(_DIGESTED(content).encode()).hexdigest()
 
 
 def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch, TransactionView]:
@@ -230,18 +242,6 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
     return batch, view
 
 
-def _reused(found: Sequence[Transaction], identity: RequestIdentity) -> str:
-    """Why a name was refused: the transactions that have it, and the fields in which the only one differs."""
-    message = "The reference or idempotency key was used for a different request"
-    if len(found) > 1:
-        return f"{message}: of the transactions {' and '.join(row.id for row in found)}"
-    (row,) = found
-    given = {**identity.content, "reference": identity.reference}
-    differing = [name.removesuffix("_cents") for name, value in given.items() if getattr(row, name) != value]
-    named = f", with another {', '.join(sorted(differing))}" if differing else ""
-    return f"{message}: of transaction {row.id}{named}"
-
-
 def _write_batches(batches: Sequence[Batch]) -> None:
     assert not database.in_transaction(), "a caller must not get a result whose commit is still to come"
     # In one order of names, so that two groups cannot wait for each other.
@@ -266,26 +266,3 @@ def _refuse_contradictions(request: CreateTransaction) -> None:
         raise ServiceError(Code.INVALID_REQUEST, "provider: A transfer moves within this service and has none.")
     if request.account not in (MAIN_ACCOUNT, request.phone_number):
         raise ServiceError(Code.INVALID_REQUEST, "account: A transfer debits the account of phone_number.")
-
-
-def _named(kind: Any) -> Query:
-    """Transactions under any of a client's names; a name that is null matches none."""
-    return Transaction.select().where(
-        Transaction.client_id == param(Transaction.client_id),
-        ((Transaction.reference == param(Transaction.reference)) & kind)
-        | (Transaction.idempotency_key == param(Transaction.idempotency_key))
-        | (Transaction.id == param(Transaction.id, "bound_id"))
-        | (
-            (Transaction.session_id == param(Transaction.session_id))
-            & (Transaction.confirmation == param(Transaction.confirmation))
-        ),
-    )
-
-
-_BOUND = CompiledQuery(
-    lambda: IdempotencyKey.select().where(
-        IdempotencyKey.client_id == param(IdempotencyKey.client_id), IdempotencyKey.key == param(IdempotencyKey.key)
-    )
-)
-_NAMED = CompiledQuery(lambda: _named(Transaction.type != TransactionType.DEPOSIT))
-_NAMED_DEPOSIT = CompiledQuery(lambda: _named(Transaction.type == TransactionType.DEPOSIT))

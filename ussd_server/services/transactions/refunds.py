@@ -10,6 +10,7 @@ from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.messages.providers.providers import Direction
 from ussd_server.messages.transactions import (
     UNFINISHED,
     CreatedTransaction,
@@ -30,12 +31,11 @@ from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.batch import write_batch
 from ussd_server.services.transactions.create import (
     REFUSALS,
-    RequestIdentity,
     TransactionCreator,
     batch_of,
-    digest_of,
 )
 from ussd_server.services.transactions.history import views_of
+from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.services.transactions.operators import (
     find_any,
     require_reason,
@@ -113,8 +113,8 @@ class RefundService:
         number, reference = request.number, request.reference
         if reference is None and number is None:
             _refuse_equal(original, request.amount_cents)
-            number = self.next_number(original.id)
-        reference = reference or _counted_reference(original.id, number or 1)
+            number = _next_number(original)
+        reference = reference or _counted_reference(original, number or 1)
         require_reference(reference)
         return self._create(
             CreateRefund(original.id, reference, request.amount_cents),
@@ -124,7 +124,7 @@ class RefundService:
 
     def next_number(self, transaction_id: str) -> int:
         """The number of the next refund of a collection by operators, counted from 1."""
-        return max((_number_of(row) for row in _counted_refunds(transaction_id)), default=0) + 1
+        return _next_number(find_any(transaction_id))
 
     def preview(self, transaction_id: str, amount_cents: int | None, context: RequestContext) -> RefundPreview:
         """What a refund of any client's collection would give back now, with its row locked. Raises as `create`."""
@@ -179,7 +179,7 @@ class RefundService:
             raise ServiceError(Code.INVALID_REQUEST, "Only a succeeded collection can be given back")
         assert original.phone_number is not None
         amount_cents = _within_what_is_left(amount_cents, original)
-        provider = self._providers.choose(original.provider, original.phone_number, amount_cents)
+        provider = self._providers.choose(original.provider, original.phone_number, amount_cents, Direction.REFUND)
         if provider.refunds_in_full_only and amount_cents != original.amount_cents:
             raise ServiceError(Code.INVALID_AMOUNT, f"amount: {provider.name} gives back whole payments only.")
         return amount_cents, provider.name
@@ -206,29 +206,32 @@ def _digest(original_id: str, amount_cents: int | None, reference: str, reason: 
     return digest_of({"refund_of": original_id, "amount_cents": amount_cents, "reference": reference} | given)
 
 
-def _counted_reference(original_id: str, number: int) -> str:
-    return f"operator-refund-{original_id}" + (f"-{number}" if number > 1 else "")
+def _counted_reference(original: Transaction, number: int) -> str:
+    """The name of a refund by operators. The provider's reference of the collection outlasts a restore, its id not."""
+    return f"operator-refund-{original.provider_reference or original.id}" + (f"-{number}" if number > 1 else "")
 
 
-def _counted_refunds(original_id: str) -> list[Transaction]:
-    """The refunds of a collection whose references count them."""
-    return [row for row in Transaction.select().where(Transaction.refund_of == original_id) if _number_of(row)]
+def _next_number(original: Transaction) -> int:
+    return max((number for _, number in _counted_refunds(original)), default=0) + 1
 
 
-def _number_of(refund: Transaction) -> int:
-    """The number that a refund's reference counts, 0 for none."""
-    rest = refund.reference.removeprefix(_counted_reference(refund.refund_of, 1))
-    found = _LATER_NUMBER.fullmatch(rest)
-    return int(found[1]) if found else 0 if rest else 1
+def _counted_refunds(original: Transaction) -> list[tuple[Transaction, int]]:
+    """The refunds of a collection whose references count them, with their numbers."""
+    first = _counted_reference(original, 1)
+    counted = []
+    for row in Transaction.select().where(Transaction.refund_of == original.id):
+        is_first, later = row.reference == first, _LATER_NUMBER.fullmatch(row.reference, len(first))
+        if is_first or (later and row.reference.startswith(first)):
+            counted.append((row, int(later[1]) if later else 1))
+    return counted
 
 
 def _refuse_equal(original: Transaction, amount_cents: int | None) -> None:
     """INVALID_REQUEST when operators have requested a refund of the same amount before."""
-    refunds = _counted_refunds(original.id)
-    for row in refunds:
+    for row, _ in _counted_refunds(original):
         if row.request_digest == _digest(original.id, amount_cents, row.reference):
             raise ServiceError(
                 Code.INVALID_REQUEST,
                 f"Nothing was done: this refund was made before, by transaction {row.id} ({row.status}). "
-                f"For another one of the same amount, give its number: {max(map(_number_of, refunds)) + 1}",
+                f"For another one of the same amount, give its number: {_next_number(original)}",
             )

@@ -22,7 +22,7 @@ from ussd_server.polling import attempts
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.transactions.create import TransactionCreator
-from ussd_server.services.transactions.history import failure_of, view_with_history, views_of
+from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.waiting_places import WaitingPlaces
 from ussd_server.status import Code, ServiceError
 
@@ -44,11 +44,7 @@ class TransactionService:
         self._tokens = tokens
 
     def create(self, request: CreateTransaction, context: RequestContext) -> CreatedTransaction:
-        """Create a transaction (`TransactionCreator.create`), and wait for its outcome where the request says so.
-
-        Raises TRANSACTION_FAILED (502) when a new transaction fails while this call waits; it exists all the same, and
-        the message names it.
-        """
+        """Create a transaction (`TransactionCreator.create`), and wait for its outcome where the request says so."""
         created = self._creator.create(request, context)
         if not request.wait:
             return created
@@ -58,11 +54,6 @@ class TransactionService:
             request.wait,
             lambda row: row.completed_at is not None,
         )
-        failure = failure_of(row)
-        if failure is not None and not created.replayed:
-            raise ServiceError(
-                Code.TRANSACTION_FAILED, f"{failure.message} ({failure.code}). The transaction is {row.id}"
-            )
         return CreatedTransaction(views_of([row])[0], created.replayed)
 
     def get(self, request: GetTransaction, context: RequestContext) -> TransactionView:

@@ -51,12 +51,14 @@ _UNCERTAIN = (Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE, Code.IDEMPOTENCY_KE
 class ActionContext:
     """The step that actions run for, and what they did.
 
-    `context` acts for the menu's client. `ends_at`, in seconds of the monotonic clock, is the deadline of all actions
-    of the step, because gateways drop slow steps. `is_unsure` while it is unknown whether a payment was created.
+    `context` acts for the menu's client. `conversation` are the names of the conversation that outlast our records.
+    `ends_at`, in seconds of the monotonic clock, is the deadline of all actions of the step, because gateways drop
+    slow steps. `is_unsure` while it is unknown whether a payment was created.
     """
 
     context: RequestContext
     facts: SessionFacts
+    conversation: tuple[str, ...]
     language: str
     turn: int
     may_have_paid: bool
@@ -122,6 +124,7 @@ class Actions:
             reference=payment_reference(action_context.facts.session_id, action.confirmation),
             session_id=action_context.facts.session_id,
             confirmation=action.confirmation,
+            place=(*action_context.conversation, action.confirmation.rpartition("#")[0]),
         )
         had_paid, action_context.may_have_paid, action_context.is_unsure = action_context.may_have_paid, True, True
         try:

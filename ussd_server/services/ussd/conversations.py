@@ -124,6 +124,7 @@ class Conversations:
         return ActionContext(
             RequestContext(caller, request_id),
             facts_of(row),
+            _conversation(row),
             row.language,
             len(row.turns),
             row.transaction_id is not None,
@@ -175,6 +176,13 @@ class Conversations:
 
 def _turn_after(row: UssdSession, entry: str, display: DisplayOptions) -> Turn:
     return enter(published_document(row.menu_id, row.menu_version), state_of(row), entry, display)
+
+
+def _conversation(row: UssdSession) -> tuple[str, ...]:
+    """The names of a conversation that outlast its row: a gateway repeats them after our database lost it."""
+    if row.channel_id is None or row.provider_session_id is None:
+        return (row.id,)
+    return (row.channel_id, row.provider_session_id, row.phone_number)
 
 
 def _given(document: Document, row: UssdSession) -> dict[str, Any]:

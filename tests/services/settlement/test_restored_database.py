@@ -1,0 +1,298 @@
+"""A database that lost its commits: what is repeated reaches the provider under its name, and is paid once."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from simulators.airtel import AirtelMoney, AirtelSettings
+from simulators.mtn import MtnMomo, MtnSettings
+from simulators.server import run
+from testbed.postgres import create_database, drop_database
+from tests.conftest import MovableClock
+from tests.faults.workers import catch_up, services_of
+from tests.services.payouts.desk import PayoutDesk, row
+from tests.support.books import check_everything
+from tests.support.money import a_client, balances, deposit, operator, request
+from tests.support.shop import CODE, Shop
+from tests.support.stand_ins import airtel_settings, mtn_settings
+from ussd_server.app import create_app
+from ussd_server.bootstrap import Services
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import close_connections
+from ussd_server.messages.sessions import BeginSession, EnterText
+from ussd_server.messages.transactions import CreateRefund, OperatorRefund
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.settlement.outcomes import REVIEW_AMOUNT, REVIEW_ANOTHER
+from ussd_server.settings import Settings
+
+NUMBERS = {"mtn": "+256772123456", "airtel": "+256752123456"}
+_REPEATS = 20
+
+
+class Town:
+    """Services on a database that can be put back to an earlier time, and the stand-in of one provider."""
+
+    def __init__(self, stack: ExitStack, settings: Settings, clock: MovableClock, provider: str) -> None:
+        self.provider, self.number, self.clock = provider, NUMBERS[provider], clock
+        mtn = mtn_settings("")
+        self.stand_in: Any = (
+            MtnMomo(
+                MtnSettings(
+                    "mtnuganda", "UGX", api_user=mtn["USSD_MTN_COLLECTION_API_USER"],
+                    api_key=mtn["USSD_MTN_COLLECTION_API_KEY"],
+                )
+            )
+            if provider == "mtn"
+            else AirtelMoney(AirtelSettings())
+        )  # fmt: skip
+        url = stack.enter_context(run(self.stand_in))
+        self._places = mtn_settings(url) if provider == "mtn" else airtel_settings(url)
+        self._stack, self._settings, self._copies = stack, settings, 0
+        self.services = self._open()
+
+    def _open(self) -> Services:
+        return self._stack.enter_context(services_of(self._settings, self.clock, **self._places))
+
+    def copy_database(self) -> str:
+        """A copy of the database as it is now."""
+        close_connections()
+        url = self._settings.database_url
+        if url.startswith("sqlite"):
+            path = url.removeprefix("sqlite:///")
+            copied = f"{path}.{self._copies}"
+            self._copies += 1
+            shutil.copy(path, copied)
+            return f"sqlite:///{copied}"
+        copied = create_database(url, url.rpartition("/")[2])
+        self._stack.callback(drop_database, url, copied)
+        return copied
+
+    def restore(self, copied: str) -> None:
+        """Go on with a copy of the database."""
+        close_connections()
+        self._settings = replace(self._settings, database_url=copied)
+        self.services = self._open()
+
+    def settle(self) -> None:
+        catch_up(self.services, self.clock)
+
+    def paid(self) -> list[int]:
+        """The amounts in the provider's book, in cents."""
+        return [each.amount_cents for each in self.stand_in.book.payments() if each.paid_at is not None]
+
+
+@pytest.fixture(params=NUMBERS)
+def town(request: pytest.FixtureRequest, settings: Settings, clock: MovableClock) -> Iterator[Town]:
+    with ExitStack() as stack:
+        yield Town(stack, settings, clock, request.param)
+
+
+@contextmanager
+def forgotten(town: Town) -> Iterator[None]:
+    """What happens in this block is lost here, and the provider remembers it."""
+    before = town.copy_database()
+    yield
+    town.settle()
+    assert check_everything() == []
+    town.restore(before)
+
+
+def repeat_after_loss(town: Town, action: Callable[[], object]) -> None:
+    """Do something, lose it, and do it again."""
+    with forgotten(town):
+        action()
+    assert Transaction.select().where(Transaction.status == "created").count() == 0
+    action()
+    town.settle()
+
+
+def statuses() -> set[str]:
+    return {each.status for each in Transaction.select().where(Transaction.provider.is_null(False))}
+
+
+@pytest.mark.parametrize("kind", ["collection", "disbursement"])
+def test_a_payment_that_is_repeated_after_a_lost_commit_is_paid_once(town: Town, kind: str) -> None:
+    client = a_client()
+    deposit(town.services, client, 20_000)
+
+    def pay() -> None:
+        for place in range(_REPEATS):
+            order = request(kind, town.number, 600 + place, reference=f"{kind}-{place}")
+            town.services.transactions.transactions.create(order, client)
+
+    repeat_after_loss(town, pay)
+    amounts = [(600 + place) * 100 for place in range(_REPEATS)]
+    assert sorted(town.paid()) == amounts
+    assert statuses() == {"succeeded"}
+    moved = sum(amounts) if kind == "collection" else -sum(amounts)
+    assert balances(client.client_id)["main"] == (2_000_000 + moved, 0)
+    assert check_everything() == []
+
+
+@pytest.mark.parametrize("by_operators", [False, True])
+def test_a_refund_that_is_repeated_after_a_lost_commit_is_paid_once(town: Town, by_operators: bool) -> None:
+    client = a_client()
+    order = request("collection", town.number, 5000)
+    collected = town.services.transactions.transactions.create(order, client).transaction
+    town.settle()
+
+    def give_back() -> None:
+        refunds = town.services.transactions.refunds
+        if by_operators:
+            again = OperatorRefund(collected.transaction_id, "asked for", "Ann", "Ben")
+            refunds.create_by_operators(again, operator())
+        else:
+            refunds.create(CreateRefund(collected.transaction_id, "back"), client)
+
+    repeat_after_loss(town, give_back)
+    assert town.paid() == [500_000, 500_000]
+    assert statuses() == {"succeeded", "reversed"}
+    assert balances(client.client_id)["main"] == (0, 0)
+    assert check_everything() == []
+
+
+def test_an_operators_refund_is_paid_once_although_the_collection_was_lost_too(town: Town) -> None:
+    client = a_client()
+
+    def collect_and_give_back() -> None:
+        order = request("collection", town.number, 5000)
+        collected = town.services.transactions.transactions.create(order, client).transaction
+        town.settle()
+        again = OperatorRefund(collected.transaction_id, "asked for", "Ann", "Ben")
+        town.services.transactions.refunds.create_by_operators(again, operator())
+
+    repeat_after_loss(town, collect_and_give_back)
+    assert town.paid() == [500_000, 500_000]
+    assert check_everything() == []
+
+
+def test_a_payout_that_is_repeated_after_a_lost_commit_is_paid_once(town: Town) -> None:
+    desk = PayoutDesk(town.services, town.clock)
+
+    def pay_out() -> None:
+        desk.services, desk.payouts = town.services, town.services.payouts.payouts
+        rows = [row(f"r{place}", town.number, 500 + place) for place in range(_REPEATS)]
+        desk.approve(desk.draft(*rows))
+        desk.work(20)
+
+    repeat_after_loss(town, pay_out)
+    desk.work(40)
+    assert sorted(town.paid()) == [(500 + place) * 100 for place in range(_REPEATS)]
+    assert statuses() == {"succeeded"}
+    assert check_everything() == []
+
+
+def test_a_row_of_a_payout_and_a_payment_of_the_same_name_are_one_payment(town: Town) -> None:
+    desk = PayoutDesk(town.services, town.clock)
+    with forgotten(town):
+        desk.approve(desk.draft(row("r", town.number, 500), reference="p"))
+        desk.work(5)
+    order = request("disbursement", town.number, 500, reference="p/r")
+    town.services.transactions.transactions.create(order, desk.maker)
+    town.settle()
+    assert (town.paid(), statuses()) == ([50_000], {"succeeded"})
+
+
+def pay_by_phone(town: Town, shop: Shop, session: str, shillings: int) -> None:
+    """Walk to the confirmation and confirm, in the steps that Africa's Talking sends."""
+    web = create_app(town.services).test_client()
+
+    def step(*entries: str) -> str:
+        form = {"sessionId": session, "phoneNumber": town.number, "networkCode": "64110", "serviceCode": CODE}
+        return web.post(shop.channel.gateway_path, data=form | {"text": "*".join(entries)}).text
+
+    # The outcome of the payment before is shown first.
+    dialled = ["0"] if "Your payment" in step() else []
+    entries = [*dialled, "1", str(shillings), "1"]
+    screens = [step(*entries[: place + 1]) for place in range(len(entries))]
+    assert "Approve" in screens[-1], screens
+
+
+def test_a_conversation_that_was_lost_whole_pays_once(town: Town) -> None:
+    shop = Shop(town.services)
+
+    def pay() -> None:
+        for place in range(_REPEATS):
+            pay_by_phone(town, shop, f"call-{place}", 600 + place)
+            town.settle()
+
+    repeat_after_loss(town, pay)
+    assert sorted(town.paid()) == [(600 + place) * 100 for place in range(_REPEATS)]
+    assert statuses() == {"succeeded"}
+    assert check_everything() == []
+
+
+def test_a_conversation_may_confirm_at_one_node_twice_and_each_is_paid_once(town: Town) -> None:
+    shop = Shop(town.services)
+
+    def pay_twice() -> None:
+        for _ in range(2):
+            pay_by_phone(town, shop, "call", 600)
+            town.settle()
+
+    repeat_after_loss(town, pay_twice)
+    assert town.paid() == [60_000, 60_000]
+    assert statuses() == {"succeeded"}
+    assert check_everything() == []
+
+
+def test_a_session_of_the_api_pays_at_each_of_its_confirmations(town: Town) -> None:
+    shop = Shop(town.services, code=CODE)
+    sessions = town.services.ussd.api_sessions
+    for _ in range(2):
+        session = sessions.begin(BeginSession(town.number, CODE), shop.call)
+        for text in ("1", "600", "1"):
+            sessions.enter(EnterText(session.session_id, text), shop.call)
+    town.settle()
+    assert town.paid() == [60_000, 60_000]
+
+
+def lost_order(town: Town, client: RequestContext, number: str, shillings: int) -> Transaction:
+    """A reference that the database forgot, used again for something else."""
+    with forgotten(town):
+        order = request("collection", town.number, 5000, reference="same")
+        town.services.transactions.transactions.create(order, client)
+    order = request("collection", number, shillings, reference="same", provider=town.provider)
+    made = town.services.transactions.transactions.create(order, client).transaction
+    found: Transaction = Transaction.get_by_id(made.transaction_id)
+    deadline = time.monotonic() + 30
+    while found.review_opened_at is None:
+        assert time.monotonic() < deadline, found.status
+        for claimed in town.services.transactions.settlement.claim(10):
+            town.services.transactions.settlement.advance(claimed)
+        town.clock.advance(60)
+        # Calls of a provider are counted in seconds of the real clock.
+        time.sleep(0.05)
+        found = Transaction.get_by_id(made.transaction_id)
+    return found
+
+
+def test_a_lost_reference_that_comes_back_with_another_amount_is_reviewed(town: Town) -> None:
+    client = a_client()
+    found = lost_order(town, client, town.number, 7000)
+    assert found.review_reason == REVIEW_AMOUNT.format(5000.0)
+    assert (town.paid(), balances(client.client_id)) == ([500_000], {})
+
+
+@pytest.mark.parametrize("town", ["mtn"], indirect=True)
+def test_a_lost_reference_that_comes_back_with_another_number_is_reviewed(town: Town) -> None:
+    client = a_client()
+    found = lost_order(town, client, "+256772999999", 5000)
+    assert (found.status, found.review_reason) == ("ambiguous", REVIEW_ANOTHER)
+    assert (town.paid(), balances(client.client_id)) == ([500_000], {})
+
+
+def test_a_payment_that_failed_before_it_was_lost_fails_again_and_is_not_sent_anew(town: Town) -> None:
+    town.number = {"mtn": "+46733123451", "airtel": "+256750000008"}[town.provider]
+    client = a_client()
+    order = replace(request("collection", "+256770000000", 5000), phone_number=town.number, provider=town.provider)
+    repeat_after_loss(town, lambda: town.services.transactions.transactions.create(copy.copy(order), client))
+    assert (statuses(), town.paid(), len(town.stand_in.book.payments())) == ({"failed"}, [], 1)
