@@ -33,6 +33,7 @@ from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
 from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.password_links import new_link
+from ussd_server.services.clients.people import people_behind
 from ussd_server.services.pages import page_of
 from ussd_server.status import Code, ServiceError
 
@@ -93,7 +94,7 @@ class TeamService:
                     raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
                 row = User.create(
                     id=new_id(now), client_id=context.client_id, email=email, password_hash=passwords.NONE_YET,
-                    role=role, is_active=True, created_at=now, updated_at=now,
+                    role=role, is_active=True, created_at=now, updated_at=now, link_seen_by=_shown_to(context),
                 )  # fmt: skip
                 write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
         except IntegrityError:
@@ -111,7 +112,8 @@ class TeamService:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
             # A link is bound to this time: of two links in one millisecond, the first ends too.
             row.updated_at = max(now, row.updated_at + timedelta(milliseconds=1))
-            row.save(only=[User.updated_at])
+            row.link_seen_by = _shown_to(context)
+            row.save(only=[User.updated_at, User.link_seen_by])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
         return self._link(row)
 
@@ -163,6 +165,12 @@ class TeamService:
     def _link(self, row: User) -> PasswordLink:
         token, expires_at = new_link(self._tokens, User.get_by_id(row.id), self._clock.now())
         return PasswordLink(_view(row), token, expires_at)
+
+
+def _shown_to(context: RequestContext) -> frozenset[str]:
+    """The people who can open a link that is shown to the caller."""
+    assert context.caller.user_id is not None, "links are shown to people"
+    return people_behind(context.client_id, [context.caller.user_id])
 
 
 def _locked_person(user_id: str, context: RequestContext) -> User:
