@@ -10,15 +10,25 @@ from enum import StrEnum
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements")
 ACTIONS = ("read", "write", "*")
 SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS) | {"payouts:approve"}
+HIDDEN_SECRET = "********"  # noqa: S105 - what stands in place of a secret
+_LONGEST_NAMED = 40
 DEFAULT_GRACE_SECONDS = 86_400
 
 
 def joined_scopes(scopes: Iterable[str]) -> str:
-    """Scopes as they are kept: each once, as they came, with single spaces. ValueError for none or an unknown one."""
+    """Scopes as they are kept: each once, as they came, with single spaces. ValueError names an unknown one."""
     wanted = list(dict.fromkeys(scopes))
-    if not wanted or not SCOPES.issuperset(wanted):
-        raise ValueError("scopes must be resource:action")
+    if not wanted:
+        raise ValueError("no scope")
+    unknown = next((scope for scope in wanted if scope not in SCOPES), None)
+    if unknown is not None:
+        raise ValueError(f"unknown scope '{unknown[:_LONGEST_NAMED]}'")
     return " ".join(wanted)
+
+
+def approves(scopes: str | None) -> bool:
+    """Whether a key with these scopes may approve payouts."""
+    return not {"payouts:approve", "payouts:*"}.isdisjoint((scopes or "").split())
 
 
 @dataclass(frozen=True, slots=True)
