@@ -16,13 +16,16 @@ DEFAULT_GRACE_SECONDS = 86_400
 
 
 def joined_scopes(scopes: Iterable[str]) -> str:
-    """Scopes as they are kept: each once, as they came, with single spaces. ValueError names an unknown one."""
+    """Scopes as they are kept: each once, as they came, with single spaces.
+
+    ValueError names an unknown one; its text is empty where there is no word to name.
+    """
     wanted = list(dict.fromkeys(scopes))
-    if not wanted:
-        raise ValueError("no scope")
     unknown = next((scope for scope in wanted if scope not in SCOPES), None)
-    if unknown is not None:
+    if unknown and unknown.isprintable():
         raise ValueError(f"unknown scope '{unknown[:_LONGEST_NAMED]}'")
+    if unknown is not None or not wanted:
+        raise ValueError
     return " ".join(wanted)
 
 

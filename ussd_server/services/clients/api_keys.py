@@ -328,5 +328,5 @@ def _scopes(scopes: tuple[str, ...] | None, refusal: str) -> str | None:
     try:
         return None if scopes is None else joined_scopes(scopes)
     except ValueError as fault:
-        named = f": {fault}" if any(scopes or ()) else ""
+        named = f": {fault}" if fault.args else ""
         raise ServiceError(Code.INVALID_REQUEST, f"{refusal}{named}") from None
