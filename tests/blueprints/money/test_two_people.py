@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import database
 from ussd_server.messages.clients.api_keys import CreateApiKey
 from ussd_server.messages.clients.clients import CreateUser
+from ussd_server.models.clients import User
+from ussd_server.models.keys import ApiKey
 
 BODY = {"reference": "P1", "items": [{"phone_number": "+256770000000", "amount": 500, "reference": "a"}]}
 APPROVE = "payouts:approve payouts:read"
@@ -263,3 +266,21 @@ def test_a_payout_that_the_version_before_made_has_the_people_behind_its_maker(d
     for payout in payouts:
         assert not desk.approve(desk.key_of("ann"), payout)
         assert desk.approve("bob", payout)
+
+
+def test_the_migration_finds_the_people_behind_older_keys_and_passwords_in_the_audit_trail(desk: Desk) -> None:
+    desk.invite("ann", "second")
+    desk.invite("bob", "third")
+    desk.services.clients.clients.change_password("third@two.example", PASSWORD, operator_context())
+    key, rotated = desk.key_of("ann"), desk.rotate("bob", desk.key_of("ann"))
+    for table, column in (
+        ("users", "link_seen_by"), ("users", "password_seen_by"), ("api_keys", "people"),
+        ("api_keys", "previous_people"), ("payouts", "people"),
+    ):  # fmt: skip
+        database.execute_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
+    importlib.import_module("ussd_server.database.migrations.0038_people_behind").up(None, database)
+    found = {row.email.partition("@")[0]: row.password_seen_by for row in User.select()}
+    assert found["second"] == {desk.id_of("ann")}
+    assert (found["third"], found["ann"]) == (None, None)
+    assert ApiKey.get_by_id(key["id"]).people == {desk.id_of("ann")}
+    assert ApiKey.get_by_id(rotated["id"]).people == {desk.id_of("bob")}
