@@ -18,7 +18,12 @@ def test_an_operator_lists_shows_finds_and_cancels_a_payout(client_id: str) -> N
     with open_services() as services:
         maker, approver = (
             RequestContext(
-                Caller(CallerKind.KEY, client_id=client_id, grants=None, key_id=new_id(services.clock.now()))
+                Caller(
+                    CallerKind.KEY,
+                    client_id=client_id,
+                    grants=frozenset({"payouts:*"}),
+                    key_id=new_id(services.clock.now()),
+                )
             )
             for _ in range(2)
         )

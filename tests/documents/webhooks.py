@@ -86,6 +86,7 @@ def _one_of_each(services: Services, clock: MovableClock) -> Iterator[Event]:
     rows = ({"phone_number": "+256770000000", "amount": 3000, "reference": "E-17"},)
     maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
     payout = services.payouts.payouts.create(CreatePayout("wages-47", items=rows), maker).payout
+    approver = replace(approver, caller=replace(approver.caller, grants=frozenset({"payouts:approve"})))
     services.payouts.payouts.approve(ApprovePayout(payout.payout_id), approver)
     for _ in range(2):
         for payout_id in services.payouts.sender.claim(1):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from peewee import BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
+from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, PeopleField, Table
 
 
 class Payout(Table):
     """Many disbursements that one caller requests and another approves.
 
-    `created_by` and `approved_by` are ids of API keys or users. The totals are those of the ready rows. `due_at` is
+    `created_by` and `approved_by` are ids of API keys or users. `people` are those behind the maker when it was made;
+    null when a version without the column made it. The totals are those of the ready rows. `due_at` is
     when the worker must act again: look up names of a draft, or send rows of an approved payout. `items_digest` is that
     of the judged rows; `draft_digest` and `approval_digest` bind it to the people, under a master key. A
     cancelled draft has no `draft_digest`.
@@ -38,6 +39,7 @@ class Payout(Table):
     due_at = MomentField(null=True)
     leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
+    people = PeopleField(null=True)
     items_digest = TextField(null=True)
     draft_digest = TextField(null=True)
     approval_digest = TextField(null=True)

@@ -1,60 +1,40 @@
-"""Names of people: compared as they look, and known where operators have accounts."""
+"""The people behind a caller: a payout is approved by other people than those who made it."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
+from collections.abc import Collection, Mapping
 
-from ussd_server.models.operators import Operator
-from ussd_server.status import Code, ServiceError
-
-_LONGEST_NAME = 100
-_MARKS = " .-'@_+"
-# What Unicode calls ignorable by default and does not put into the category Cf: fillers, joiners, variation selectors.
-_INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-_DIFFERENT_PEOPLE = "Two different people must stand by it, with their names"
+from ussd_server.models.clients import User
 
 
-def is_same_person(one: str, other: str) -> bool:
-    """Whether two names look the same: without regard to case, width, composition, spaces and invisible characters."""
-    return _folded(one) == _folded(other)
+def people_behind(client_id: str, ids: Collection[str]) -> frozenset[str]:
+    """The people of a client with these ids, and all who could have opened the links that set their passwords.
 
-
-def require_two_names(by: str, second: str) -> tuple[str, str]:
-    """Two different people, as their names are kept. INVALID_REQUEST for anything else.
-
-    Once there are accounts of operators, each must be the e-mail address of an active one. Before that, a name is of
-    1 to 100 letters, digits, spaces and `. - ' @ _ +`, and both are written in one script: letters of two scripts may
-    look the same.
+    Two sets that share a person count as one person. Disabled people count as well.
     """
-    names = " ".join(by.split()), " ".join(second.split())
-    if not all(0 < len(name) <= _LONGEST_NAME and _folded(name) for name in names) or is_same_person(*names):
-        raise ServiceError(Code.INVALID_REQUEST, _DIFFERENT_PEOPLE)
-    accounts = {_folded(row.email): row for row in Operator.select(Operator.email, Operator.is_active)}
-    if accounts:
-        return _email_of(names[0], accounts), _email_of(names[1], accounts)
-    if len({script for name in names for script in _scripts(name)}) > 1:
-        raise ServiceError(Code.INVALID_REQUEST, "Write both names in the letters of one script")
-    return names
+    return _closure(_seen_by(client_id), ids) if ids else frozenset()
 
 
-def _email_of(name: str, accounts: dict[str, Operator]) -> str:
-    account = accounts.get(_folded(name))
-    if account is None or not account.is_active:
-        raise ServiceError(Code.INVALID_REQUEST, "Each name must be the e-mail address of an active operator")
-    return str(account.email)
+def counted_as_one(client_id: str, ids: Collection[str]) -> frozenset[str]:
+    """Everybody of a client who counts as one person with one of these, themselves included."""
+    seen_by = _seen_by(client_id)
+    wanted = _closure(seen_by, ids)
+    return wanted | {person for person in seen_by if wanted & _closure(seen_by, [person])}
 
 
-def _folded(name: str) -> str:
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    visible = (each for each in _INVISIBLE.sub("", folded) if unicodedata.category(each) not in ("Cf", "Cc"))
-    return " ".join("".join(visible).split())
+def _seen_by(client_id: str) -> Mapping[str, frozenset[str]]:
+    """Who could have opened the link that set the password, by the person whose password it is."""
+    links = User.select(User.id, User.password_seen_by).where(
+        User.client_id == client_id, User.password_seen_by.is_null(False)
+    )
+    return {row.id: row.password_seen_by for row in links}
 
 
-def _scripts(name: str) -> set[str]:
-    """The scripts of a name's letters. INVALID_REQUEST for a character that no name has."""
-    letters = [each for each in unicodedata.normalize("NFKC", name) if each not in _MARKS]
-    if not all(each.isalnum() for each in letters):
-        raise ServiceError(Code.INVALID_REQUEST, "A name is of letters, digits, spaces and . - ' @ _ +")
-    # The name of a letter begins with that of its script: LATIN SMALL LETTER A.
-    return {unicodedata.name(each, "?").split()[0] for each in letters if each.isalpha()}
+def _closure(seen_by: Mapping[str, frozenset[str]], ids: Collection[str]) -> frozenset[str]:
+    found, waiting = set[str](), list(ids)
+    while waiting:
+        person = waiting.pop()
+        if person not in found:
+            found.add(person)
+            waiting.extend(seen_by.get(person, ()))
+    return frozenset(found)

@@ -9,7 +9,7 @@ _JUDGED_ITEM = (
 )  # fmt: skip
 _JUDGED_PAYOUT = (
     "id", "client_id", "reference", "description", "request_digest", "item_count", "ready_count", "invalid_count",
-    "total_amount_cents", "created_by", "created_at",
+    "total_amount_cents", "created_by", "people", "created_at",
 )  # fmt: skip
 # Set once.
 _KEPT_ONCE_SET = ("items_digest", "approved_by", "approved_at", "cancelled_at", "completed_at")

@@ -19,7 +19,10 @@ LINK_LIFE = timedelta(days=3)
 
 
 class PasswordLinkService:
-    """Opens a password link. It is shown once, to the colleague who made it, who gives it to the person."""
+    """Opens a password link. It is shown once, to the colleague who made it, who gives it to the person.
+
+    Whoever could have opened the link counts as one with the person whose password it sets.
+    """
 
     def __init__(self, tokens: Tokens, clock: Clock) -> None:
         self._tokens = tokens
@@ -40,7 +43,8 @@ class PasswordLinkService:
         with unit_of_work():
             row = self._person(token, is_locked=True)
             row.password_hash, row.updated_at = password_hash, now
-            row.save(only=[User.password_hash, User.updated_at])
+            row.password_seen_by, row.link_seen_by = row.link_seen_by, None
+            row.save(only=[User.password_hash, User.updated_at, User.password_seen_by, User.link_seen_by])
             end_logins_of_user(row.id, "password_changed", now)
             write_audit_event(
                 "user.password_chosen", context, now, client_id=row.client_id, user_id=row.id, object_id=row.id
@@ -58,7 +62,10 @@ class PasswordLinkService:
 
 
 def new_link(tokens: Tokens, row: User, now: datetime) -> tuple[str, datetime]:
-    """A password link for a person, and its end. It works until the person is changed in any way."""
+    """A password link for a person, and its end. It works until the person is changed in any way.
+
+    `row.link_seen_by` is stored already: who is shown the link, as `people_behind` finds them; None for a link by mail.
+    """
     expires_at = now + LINK_LIFE
     return tokens.issue_password_link(
         PasswordLinkClaims(row.id, digest_of(row), int(expires_at.timestamp()))
@@ -66,5 +73,7 @@ def new_link(tokens: Tokens, row: User, now: datetime) -> tuple[str, datetime]:
 
 
 def digest_of(row: User) -> str:
-    """Changes with every change of the person."""
-    return hashlib.sha256(f"{row.id} {row.password_hash} {row.updated_at.isoformat()}".encode()).hexdigest()[:32]
+    """Changes with every change of the person, and with who could have opened the link."""
+    seen_by = "mail" if row.link_seen_by is None else " ".join(sorted(row.link_seen_by))
+    content = f"{row.id} {row.password_hash} {row.updated_at.isoformat()} {seen_by}"
+    return hashlib.sha256(content.encode()).hexdigest()[:32]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from peewee import IntegrityError
@@ -34,6 +35,7 @@ from ussd_server.services.clients.clients import checked_email
 from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.password_links import new_link
 from ussd_server.services.pages import page_of
+from ussd_server.services.people import counted_as_one, people_behind
 from ussd_server.status import Code, ServiceError
 
 MOST_PEOPLE = 500
@@ -62,7 +64,10 @@ class TeamService:
         """One person with their open logins. NOT_FOUND for one who is not the client's."""
         context.require("team:read", _REFUSAL)
         row = _found(user_id, context.client_id)
-        return _view(row, _logins(row, self._clock.now()))
+        others = counted_as_one(row.client_id, [row.id]) - {row.id}
+        emails = User.select(User.email).where(User.id.in_(others)).order_by(User.email)
+        view = _view(row, _logins(row, self._clock.now()))
+        return replace(view, counts_as=tuple(each.email for each in emails))
 
     def names(self, ids: Collection[str | None], context: RequestContext) -> Mapping[str, str]:
         """E-mail addresses and API keys by the ids of people and keys. Unknown ids and other clients' are left out."""
@@ -72,12 +77,12 @@ class TeamService:
         keys = ApiKey.select().where(ApiKey.id.in_(wanted), ApiKey.client_id == context.client_id)
         return {row.id: row.email for row in people} | {row.id: f"API key {row.apikey}" for row in keys}
 
-    def who_may(self, grant: str, context: RequestContext, without: str | None = None) -> tuple[str, ...]:
-        """E-mail addresses of the active people whose role holds `grant`; not of the person with the id `without`."""
+    def who_may(self, grant: str, context: RequestContext, without: Collection[str]) -> tuple[str, ...]:
+        """E-mail addresses of the active people whose role holds `grant`; not of those whose ids are in `without`."""
         context.require("team:read", _REFUSAL)
         roles = [role for role, grants in PAGE_PERMISSIONS.items() if grant in grants]
         people = User.select().where(User.client_id == context.client_id, User.role.in_(roles), User.is_active)
-        return tuple(row.email for row in people.order_by(User.email) if row.id != without)
+        return tuple(row.email for row in people.order_by(User.email) if row.id not in without)
 
     def invite(self, request: InvitePerson, context: RequestContext) -> PasswordLink:
         """Make a person without a password, and a link by which the person chooses one.
@@ -93,7 +98,7 @@ class TeamService:
                     raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
                 row = User.create(
                     id=new_id(now), client_id=context.client_id, email=email, password_hash=passwords.NONE_YET,
-                    role=role, is_active=True, created_at=now, updated_at=now,
+                    role=role, is_active=True, created_at=now, updated_at=now, link_seen_by=_shown_to(context),
                 )  # fmt: skip
                 write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
         except IntegrityError:
@@ -111,7 +116,8 @@ class TeamService:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
             # A link is bound to this time: of two links in one millisecond, the first ends too.
             row.updated_at = max(now, row.updated_at + timedelta(milliseconds=1))
-            row.save(only=[User.updated_at])
+            row.link_seen_by = _shown_to(context)
+            row.save(only=[User.updated_at, User.link_seen_by])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
         return self._link(row)
 
@@ -163,6 +169,12 @@ class TeamService:
     def _link(self, row: User) -> PasswordLink:
         token, expires_at = new_link(self._tokens, User.get_by_id(row.id), self._clock.now())
         return PasswordLink(_view(row), token, expires_at)
+
+
+def _shown_to(context: RequestContext) -> frozenset[str]:
+    """The people who can open a link that is shown to the caller."""
+    assert context.caller.user_id is not None, "links are shown to people"
+    return people_behind(context.client_id, [context.caller.user_id])
 
 
 def _locked_person(user_id: str, context: RequestContext) -> User:

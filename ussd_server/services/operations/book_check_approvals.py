@@ -33,7 +33,7 @@ _SHOWN = (
 )  # fmt: skip
 _SHOWN_AT_THE_END = ("approved_by", "approved_at", "completed_at", "status")
 _COLUMNS = (
-    "id", "client_id", *_SHOWN, *_SHOWN_AT_THE_END, "total_amount_cents", "total_fee_cents", "request_digest",
+    "id", "client_id", *_SHOWN, *_SHOWN_AT_THE_END, "total_amount_cents", "total_fee_cents", "request_digest", "people",
     "items_digest",
     "draft_digest", "approval_digest",
 )  # fmt: skip

@@ -24,7 +24,7 @@ from ussd_server.messages.operators import (
 )
 from ussd_server.models.operators import Proposal
 from ussd_server.services.audit import write_audit_event
-from ussd_server.services.people import is_same_person
+from ussd_server.services.operator_names import is_same_person
 from ussd_server.status import Code, ServiceError
 
 PROPOSAL_HOURS = 24

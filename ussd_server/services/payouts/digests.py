@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from ussd_server.security.credentials import Vault
 # The digest of a draft is over these columns. Its fees are not: they are agreed anew at the approval.
 _OF_DRAFT = (
     "id", "client_id", "reference", "description", "item_count", "ready_count", "invalid_count", "total_amount_cents",
-    "request_digest", "created_by", "created_at", "items_digest",
+    "request_digest", "created_by", "people", "created_at", "items_digest",
 )  # fmt: skip
 _OF_APPROVAL = (*_OF_DRAFT, "approved_by", "approved_at")
 
@@ -105,5 +106,11 @@ class PayoutDigests:
 
 
 def _content(payout: Any, names: tuple[str, ...]) -> bytes:
-    values: list[Any] = [getattr(payout, name) for name in names]
-    return b"payout\0" + orjson.dumps([iso_milliseconds(v) if hasattr(v, "tzinfo") else v for v in values])
+    return b"payout\0" + orjson.dumps([_written(getattr(payout, name)) for name in names])
+
+
+def _written(value: Any) -> Any:
+    """A value of a model as its column's text."""
+    if isinstance(value, datetime):
+        return iso_milliseconds(value)
+    return " ".join(sorted(value)) if isinstance(value, frozenset) else value
