@@ -19,7 +19,7 @@ LINK_LIFE = timedelta(days=3)
 
 
 class PasswordLinkService:
-    """Opens a password link. It is shown once, to the colleague who made it, who gives it to the person."""
+    """Opens password links, and makes those that are mailed (`services/mail/sending.py`)."""
 
     def __init__(self, tokens: Tokens, clock: Clock) -> None:
         self._tokens = tokens
@@ -46,6 +46,23 @@ class PasswordLinkService:
                 "user.password_chosen", context, now, client_id=row.client_id, user_id=row.id, object_id=row.id
             )
         return str(row.email)
+
+    def link_to_mail(self, user_id: str, hash_digest: str, expires_at_seconds: int) -> str | None:
+        """The secret part of a link that a colleague had sent to a person; None when it was used or has ended."""
+        token = self._tokens.issue_password_link(PasswordLinkClaims(user_id, hash_digest, expires_at_seconds))
+        try:
+            self._person(token)
+        except ServiceError:
+            return None
+        return token
+
+    def link_for_forgotten(self, email: str, expires_at: datetime) -> tuple[User, str] | None:
+        """A person and the secret part of a link until `expires_at`; None unless this person may sign in."""
+        row: User | None = User.get_or_none(User.email == email, User.is_active)
+        if row is None or not is_client_active(row.client_id):
+            return None
+        claims = PasswordLinkClaims(row.id, digest_of(row), int(expires_at.timestamp()))
+        return row, self._tokens.issue_password_link(claims)
 
     def _person(self, token: str, *, is_locked: bool = False) -> User:
         claims = self._tokens.read_password_link(token)

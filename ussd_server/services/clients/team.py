@@ -24,6 +24,7 @@ from ussd_server.messages.clients.team import (
     PeoplePage,
     PersonView,
 )
+from ussd_server.messages.mail import MailKind
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.keys import ApiKey
 from ussd_server.security import passwords
@@ -32,7 +33,8 @@ from ussd_server.services.audit import write_audit_event
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
 from ussd_server.services.clients.logins import end_logins_of_user
-from ussd_server.services.clients.password_links import new_link
+from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
+from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, require_room
 from ussd_server.services.pages import page_of
 from ussd_server.status import Code, ServiceError
 
@@ -80,10 +82,10 @@ class TeamService:
         return tuple(row.email for row in people.order_by(User.email) if row.id != without)
 
     def invite(self, request: InvitePerson, context: RequestContext) -> PasswordLink:
-        """Make a person without a password, and a link by which the person chooses one.
+        """Make a person without a password, and a link to choose one, which is mailed or shown to the caller.
 
-        INVALID_REQUEST for an invalid e-mail address or role, and for more than 500 people;
-        INSUFFICIENT_SCOPE where an admin makes an owner.
+        INVALID_REQUEST for an invalid e-mail address or role, and for more than 500 people; INSUFFICIENT_SCOPE where an
+        admin makes an owner; RATE_LIMIT_EXCEEDED after too many mails of an hour.
         """
         email, role = checked_email(request.email), _checked_role(request.role)
         now = self._clock.now()
@@ -96,14 +98,15 @@ class TeamService:
                     role=role, is_active=True, created_at=now, updated_at=now,
                 )  # fmt: skip
                 write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
+                link = self._link(row, MailKind.INVITATION, request.shows_link, context)
         except IntegrityError:
             raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None
-        return self._link(row)
+        return link
 
-    def new_link(self, user_id: str, context: RequestContext) -> PasswordLink:
-        """Another link for a person who lost the password or the first link. Earlier links end, the password works on.
+    def new_link(self, user_id: str, context: RequestContext, *, shows_link: bool = False) -> PasswordLink:
+        """Another link for a person who lost the password or the first link, mailed or shown to the caller.
 
-        INVALID_REQUEST for a disabled person.
+        Earlier links end, the password works on. INVALID_REQUEST for a disabled person, and as `invite`.
         """
         with self._changing(context) as now:
             row = _locked_person(user_id, context)
@@ -113,7 +116,7 @@ class TeamService:
             row.updated_at = max(now, row.updated_at + timedelta(milliseconds=1))
             row.save(only=[User.updated_at])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
-        return self._link(row)
+            return self._link(row, MailKind.PASSWORD_LINK, shows_link, context)
 
     def change_role(self, request: ChangeRole, context: RequestContext) -> PersonView:
         """Give a person another role. It applies from the next request on."""
@@ -160,9 +163,20 @@ class TeamService:
                 _require_owner(context)
             yield self._clock.now()
 
-    def _link(self, row: User) -> PasswordLink:
-        token, expires_at = new_link(self._tokens, User.get_by_id(row.id), self._clock.now())
-        return PasswordLink(_view(row), token, expires_at)
+    def _link(self, row: User, kind: MailKind, shows_link: bool, context: RequestContext) -> PasswordLink:
+        """A link for a person, mailed unless it is shown. Call in the unit of work that changes the person."""
+        row, now = User.get_by_id(row.id), self._clock.now()
+        if shows_link or not is_mail_on():
+            token, expires_at = new_link(self._tokens, row, now)
+            return PasswordLink(_view(row), token, expires_at)
+        require_room(row.client_id, now)
+        expires_at = now + LINK_LIFE
+        about = {
+            "by": User.get_by_id(context.caller.user_id).email, "client": Client.get_by_id(row.client_id).name,
+            "digest": digest_of(row), "expires_at": int(expires_at.timestamp()),
+        }  # fmt: skip
+        queue_mail_to_person(row, kind, about, now)
+        return PasswordLink(_view(row), None, expires_at)
 
 
 def _locked_person(user_id: str, context: RequestContext) -> User:

@@ -1,0 +1,54 @@
+"""Mails: which ones a person receives, and what became of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.mail import ListMails, MailStatus
+
+_COLUMNS = (
+    Column("created_at", "Written", "moment"),
+    Column("kind", "Mail", "code"),
+    Column("recipient", "For"),
+    Column("status", "State", "status"),
+    Column("attempts", "Attempts", "number"),
+    Column("trouble", "Trouble"),
+    Column("next_attempt_at", "Next attempt", "moment"),
+    Column("completed_at", "Ended", "moment"),
+    Column("mail_id", "Id", "id"),
+)
+
+
+@console.page("GET", "/notifications", who="person")
+def show_notifications(context: RequestContext) -> str:
+    """Which mails the person receives."""
+    mails = services().mail.mails
+    return render_template("console/mails/choices.html", choices=mails.choices(context), is_mail_on=mails.is_on)
+
+
+@console.page("POST", "/notifications", who="person")
+def choose_notifications(context: RequestContext) -> Any:
+    """Receive the mails that were chosen, and no others."""
+    services().mail.mails.choose(request.form.getlist("wanted"), context)
+    flash("Your choice is saved.", "good")
+    return redirect(url_for("console.show_notifications"), 303)
+
+
+@console.page("GET", "/operator/mails", who="operator")
+def list_mails(context: RequestContext) -> Response:
+    """Every mail of the last 30 days, without its text."""
+    mails = services().mail.mails
+    chosen = TableFilter("status", "State", {status.value: status.value for status in MailStatus})
+    status = MailStatus(chosen.chosen) if chosen.chosen else None
+    page = mails.list(ListMails(status, request.args.get("cursor")), context)
+    table = DataTable(
+        "Mails, newest first", _COLUMNS, page.items, page.next_cursor, (chosen,),
+        empty_title="No mails yet", empty_text="Mails are written with what they report and kept for 30 days.",
+    )  # fmt: skip
+    return show_table("console/mails/list.html", table, is_mail_on=mails.is_on)
