@@ -7,14 +7,13 @@ import ipaddress
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from environs import Env, EnvValidationError, validate
 
-from ussd_server.outbound.smtp import read_smtp_url, sent_address
+from ussd_server.outbound.smtp import read_sender, read_smtp_url
 from ussd_server.outbound.transport import authorities
 from ussd_server.providers.package import ProviderAccess
 from ussd_server.providers.registry import provider_names, read_provider_settings
@@ -307,7 +306,7 @@ def _problems_of_mail(settings: Settings) -> Iterator[str]:
     except ValueError:
         yield "USSD_SMTP_URL: must be smtp://user:password@host:port or smtps://...; write other characters as %40"
     try:
-        sent_address(parseaddr(settings.mail_from or "")[1])
+        read_sender(settings.mail_from or "")
     except ValueError:
         yield "USSD_MAIL_FROM: USSD_SMTP_URL needs a sender, such as Payments <noreply@example.com>"
     if settings.public_url is None:

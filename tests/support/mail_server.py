@@ -38,6 +38,7 @@ class MailServer:
             self, hostname="127.0.0.1", port=self.port, ssl_context=tls, enable_SMTPUTF8=False, **options
         )
         self._controller.start()
+        self._is_running = True
 
     @property
     def url(self) -> str:
@@ -49,8 +50,10 @@ class MailServer:
         return [message for whose, message in self.received if whose == recipient]
 
     def stop(self) -> None:
-        """Accept nothing more."""
-        self._controller.stop()
+        """Accept nothing more; once is enough."""
+        if self._is_running:
+            self._is_running = False
+            self._controller.stop()
 
     async def handle_RCPT(  # noqa: N802 - the name that the library calls
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
@@ -70,7 +73,8 @@ class MailServer:
         def check(
             server: SMTP, session: Session, envelope: Envelope, mechanism: str, given: LoginPassword
         ) -> AuthResult:
-            return AuthResult(success=(given.login, given.password) == (b"user", password.encode()))
+            # What is not handled here is answered by the library.
+            return AuthResult(success=(given.login, given.password) == (b"user", password.encode()), handled=False)
 
         return check
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
-from email.utils import parseaddr
+from email.utils import getaddresses, parseaddr
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -26,7 +26,7 @@ _LONGEST_ADDRESS = 254
 
 @dataclass(frozen=True, slots=True)
 class SmtpAddress:
-    """A mail server, as `USSD_SMTP_URL` names it. `is_local`: on this machine, where nobody reads along."""
+    """A mail server, as `USSD_SMTP_URL` names it. `is_local`: on this machine, where no other can read the traffic."""
 
     host: str
     port: int
@@ -73,6 +73,12 @@ def sent_address(address: str) -> str:
     if not ascii_domain or "@" in local:
         raise ValueError
     return f"{local}@{ascii_domain}"
+
+
+def read_sender(text: str) -> tuple[str, str]:
+    """The name and the address of `USSD_MAIL_FROM`. Raises ValueError unless it is one address."""
+    ((name, address),) = getaddresses([text])
+    return name, sent_address(address)
 
 
 class SmtpServer:

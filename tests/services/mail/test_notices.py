@@ -11,12 +11,12 @@ import pytest
 from tests.conftest import MovableClock
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, MailServer
-from tests.support.money import credit
+from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.messages.clients.api_keys import CreateApiKey
 from ussd_server.messages.mail import CHOICES, OF_OPERATORS, ROLES, MailKind
 from ussd_server.messages.operators import CreateOperator
-from ussd_server.messages.payouts import CreatePayout, NamePayout, PayoutItem
+from ussd_server.messages.payouts import CreatePayout, NamePayout
 from ussd_server.messages.providers.states import ProviderStatus
 from ussd_server.messages.webhooks import CreateWebhook
 from ussd_server.models.mail import Mail
@@ -42,8 +42,8 @@ def client(services: Services) -> ExampleClient:
 
 
 def draft(services: Services, client: ExampleClient, role: str = "developer") -> str:
-    items = (PayoutItem("+256770000000", 500_000, "row-1"),)
-    request = CreatePayout("salaries", items, description=None)
+    rows = ({"phone_number": "+256770000000", "amount": 5000, "reference": "row-1"},)
+    request = CreatePayout("salaries", None, rows)
     return services.payouts.payouts.create(request, client.at_console(role)).payout.payout_id
 
 
@@ -73,7 +73,7 @@ def test_those_who_may_approve_are_those_who_are_asked_to() -> None:
 
 def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient) -> None:
     payout_id = draft(services, client)
-    credit(client.id, 10_000_000)
+    deposit(services, client.at_console(), 100_000)
     services.payouts.payouts.approve(NamePayout(payout_id), client.at_console())
     services.payouts.payouts.cancel(NamePayout(payout_id), client.at_console())
     assert recipients(MailKind.PAYOUT_COMPLETED) == [

@@ -34,7 +34,7 @@ from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
 from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
-from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, require_room
+from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
 from ussd_server.services.pages import page_of
 from ussd_server.status import Code, ServiceError
 
@@ -169,7 +169,7 @@ class TeamService:
         if shows_link or not is_mail_on():
             token, expires_at = new_link(self._tokens, row, now)
             return PasswordLink(_view(row), token, expires_at)
-        require_room(row.client_id, now)
+        refuse_too_many_mails(row.client_id, now)
         expires_at = now + LINK_LIFE
         about = {
             "by": User.get_by_id(context.caller.user_id).email, "client": Client.get_by_id(row.client_id).name,

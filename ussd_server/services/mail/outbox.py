@@ -115,7 +115,7 @@ def was_queued(occasion: str) -> bool:
     return bool(Mail.select(Mail.id).where(Mail.occasion == occasion).exists())
 
 
-def require_room(client_id: str, now: datetime) -> None:
+def refuse_too_many_mails(client_id: str, now: datetime) -> None:
     """Refuse with RATE_LIMIT_EXCEEDED when the client has 300 mails of the last hour."""
     if _is_on and _mails_of_hour(client_id, now) >= _MOST_AN_HOUR:
         raise ServiceError(

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
-from email.utils import formataddr, parseaddr
+from email.utils import formataddr
 from typing import Protocol
 
 from ussd_server.clock import Clock
@@ -21,7 +21,7 @@ from ussd_server.messages.mail import TROUBLES, MailKind, MailStatus, MailTroubl
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
-from ussd_server.outbound.smtp import SmtpResult, SmtpServer, sent_address
+from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_sender, sent_address
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.mail.texts import message_of, written_moment
 
@@ -96,7 +96,7 @@ class MailSender:
         """Send a mail that says that it is a test, at once."""
         assert self._server is not None
         message = EmailMessage()
-        message["From"] = _header_address(self._sender)
+        message["From"] = formataddr(read_sender(self._sender))
         message["Subject"] = "Test"
         message.set_content("This is a test of the mail server. Nothing needs to be done.\n")
         return self._deliver(message, recipient)
@@ -107,10 +107,10 @@ class MailSender:
             message["To"] = address = sent_address(recipient)
         except ValueError:
             return SmtpResult(MailTrouble.MALFORMED, is_final=True)
-        return self._server.send(message, sent_address(parseaddr(self._sender)[1]), address)
+        return self._server.send(message, read_sender(self._sender)[1], address)
 
     def _message(self, row: Mail) -> EmailMessage | SmtpResult | None:
-        """The mail as it is sent, why it can never be, or None where there is nobody to send it to."""
+        """The mail as it is sent, why it can never be, or None where no person is to receive it."""
         parameters = dict(row.parameters)
         kind = MailKind(row.kind)
         if kind is MailKind.PASSWORD_FORGOTTEN:
@@ -128,12 +128,12 @@ class MailSender:
             until = datetime.fromtimestamp(expires_at, UTC)
             parameters |= {"link": _WELCOME + token, "until": written_moment(until)}
         return message_of(
-            kind, parameters, public_url=self._public_url, sender=_header_address(self._sender), mail_id=row.id,
+            kind, parameters, public_url=self._public_url, sender=formataddr(read_sender(self._sender)), mail_id=row.id,
             created_at=row.created_at,
         )  # fmt: skip
 
     def _remove(self, row: Mail) -> None:
-        """Remove a mail that is for nobody: neither its address nor that it was asked for is kept."""
+        """Remove a mail that no person is to receive: neither its address nor that it was asked for is kept."""
         Mail.delete().where(Mail.id == row.id, Mail.lease_token == row.lease_token).execute()
 
     def _conclude(self, sent: Mail, result: SmtpResult) -> None:
@@ -175,8 +175,3 @@ def _write_link_mailed(row: Mail, now: datetime) -> None:
             "user.link_mailed", context, now,
             client_id=person.client_id, user_id=person.id, object_id=person.id, is_automatic=True,
         )  # fmt: skip
-
-
-def _header_address(sender: str) -> str:
-    name, address = parseaddr(sender)
-    return formataddr((name, sent_address(address)))
