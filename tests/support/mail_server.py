@@ -79,9 +79,9 @@ class MailServer:
         return check
 
 
-def mailing(settings: Settings, server: MailServer) -> Settings:
-    """The settings of an installation that sends its mails to `server`."""
-    return replace(settings, smtp_url=server.url, mail_from=SENDER, public_url=PUBLIC_URL)
+def mailing(settings: Settings, url: str) -> Settings:
+    """The settings of an installation that sends its mails to the server with this address."""
+    return replace(settings, smtp_url=url, mail_from=SENDER, public_url=PUBLIC_URL)
 
 
 @pytest.fixture

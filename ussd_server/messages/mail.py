@@ -35,7 +35,15 @@ CHOICES: dict[MailKind, str] = {
     MailKind.PROVIDER_AWAY: "A provider does not answer, and when it answers again",
     MailKind.FLOAT_LOW: "The float at a provider is low",
 }
-"""The kinds that a person may switch off. The others are about the person's own access and are always sent."""
+"""The kinds that a person may switch off."""
+
+PERSONAL: dict[MailKind, str] = {
+    MailKind.INVITATION: "Invitation",
+    MailKind.PASSWORD_LINK: "Link for a new password",
+    MailKind.PASSWORD_FORGOTTEN: "Link for a forgotten password",
+    MailKind.SECOND_FACTOR_REMOVED: "Second factor removed",
+}
+"""The kinds about a person's own access, which are always sent."""
 
 ROLES: dict[MailKind, tuple[str, ...]] = {
     MailKind.NEEDS_APPROVAL: _MANAGERS,
@@ -96,6 +104,7 @@ class MailView:
 
     mail_id: str
     kind: MailKind
+    title: str
     recipient: str
     client_id: str | None
     status: MailStatus

@@ -23,7 +23,7 @@ ON_ITS_WAY = "If the address is known, a link is on its way."
 
 @pytest.fixture
 def settings(settings: Settings, mail_server: MailServer) -> Settings:
-    return mailing(settings, mail_server)
+    return mailing(settings, mail_server.url)
 
 
 @pytest.fixture

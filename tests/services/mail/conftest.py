@@ -13,7 +13,7 @@ from ussd_server.settings import Settings
 
 @pytest.fixture
 def settings(settings: Settings, mail_server: MailServer) -> Settings:
-    return mailing(settings, mail_server)
+    return mailing(settings, mail_server.url)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.mail import (
     CHOICES,
     OF_OPERATORS,
+    PERSONAL,
     ROLES,
     TROUBLES,
     ListMails,
@@ -25,8 +26,6 @@ from ussd_server.models.mail import Mail, UnwantedMail
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.mail.outbox import is_mail_on
 from ussd_server.services.pages import page_of
-
-_PERSONAL = tuple(kind for kind in MailKind if kind not in CHOICES)
 
 
 class MailService:
@@ -69,7 +68,7 @@ class MailService:
         """The last mail with a link that a colleague had sent to a person of the caller's client."""
         context.require("team:read")
         rows = Mail.select().where(
-            Mail.person_id == user_id, Mail.client_id == context.client_id, Mail.kind.in_(_PERSONAL)
+            Mail.person_id == user_id, Mail.client_id == context.client_id, Mail.kind.in_(list(PERSONAL))
         )
         row = rows.order_by(Mail.id.desc()).first()
         return None if row is None else _view(row)
@@ -84,9 +83,11 @@ def _offered(context: RequestContext) -> list[MailKind]:
 
 
 def _view(row: Any) -> MailView:
+    kind = MailKind(row.kind)
     return MailView(
         mail_id=row.id,
-        kind=MailKind(row.kind),
+        kind=kind,
+        title=CHOICES.get(kind) or PERSONAL[kind],
         recipient=row.recipient,
         client_id=row.client_id,
         status=MailStatus(row.status),

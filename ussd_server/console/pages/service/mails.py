@@ -14,14 +14,15 @@ from ussd_server.messages.mail import ListMails, MailStatus
 
 _COLUMNS = (
     Column("created_at", "Written", "moment"),
-    Column("kind", "Mail", "code"),
+    Column("title", "Mail"),
+    Column("kind", "Kind", "code", where="files"),
     Column("recipient", "For"),
     Column("status", "State", "status"),
     Column("attempts", "Attempts", "number"),
     Column("trouble", "Trouble"),
-    Column("next_attempt_at", "Next attempt", "moment"),
-    Column("completed_at", "Ended", "moment"),
-    Column("mail_id", "Id", "id"),
+    Column("next_attempt_at", "Next attempt", "moment", where="files"),
+    Column("completed_at", "Ended", "moment", where="files"),
+    Column("mail_id", "Id", "id", where="files"),
 )
 
 
