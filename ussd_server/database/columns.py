@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any
@@ -57,6 +57,16 @@ class JsonField(TextField):
         return None if value is None else json.loads(value)
 
 
+class PeopleField(TextField):
+    """Ids of people, in Python a frozenset."""
+
+    def db_value(self, value: Collection[str] | None) -> str | None:
+        return None if value is None else " ".join(sorted(value))
+
+    def python_value(self, value: str | None) -> frozenset[str] | None:
+        return None if value is None else frozenset(value.split())
+
+
 class Table(Model):
     """A table of the open database."""
 
@@ -79,7 +89,8 @@ def values_of(row: Table) -> dict[str, Any]:
 def _converters(table: type[Table]) -> dict[str, Callable[[Any], Any]]:
     """Return the converter of each column that needs one."""
     fields = table._meta.fields.items()
-    return {name: field.db_value for name, field in fields if isinstance(field, MomentField | CentsField | JsonField)}
+    converted = MomentField | CentsField | JsonField | PeopleField
+    return {name: field.db_value for name, field in fields if isinstance(field, converted)}
 
 
 @lru_cache(maxsize=256)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BooleanField, IntegerField, TextField
 
-from ussd_server.database.columns import IdField, MomentField, Table
+from ussd_server.database.columns import IdField, MomentField, PeopleField, Table
 
 
 class Client(Table):
@@ -21,7 +21,11 @@ class Client(Table):
 
 
 class User(Table):
-    """A person of a client. `role` is owner, admin, developer or viewer; `password_hash` is argon2id."""
+    """A person of a client. `role` is owner, admin, developer or viewer; `password_hash` is argon2id.
+
+    `link_seen_by` and `password_seen_by` are ids of the people who could have opened the present password link, and the
+    link that set the present password; null for a link by mail and for a password that an operator set.
+    """
 
     id = IdField(primary_key=True)
     client_id = IdField()
@@ -31,6 +35,8 @@ class User(Table):
     is_active = BooleanField()
     created_at = MomentField()
     updated_at = MomentField()
+    link_seen_by = PeopleField(null=True)
+    password_seen_by = PeopleField(null=True)
 
     class Meta:
         table_name = "users"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peewee import BigIntegerField, BlobField, BooleanField, TextField
 
-from ussd_server.database.columns import IdField, MomentField, Table
+from ussd_server.database.columns import IdField, MomentField, PeopleField, Table
 
 
 class ApiKey(Table):
@@ -30,6 +30,8 @@ class ApiKey(Table):
     updated_at = MomentField()
     expires_at = MomentField(null=True)
     last_used_at = MomentField(null=True)
+    people = PeopleField(null=True)
+    previous_people = PeopleField(null=True)
 
     class Meta:
         table_name = "api_keys"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from peewee import BooleanField, CompositeKey, IntegerField, TextField
 
-from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, Table
+from ussd_server.database.columns import CentsField, IdField, JsonField, MomentField, PeopleField, Table
 
 
 class Payout(Table):
     """Many disbursements that one caller requests and another approves.
 
-    `created_by` and `approved_by` are ids of API keys or users. The totals are those of the ready rows. `due_at` is
+    `created_by` and `approved_by` are ids of API keys or users. `people` are those behind the maker when it was made;
+    null when a version without the column made it. The totals are those of the ready rows. `due_at` is
     when the worker must act again: look up names of a draft, or send rows of an approved payout.
     """
 
@@ -36,6 +37,7 @@ class Payout(Table):
     due_at = MomentField(null=True)
     leased_until = MomentField(null=True)
     lease_token = TextField(null=True)
+    people = PeopleField(null=True)
 
     class Meta:
         table_name = "payouts"

@@ -74,6 +74,29 @@ def test_an_inviter_may_ask_to_see_the_link_and_then_none_is_mailed(
     assert mail_server.received == []
 
 
+def test_a_mailed_link_adds_no_one_to_a_person_and_a_shown_one_does(
+    services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
+) -> None:
+    choose = services.clients.password_links.choose_password
+    shown = invite(services, client, shows_link=True)
+    ann = User.get(User.email == ANN)
+    inviter = User.get(User.email == client.email()).id
+    assert ann.link_seen_by == {inviter}
+    services.clients.forgotten_passwords.request(ANN, NOBODY)
+    send_mails()
+    mailed = link_in(mail_server)
+    assert services.clients.password_links.email_of(str(shown)) == ANN
+    choose(mailed, NEW_PASSWORD, NOBODY)
+    assert User.get_by_id(ann.id).password_seen_by is None
+    shown = services.clients.team.new_link(ann.id, client.at_console(), shows_link=True).token
+    choose(str(shown), NEW_PASSWORD, NOBODY)
+    assert User.get_by_id(ann.id).password_seen_by == {inviter}
+    services.clients.team.new_link(ann.id, client.at_console())
+    send_mails()
+    choose(link_in(mail_server), NEW_PASSWORD, NOBODY)
+    assert User.get_by_id(ann.id).password_seen_by is None
+
+
 def test_a_refused_invitation_leaves_no_mail(services: Services, client: ExampleClient) -> None:
     invite(services, client)
     with pytest.raises(ServiceError):

@@ -195,8 +195,8 @@ class ClientService:
         now = self._clock.now()
         with unit_of_work():
             row = _find_user(email)
-            row.password_hash, row.updated_at = password_hash, now
-            row.save(only=[User.password_hash, User.updated_at])
+            row.password_hash, row.updated_at, row.password_seen_by = password_hash, now, None
+            row.save(only=[User.password_hash, User.updated_at, User.password_seen_by])
             end_logins_of_user(row.id, "password_changed", now)
             write_audit_event("user.password_changed", context, now, client_id=row.client_id, object_id=row.id)
         return _user_view(row)

@@ -34,6 +34,7 @@ from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
 from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
+from ussd_server.services.clients.people import people_behind
 from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
 from ussd_server.services.pages import page_of
 from ussd_server.status import Code, ServiceError
@@ -88,7 +89,7 @@ class TeamService:
         admin makes an owner; RATE_LIMIT_EXCEEDED after too many mails of an hour.
         """
         email, role = checked_email(request.email), _checked_role(request.role)
-        now = self._clock.now()
+        now, is_shown = self._clock.now(), request.shows_link or not is_mail_on()
         try:
             with self._changing(context, (role,)):
                 if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
@@ -96,9 +97,10 @@ class TeamService:
                 row = User.create(
                     id=new_id(now), client_id=context.client_id, email=email, password_hash=passwords.NONE_YET,
                     role=role, is_active=True, created_at=now, updated_at=now,
+                    link_seen_by=_shown_to(context) if is_shown else None,
                 )  # fmt: skip
                 write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
-                link = self._link(row, MailKind.INVITATION, request.shows_link, context)
+                link = self._link(row, MailKind.INVITATION, context)
         except IntegrityError:
             raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None
         return link
@@ -114,9 +116,10 @@ class TeamService:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
             # A link is bound to this time: of two links in one millisecond, the first ends too.
             row.updated_at = max(now, row.updated_at + timedelta(milliseconds=1))
-            row.save(only=[User.updated_at])
+            row.link_seen_by = _shown_to(context) if shows_link or not is_mail_on() else None
+            row.save(only=[User.updated_at, User.link_seen_by])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
-            return self._link(row, MailKind.PASSWORD_LINK, shows_link, context)
+            return self._link(row, MailKind.PASSWORD_LINK, context)
 
     def change_role(self, request: ChangeRole, context: RequestContext) -> PersonView:
         """Give a person another role. It applies from the next request on."""
@@ -163,20 +166,26 @@ class TeamService:
                 _require_owner(context)
             yield self._clock.now()
 
-    def _link(self, row: User, kind: MailKind, shows_link: bool, context: RequestContext) -> PasswordLink:
-        """A link for a person, mailed unless it is shown. Call in the unit of work that changes the person."""
+    def _link(self, row: User, kind: MailKind, context: RequestContext) -> PasswordLink:
+        """A link for a person, shown if `link_seen_by` says so, else mailed. Call in the unit of work of the change."""
         row, now = User.get_by_id(row.id), self._clock.now()
-        if shows_link or not is_mail_on():
+        if row.link_seen_by is not None:
             token, expires_at = new_link(self._tokens, row, now)
             return PasswordLink(_view(row), token, expires_at)
         refuse_too_many_mails(row.client_id, now)
         expires_at = now + LINK_LIFE
         about = {
             "by": User.get_by_id(context.caller.user_id).email, "client": Client.get_by_id(row.client_id).name,
-            "digest": digest_of(row), "expires_at": int(expires_at.timestamp()),
+            "digest": digest_of(row, None), "expires_at": int(expires_at.timestamp()),
         }  # fmt: skip
         queue_mail_to_person(row, kind, about, now)
         return PasswordLink(_view(row), None, expires_at)
+
+
+def _shown_to(context: RequestContext) -> frozenset[str]:
+    """The people who can open a link that is shown to the caller."""
+    assert context.caller.user_id is not None, "links are shown to people"
+    return people_behind(context.client_id, [context.caller.user_id])
 
 
 def _locked_person(user_id: str, context: RequestContext) -> User:
