@@ -13,19 +13,21 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, MailServer
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
+from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.clients.api_keys import CreateApiKey
 from ussd_server.messages.mail import CHOICES, OF_OPERATORS, ROLES, MailKind
 from ussd_server.messages.operators import CreateOperator
 from ussd_server.messages.payouts import CreatePayout, NamePayout
 from ussd_server.messages.providers.states import ProviderStatus
 from ussd_server.messages.webhooks import CreateWebhook
+from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.webhooks import Webhook
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.mail import outbox
-from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.mail.outbox import mail_factor_removed, notify_people
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.webhooks.subscriptions import switch_off
 
@@ -166,6 +168,20 @@ def test_operators_learn_that_a_provider_is_away_and_that_it_is_back(
     monkeypatch.undo()
     changes = [change.action for change in states.changes(OPERATOR)]
     assert changes.count("provider.away") == changes.count("provider.back") == 2
+
+
+def test_the_removal_of_a_second_factor_is_mailed_to_its_owner(
+    services: Services, client: ExampleClient, clock: MovableClock, mail_server: MailServer, send_mails: Send
+) -> None:
+    services.operators.accounts.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
+    services.operators.accounts.reset_factor("ops@ops.example", OPERATOR)
+    with unit_of_work():
+        mail_factor_removed(User.get(User.email == client.email("viewer")), client.email(), clock.now())
+    send_mails()
+    (of_operator,), (of_viewer,) = (mail_server.of(each) for each in ("ops@ops.example", client.email("viewer")))
+    assert "a command at the server" in of_operator.get_content()
+    assert "your account at acme was removed or replaced by owner@acme.example" in of_viewer.get_content()
+    assert "/notifications" not in of_viewer.get_content()
 
 
 def test_an_operator_who_is_disabled_or_wants_none_gets_none(services: Services, clock: MovableClock) -> None:

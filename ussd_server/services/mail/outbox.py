@@ -16,6 +16,7 @@ from ussd_server.models.clients import Client, User
 from ussd_server.models.mail import Mail, UnwantedMail
 from ussd_server.models.operators import Operator
 from ussd_server.security import passwords
+from ussd_server.services.mail.texts import written_moment
 from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)
@@ -71,6 +72,16 @@ def queue_mail(
 def queue_mail_to_person(user: User, kind: MailKind, parameters: Mapping[str, Any], now: datetime) -> None:
     """Write a mail about a person's own access to this person of a client. Call in the unit of work of the change."""
     queue_mail(kind, user.email, parameters, now, client_id=user.client_id, person_id=user.id)
+
+
+def mail_factor_removed(person: User | Operator, by: str, now: datetime) -> None:
+    """Write to a person whose second factor `by` removed or replaced. Call in the unit of work of the change."""
+    client = Client.get_by_id(person.client_id) if isinstance(person, User) else None
+    about = {"client": client.name if client else "the USSD console", "by": by, "at": written_moment(now)}
+    queue_mail(
+        MailKind.SECOND_FACTOR_REMOVED, person.email, about, now, client_id=client.id if client else None,
+        person_id=person.id,
+    )  # fmt: skip
 
 
 def notify_people(

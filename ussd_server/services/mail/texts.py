@@ -44,9 +44,9 @@ _TEXTS: dict[MailKind, MailText] = {
         "your password has not changed.",
     ),
     MailKind.SECOND_FACTOR_REMOVED: MailText(
-        "Your second factor was removed",
-        "The second factor of your account at {client} was removed at {at} by {by}.\n\n"
-        "If you do not know why, change your password and tell an owner of your team at once.",
+        "Your second factor was removed or replaced",
+        "The second factor of your account at {client} was removed or replaced by {by}, on {at}.\n\n"
+        "If you do not know why, tell an owner of your team or the operator of this service at once.",
     ),
     MailKind.NEEDS_APPROVAL: MailText(
         "Payout {reference} waits for approval",
