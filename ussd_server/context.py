@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from ussd_server.status import Code, ServiceError
 
+APPROVE = "payouts:approve"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -27,8 +28,9 @@ class Caller:
     """Who calls, as authenticated.
 
     `grants` are `resource:action` pairs, `*` standing for every action of a resource; None means everything the client
-    may do. `key_id`, `user_id` and `login_id` are set for the kinds of caller that have them; `operator` is the e-mail
-    address of an operator who signed in.
+    may do, for a key without `payouts:approve`. `key_id`, `user_id` and `login_id` are set for the kinds of caller that
+    have them; `people` are those behind the secret of a key; `operator` is the e-mail address of an operator who signed
+    in.
     """
 
     kind: CallerKind
@@ -39,6 +41,7 @@ class Caller:
     login_id: str | None = None
     channel_id: str | None = None
     operator: str | None = None
+    people: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,9 @@ class RequestContext:
     def may(self, grant: str) -> bool:
         """Whether the caller holds `resource:action`, by itself or by a star."""
         grants = self.caller.grants
-        return grants is None or grant in grants or f"{grant.partition(':')[0]}:*" in grants
+        if grants is None:
+            return grant != APPROVE or self.caller.kind is not CallerKind.KEY
+        return grant in grants or f"{grant.partition(':')[0]}:*" in grants
 
     def require(self, grant: str, refusal: str = "The API key does not have the scope this request needs") -> None:
         """Refuse with INSUFFICIENT_SCOPE (403) and the sentence `refusal` unless the caller holds `grant`."""

@@ -161,7 +161,7 @@ def test_another_clients_payout_answers_like_a_missing_one(
     maker: Program, services: Services, web: FlaskClient
 ) -> None:
     payout_id = maker.post("/api/payouts", body()).json["data"]["payout_id"]
-    stranger = Program(services, web)
+    stranger = Program(services, web, "payouts:*")
     for method, below in (("get", ""), ("get", "/items"), ("post", "/approve"), ("post", "/cancel")):
         seen = []
         for name in (payout_id, "01a2024d-2ea5-7612-8c2b-47ddf74db912", "x"):

@@ -61,7 +61,7 @@ OPERATOR_PAGES = (
     "/operator/channels/new",
     "/operator/system",
     "/operator/mails",
-    "/notifications",
+    "/operator/notifications",
 )
 # A folder for a screenshot of each page, for people.
 SCREENSHOTS = os.environ.get("USSD_TEST_SCREENSHOTS")

@@ -58,7 +58,7 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     assert "Nothing is sent before another person approves it" in page
     assert "&lt;b&gt;Sarah&lt;/b&gt;" in page
     assert "The spreadsheet shortened the number" in page
-    assert "admin@acme.example may approve it; owner@acme.example, who made it, may not." in page
+    assert "admin@acme.example may approve it; owner@acme.example, who made it, may not, and nobody who" in page
     assert "Approve and send" not in page
     assert upload(maker).location == made.location
     assert "uploaded before" in maker.get(path).text
@@ -77,7 +77,7 @@ def test_one_person_uploads_a_file_and_another_approves_it(
     assert visit("developer").post(f"{path}/approve").status_code == 403
     refused = maker.post(f"{path}/approve")
     assert refused.status_code == 403
-    assert "another person than the one that made it" in refused.text
+    assert "You cannot approve this payout" in refused.text
     assert approver.post(f"{path}/approve").status_code == 303
     assert "Its rows are being sent" in approver.get(path).text
     assert maker.get(f"{path}/live?was=draft").headers["HX-Refresh"] == "true"

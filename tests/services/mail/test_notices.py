@@ -67,6 +67,13 @@ def test_approvers_learn_of_a_payout_that_waits_and_its_maker_does_not(
     assert f"{PUBLIC_URL}/console/notifications" in text
 
 
+def test_who_counts_as_one_person_with_the_maker_is_not_asked(services: Services, client: ExampleClient) -> None:
+    maker = User.get(User.email == client.email("developer")).id
+    User.update(password_seen_by={maker}).where(User.email == client.email("admin")).execute()
+    draft(services, client)
+    assert recipients(MailKind.NEEDS_APPROVAL) == ["owner@acme.example"]
+
+
 def test_those_who_may_approve_are_those_who_are_asked_to() -> None:
     may = {role for role, grants in PAGE_PERMISSIONS.items() if "payouts:approve" in grants}
     assert set(ROLES[MailKind.NEEDS_APPROVAL]) == may

@@ -56,6 +56,7 @@ def _completed_payout(services: Services, clock: MovableClock, call: RequestCont
     maker, approver = (replace(call, caller=replace(call.caller, key_id=new_id(clock.now()))) for _ in range(2))
     rows = ({"phone_number": "+256770000000", "amount": 10, "reference": "row"}, {"reference": "invalid"})
     payout_id = services.payouts.payouts.create(CreatePayout("payout", items=rows), maker).payout.payout_id
+    approver = replace(approver, caller=replace(approver.caller, grants=frozenset({"payouts:*"})))
     services.payouts.payouts.approve(NamePayout(payout_id), approver)
     for _ in range(2):
         services.payouts.sender.advance(payout_id)

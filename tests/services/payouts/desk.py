@@ -30,7 +30,8 @@ class PayoutDesk:
         now = clock.now()
         self.client_id = client.client_id
         self.maker = replace(client, caller=replace(client.caller, key_id=new_id(now)))
-        self.approver = replace(client, caller=replace(client.caller, key_id=new_id(now)))
+        grants = frozenset({"payouts:*"})
+        self.approver = replace(client, caller=replace(client.caller, key_id=new_id(now), grants=grants))
         self.payouts = services.payouts.payouts
         if shillings:
             deposit(services, client, shillings)

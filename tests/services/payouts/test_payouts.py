@@ -100,7 +100,7 @@ def test_the_maker_approves_nothing_and_an_approval_counts_once(desk: PayoutDesk
     draft = desk.draft(row())
     name = NamePayout(draft.payout_id)
     assert code_of(lambda: desk.payouts.approve(name, desk.maker)) is Code.INSUFFICIENT_SCOPE
-    person = replace(desk.maker, caller=replace(desk.maker.caller, key_id=None, user_id=desk.client_id))
+    person = replace(desk.approver, caller=replace(desk.approver.caller, key_id=None, user_id=desk.client_id))
     assert desk.payouts.approve(name, person).approved_by == desk.client_id
     assert desk.payouts.approve(name, person).approved_by == desk.client_id
     assert code_of(lambda: desk.approve(draft)) is Code.INVALID_REQUEST

@@ -10,15 +10,28 @@ from enum import StrEnum
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements")
 ACTIONS = ("read", "write", "*")
 SCOPES = frozenset(f"{resource}:{action}" for resource in RESOURCES for action in ACTIONS) | {"payouts:approve"}
+HIDDEN_SECRET = "********"  # noqa: S105 - what stands in place of a secret
+_LONGEST_NAMED = 40
 DEFAULT_GRACE_SECONDS = 86_400
 
 
 def joined_scopes(scopes: Iterable[str]) -> str:
-    """Scopes as they are kept: each once, as they came, with single spaces. ValueError for none or an unknown one."""
+    """Scopes as they are kept: each once, as they came, with single spaces.
+
+    ValueError names an unknown one; its text is empty where there is no word to name.
+    """
     wanted = list(dict.fromkeys(scopes))
-    if not wanted or not SCOPES.issuperset(wanted):
-        raise ValueError("scopes must be resource:action")
+    unknown = next((scope for scope in wanted if scope not in SCOPES), None)
+    if unknown and unknown.isprintable():
+        raise ValueError(f"unknown scope '{unknown[:_LONGEST_NAMED]}'")
+    if unknown is not None or not wanted:
+        raise ValueError
     return " ".join(wanted)
+
+
+def approves(scopes: str | None) -> bool:
+    """Whether a key with these scopes may approve payouts."""
+    return not {"payouts:approve", "payouts:*"}.isdisjoint((scopes or "").split())
 
 
 @dataclass(frozen=True, slots=True)

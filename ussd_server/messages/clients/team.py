@@ -49,7 +49,8 @@ class PersonView:
     """A person as their team sees them.
 
     `state` is `active`, `invited` (no password chosen yet) or `disabled`. `logins` are the open ones, newest
-    first, 50 at most; only where one person is asked for.
+    first, 50 at most, and `counts_as` the e-mail addresses of the people who count as one person with them when payouts
+    are approved; both only where one person is asked for.
     """
 
     user_id: str
@@ -59,6 +60,7 @@ class PersonView:
     created_at: datetime
     updated_at: datetime
     logins: tuple[OpenLogin, ...]
+    counts_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

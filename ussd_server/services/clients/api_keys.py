@@ -9,13 +9,14 @@ from typing import Any
 from peewee import IntegrityError
 
 from ussd_server.clock import Clock
-from ussd_server.context import RequestContext
+from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.columns import iso_milliseconds, written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.limiter import Limiter
 from ussd_server.messages.clients.api_keys import (
+    HIDDEN_SECRET,
     ApiKeyView,
     BulkDeletion,
     CreateApiKey,
@@ -27,13 +28,16 @@ from ussd_server.messages.clients.api_keys import (
     ImportedApiKey,
     RotateApiKey,
     RotatedApiKeyView,
+    approves,
     joined_scopes,
 )
-from ussd_server.models.clients import Client
+from ussd_server.models.clients import Client, User
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.security.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
 from ussd_server.services.audit import write_audit_event
+from ussd_server.services.clients.auth import GIVES_SCOPES
 from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.people import people_behind
 from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
@@ -72,6 +76,8 @@ class ApiKeyService:
         keys = self._views(_OF_CLIENT.tuples(client_id=context.client_id), context.client_id)
         last_hits = self._limiter.last_hits("api-key", [key.id for key in keys])
         for key, last_hit in zip(keys, last_hits, strict=True):
+            if approves(key.scopes) and not context.may(APPROVE):
+                key.apisecret = HIDDEN_SECRET
             if last_hit is not None:
                 # The row is true to the minute.
                 key.last_used_at = max(key.last_used_at or "", iso_milliseconds(last_hit))
@@ -82,10 +88,13 @@ class ApiKeyService:
         context.require("api_keys:create", _MAY_NOT)
         now = self._clock.now()
         scopes = _scopes(request.scopes, "Invalid request body")
+        _require_within_role(scopes, context)
         if request.expires_at is not None and request.expires_at <= now:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid request body")
         with unit_of_work():
-            row = self._insert(context.client_id, new_apikey(), new_apisecret(), scopes, request.expires_at, now)
+            row = self._insert(
+                context.client_id, new_apikey(), new_apisecret(), scopes, request.expires_at, now, _people(context)
+            )
             write_audit_event("api_key.created", context, now, client_id=row.client_id, object_id=row.id)
         return self._view(row)
 
@@ -103,12 +112,15 @@ class ApiKeyService:
             row = ApiKey.get_or_none(ApiKey.id == request.api_key_id, ApiKey.client_id == context.client_id)
             if row is None:
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
+            _require_within_role(row.scopes, context)
             previous_secret = (
                 self._vault.decrypt(row.secret_sealed, row.client_id, row.id) if request.grace_period_seconds else None
             )
             ApiKey.update(
                 **self._vault.keep(new_apisecret(), previous_secret, row.client_id, row.id),
                 previous_secret_expires_at=grace_ends_at if previous_secret else None,
+                people=_people(context),
+                previous_people=row.people if previous_secret else None,
                 updated_at=now,
             ).where(ApiKey.id == row.id).execute()
             write_audit_event("api_key.rotated", context, now, client_id=row.client_id, object_id=row.id)
@@ -164,14 +176,14 @@ class ApiKeyService:
             raise ServiceError(
                 Code.INVALID_REQUEST, "apisecret: Must be 16 to 128 printable ASCII characters without spaces."
             )
-        scopes = _scopes(request.scopes, "scopes: Must be resource:action, as the API document lists them.")
+        scopes = _scopes(request.scopes, "scopes: Must be resource:action, as the API document lists them")
         now = self._clock.now()
         if present := ApiKey.get_or_none(ApiKey.apikey == request.apikey):
             return self._reimport(present, request, scopes, context, now)
         try:
             with unit_of_work():
                 row = self._insert(
-                    request.client_id, request.apikey, request.apisecret, scopes, request.expires_at, now
+                    request.client_id, request.apikey, request.apisecret, scopes, request.expires_at, now, frozenset()
                 )
                 # Looked for after the insert, which has waited for a deletion of the same key to end.
                 if DeletedApiKey.select().where(DeletedApiKey.apikey == request.apikey).exists():
@@ -182,7 +194,14 @@ class ApiKeyService:
         return ImportedApiKey(row.id, row.apikey, "created")
 
     def _insert(
-        self, client_id: str, apikey: str, secret: str, scopes: str | None, expires_at: datetime | None, now: datetime
+        self,
+        client_id: str,
+        apikey: str,
+        secret: str,
+        scopes: str | None,
+        expires_at: datetime | None,
+        now: datetime,
+        people: frozenset[str],
     ) -> ApiKey:
         _lock_client(client_id)
         if ApiKey.select().where(ApiKey.client_id == client_id).count() >= MOST_KEYS_OF_A_CLIENT:
@@ -198,6 +217,7 @@ class ApiKeyService:
             created_at=now,
             updated_at=now,
             expires_at=expires_at,
+            people=people,
         )
 
     def _reimport(
@@ -289,8 +309,24 @@ def _require_well_formed(key_ids: Iterable[str]) -> None:
         raise ServiceError(Code.INVALID_REQUEST, "Invalid API key ID format")
 
 
+def _require_within_role(scopes: str | None, context: RequestContext) -> None:
+    """Refuse people to make or rotate a key that may do more than their role gives, as it is in the database now."""
+    if context.caller.user_id is None or scopes is None:
+        return
+    role = User.get(User.id == context.caller.user_id, User.client_id == context.client_id).role
+    if not GIVES_SCOPES[role].issuperset(scopes.split()):
+        raise ServiceError(Code.INSUFFICIENT_SCOPE, _MAY_NOT)
+
+
+def _people(context: RequestContext) -> frozenset[str]:
+    """The people behind a key that this caller makes or rotates; none behind the operator's."""
+    user_id = context.caller.user_id
+    return frozenset() if user_id is None else people_behind(context.client_id, [user_id])
+
+
 def _scopes(scopes: tuple[str, ...] | None, refusal: str) -> str | None:
     try:
         return None if scopes is None else joined_scopes(scopes)
-    except ValueError:
-        raise ServiceError(Code.INVALID_REQUEST, refusal) from None
+    except ValueError as fault:
+        named = f": {fault}" if fault.args else ""
+        raise ServiceError(Code.INVALID_REQUEST, f"{refusal}{named}") from None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ussd_server.clock import Clock
-from ussd_server.context import Caller, CallerKind, SignedInPerson
+from ussd_server.context import APPROVE, Caller, CallerKind, SignedInPerson
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
+from ussd_server.messages.clients.api_keys import SCOPES
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.security.credentials import Vault, may_be_apikey
 from ussd_server.security.tokens import Tokens
@@ -30,6 +32,14 @@ PERMISSIONS: dict[str, frozenset[str]] = {
     "viewer": _VIEWER,
 }
 """What each role may do through the management API (wire contract 2)."""
+
+GIVES_SCOPES: dict[str, frozenset[str]] = {
+    "owner": SCOPES,
+    "admin": SCOPES,
+    "developer": SCOPES - {APPROVE, "payouts:*"},
+    "viewer": frozenset(),
+}
+"""The scopes that each role may give to a key. A key of scopes null holds all but `payouts:approve`."""
 
 _LOOK = frozenset({
     "balance:read", "collection:read", "menus:read", "payouts:read", "search:read", "statements:read", "team:read",
@@ -148,7 +158,8 @@ class AuthService:
         key, proof = found
         if proof and not self._vault.knows(key.digest_key_id):
             return None
-        fault = self._fault_of(key, secret)
+        is_present = self._vault.matches(secret, key.key_id, key.secret_digest, key.digest_key_id)
+        fault = self._fault_of(key, secret, is_present)
         is_wrong, counts = fault is Code.INVALID_CREDENTIALS, fault is not Code.API_KEY_DISABLED
         account = ("wrong-secret", network_of(address)) if is_wrong else ("api-key", key.key_id)
         if proof:
@@ -161,11 +172,12 @@ class AuthService:
             raise _refusal_of_key(key, fault, decision)
         if decision.accepted:
             self._uses.note(key.key_id, self._clock.now())
-        return AuthenticatedKey(key.caller, decision)
+        caller = key.caller if is_present else replace(key.caller, people=key.previous_people)
+        return AuthenticatedKey(caller, decision)
 
-    def _fault_of(self, key: CachedKey, secret: str) -> Code | None:
+    def _fault_of(self, key: CachedKey, secret: str, is_present: bool) -> Code | None:
         """Why this secret is refused; it may be the present one, or the one before a rotation. None: accepted."""
-        if not self._vault.matches(secret, key.key_id, key.secret_digest, key.digest_key_id):
+        if not is_present:
             previous, ends_at = key.previous_secret_digest, key.previous_secret_expires_at
             if previous is None or ends_at is None or ends_at <= self._clock.now():
                 return Code.INVALID_CREDENTIALS

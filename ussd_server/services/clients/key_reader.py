@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from ussd_server.clock import Clock
-from ussd_server.context import RequestContext
+from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.clients.api_keys import ApiKeySummary, CallWindow, ShowApiKey
+from ussd_server.messages.clients.api_keys import ApiKeySummary, CallWindow, ShowApiKey, approves
 from ussd_server.models.keys import ApiKey
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit import write_audit_event
@@ -48,9 +48,14 @@ class ApiKeyReader:
         )
 
     def reveal(self, request: ShowApiKey, context: RequestContext) -> str:
-        """The secret of a key, noted in the audit trail. NOT_FOUND for a key that is not the client's."""
+        """The secret of a key, noted in the audit trail. NOT_FOUND for a key that is not the client's.
+
+        INSUFFICIENT_SCOPE for a key that may approve payouts where the caller may not.
+        """
         context.require("api_keys:list", _MAY_NOT)
         row = self._find(request, context)
+        if approves(row.scopes):
+            context.require(APPROVE, _MAY_NOT)
         write_audit_event("api_key.revealed", context, self._clock.now(), client_id=context.client_id, object_id=row.id)
         return self._vault.decrypt(row.secret_sealed, row.client_id, row.id)
 

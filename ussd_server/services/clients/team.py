@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from peewee import IntegrityError
@@ -34,9 +35,9 @@ from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
 from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
-from ussd_server.services.clients.people import people_behind
 from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
 from ussd_server.services.pages import page_of
+from ussd_server.services.people import counted_as_one, people_behind
 from ussd_server.status import Code, ServiceError
 
 MOST_PEOPLE = 500
@@ -65,7 +66,10 @@ class TeamService:
         """One person with their open logins. NOT_FOUND for one who is not the client's."""
         context.require("team:read", _REFUSAL)
         row = _found(user_id, context.client_id)
-        return _view(row, _logins(row, self._clock.now()))
+        others = counted_as_one(row.client_id, [row.id]) - {row.id}
+        emails = User.select(User.email).where(User.id.in_(others)).order_by(User.email)
+        view = _view(row, _logins(row, self._clock.now()))
+        return replace(view, counts_as=tuple(each.email for each in emails))
 
     def names(self, ids: Collection[str | None], context: RequestContext) -> Mapping[str, str]:
         """E-mail addresses and API keys by the ids of people and keys. Unknown ids and other clients' are left out."""
@@ -75,12 +79,12 @@ class TeamService:
         keys = ApiKey.select().where(ApiKey.id.in_(wanted), ApiKey.client_id == context.client_id)
         return {row.id: row.email for row in people} | {row.id: f"API key {row.apikey}" for row in keys}
 
-    def who_may(self, grant: str, context: RequestContext, without: str | None = None) -> tuple[str, ...]:
-        """E-mail addresses of the active people whose role holds `grant`; not of the person with the id `without`."""
+    def who_may(self, grant: str, context: RequestContext, without: Collection[str]) -> tuple[str, ...]:
+        """E-mail addresses of the active people whose role holds `grant`; not of those whose ids are in `without`."""
         context.require("team:read", _REFUSAL)
         roles = [role for role, grants in PAGE_PERMISSIONS.items() if grant in grants]
         people = User.select().where(User.client_id == context.client_id, User.role.in_(roles), User.is_active)
-        return tuple(row.email for row in people.order_by(User.email) if row.id != without)
+        return tuple(row.email for row in people.order_by(User.email) if row.id not in without)
 
     def invite(self, request: InvitePerson, context: RequestContext) -> PasswordLink:
         """Make a person without a password, and a link to choose one, which is mailed or shown to the caller.

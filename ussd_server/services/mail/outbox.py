@@ -5,7 +5,7 @@ While no mail server is set up, nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -91,19 +91,18 @@ def notify_people(
     now: datetime,
     *,
     occasion: str,
-    without: str | None = None,
+    without: Collection[str] = (),
 ) -> None:
     """Write a mail to each of the client's people whose role receives the kind, and who did not switch it off.
 
-    `parameters` are those of the text but the client's name. The person with the id `without` gets no mail. At most 50
+    `parameters` are those of the text but the client's name. People with an id in `without` get no mail. At most 50
     people get one, and a client 200 in an hour. Call in the unit of work of the change.
     """
     if not _is_on:
         return
     people = User.select().where(User.client_id == client_id, User.is_active, User.role.in_(ROLES[kind]))
     people = people.where(User.password_hash != passwords.NONE_YET, User.id.not_in(_unwanting(kind)))
-    chosen = [row for row in people.order_by(User.id).limit(_MOST_RECIPIENTS + 1) if row.id != without]
-    chosen = chosen[:_MOST_RECIPIENTS]
+    chosen = list(people.where(User.id.not_in(list(without))).order_by(User.id).limit(_MOST_RECIPIENTS))
     if len(chosen) + _mails_of_hour(client_id, now) > _MOST_NOTICES_AN_HOUR:
         log.warning("a client has too many mails: one was left out", client_id=client_id, kind=kind)
         return

@@ -9,7 +9,7 @@ from email.policy import SMTP
 from email.utils import format_datetime, parseaddr
 from typing import Any, NamedTuple
 
-from ussd_server.messages.mail import CHOICES, MailKind
+from ussd_server.messages.mail import CHOICES, OF_OPERATORS, MailKind
 from ussd_server.messages.reports import KAMPALA
 
 _LONGEST_VALUE = 200
@@ -100,7 +100,8 @@ def message_of(
     """The mail without its recipient. Its Message-ID is that of the row, so that a second copy can be recognised."""
     values = {name: _shown(name, value, public_url) for name, value in parameters.items()}
     text = _TEXTS[kind]
-    ending = _CHOICE.format(choices=f"{public_url}/console/notifications") if kind in CHOICES else ""
+    choices = "/console/operator/notifications" if kind in OF_OPERATORS else "/console/notifications"
+    ending = _CHOICE.format(choices=public_url + choices) if kind in CHOICES else ""
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
     message["Subject"] = text.subject.format_map(values)[:_LONGEST_SUBJECT]

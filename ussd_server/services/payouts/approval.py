@@ -9,18 +9,20 @@ import orjson
 from peewee import IntegrityError
 
 from ussd_server.clock import Clock
-from ussd_server.context import RequestContext
+from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.messages.payouts import PayoutStatus
 from ussd_server.messages.transactions import MAIN_ACCOUNT, TransactionType
+from ussd_server.models.keys import ApiKey
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError, Postings
 from ussd_server.services.audit import write_audit_event
-from ussd_server.services.payouts.drafts import caller_id, used_lines
+from ussd_server.services.payouts.drafts import caller_id, caller_people, used_lines
 from ussd_server.services.payouts.queue import insert_queued, long_unit_of_work, queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
+from ussd_server.services.people import people_behind
 from ussd_server.services.transactions.batch import Batch
 from ussd_server.services.transactions.create import RequestIdentity, TransactionCreator, digest_of
 from ussd_server.status import Code, ServiceError
@@ -42,11 +44,11 @@ class PayoutApproval:
     def approve(self, payout: Payout, context: RequestContext) -> Payout:
         """Approve a payout and return it as it is now; again by the same caller, nothing changes.
 
-        Raises INSUFFICIENT_SCOPE for the maker, INVALID_REQUEST for a payout that cannot be approved, and
-        INSUFFICIENT_BALANCE; nothing is reserved then.
+        Raises INSUFFICIENT_SCOPE for the maker and those who count as one person with the maker, INVALID_REQUEST for a
+        payout that cannot be approved, and INSUFFICIENT_BALANCE; nothing is reserved then.
         """
         approver = caller_id(context)
-        if not _must_be_approved(payout, approver):
+        if not _must_be_approved(payout, approver, context):
             return payout
         try:
             return self._approve(payout, approver, context)
@@ -75,7 +77,7 @@ class PayoutApproval:
             raise _too_little()
         with long_unit_of_work():
             row = lock_row(Payout, payout.id)
-            if not _must_be_approved(row, approver):
+            if not _must_be_approved(row, approver, context):
                 return row
             insert_queued(drafts)
             self._at_kill_point("payout.reserved")
@@ -115,12 +117,24 @@ class PayoutApproval:
         return drafts, ids, total_fee_cents
 
 
-def _must_be_approved(payout: Payout, approver: str) -> bool:
+def makers_of(payout: Payout) -> frozenset[str]:
+    """The ids of the people behind the maker of a payout, as of its making."""
+    people: frozenset[str] | None = payout.people
+    if people is None:
+        key = ApiKey.get_or_none(ApiKey.id == payout.created_by)
+        return frozenset({payout.created_by}) if key is None else key.people or frozenset()
+    return people
+
+
+def _must_be_approved(payout: Payout, approver: str, context: RequestContext) -> bool:
     """Whether the payout is a draft that this caller may approve; False when this caller has approved it already."""
-    if payout.created_by == approver:
+    makers = people_behind(payout.client_id, makers_of(payout))
+    if payout.created_by == approver or makers & people_behind(payout.client_id, caller_people(context)):
         raise ServiceError(
             Code.INSUFFICIENT_SCOPE,
-            "A payout is approved by another key or another person than the one that made it",
+            "A payout is approved by another person than the one behind its maker, and with another key"
+            if context.caller.kind is CallerKind.KEY
+            else "Insufficient permissions",
         )
     if payout.approved_by == approver and payout.status != PayoutStatus.CANCELLED:
         return False

@@ -26,6 +26,7 @@ from ussd_server.services.audit import write_audit_event
 from ussd_server.services.payouts.files import read_file
 from ussd_server.services.payouts.records import payout_views, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
+from ussd_server.services.people import people_behind
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import digest_of
 from ussd_server.status import Code, ServiceError
@@ -65,6 +66,7 @@ class PayoutDrafts:
             status=PayoutStatus.DRAFT, request_digest=digest, item_count=len(rows), ready_count=len(ready),
             invalid_count=len(rows) - len(ready), total_amount_cents=sum(row.amount_cents or 0 for row in ready),
             total_fee_cents=sum(row.fee_cents or 0 for row in ready), created_by=maker, request_id=context.request_id,
+            people=people_behind(context.client_id, caller_people(context)),
             created_at=now, updated_at=now, due_at=now if any(row.name for row in ready) else None,
         )  # fmt: skip
         try:
@@ -132,6 +134,12 @@ def caller_id(context: RequestContext) -> str:
     caller = context.caller.key_id or context.caller.user_id
     assert caller is not None, "payouts are made and approved by keys and by people"
     return caller
+
+
+def caller_people(context: RequestContext) -> frozenset[str]:
+    """The ids of the people behind the caller: who signed in, or who made or rotated the key."""
+    person = context.caller.user_id
+    return context.caller.people if person is None else frozenset({person})
 
 
 def used_lines(payout: Payout) -> list[int]:

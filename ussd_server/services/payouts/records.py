@@ -19,6 +19,7 @@ from ussd_server.messages.transactions import SUCCESSFUL, TransactionStatus
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.webhooks.events import write_event
 
@@ -120,14 +121,14 @@ def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
 
 
 def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> None:
-    """Write mails about a payout; its maker is not asked to approve it."""
+    """Write mails about a payout; who counts as one person with its maker is not asked to approve it."""
     parameters = {
         "reference": view.reference, "status": view.status, "page": f"/console/payouts/{row.id}",
         "rows": f"{view.ready_count:,}", "amount": f"{view.total_amount_cents // 100:,}",
         "succeeded": f"{view.succeeded_count:,}", "failed": f"{view.failed_count:,}",
     }  # fmt: skip
-    maker = row.created_by if kind is MailKind.NEEDS_APPROVAL else None
-    notify_people(kind, row.client_id, parameters, now, occasion=f"{kind}/{row.id}", without=maker)
+    makers = counted_as_one(row.client_id, row.people or ()) if kind is MailKind.NEEDS_APPROVAL else ()
+    notify_people(kind, row.client_id, parameters, now, occasion=f"{kind}/{row.id}", without=makers)
 
 
 def _view(row: Payout, states: Mapping[ItemState, StateSum]) -> PayoutView:

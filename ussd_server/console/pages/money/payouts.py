@@ -210,7 +210,7 @@ def payout_page(
     main = services().accounts.balances.get(GetBalance(), context)
     return show_table(
         "console/payouts/payout.html", table, payout=payout, error=error, state=state,
-        people=_people(payout, context), version=_version_of(payout), me=context.caller.user_id,
+        people=_people(payout, context), version=_version_of(payout),
         client=client, views=_views(client),
         shortfalls=reader.shortfalls(NamePayout(payout_id), context),
         available_cents=main.available_cents,
@@ -221,11 +221,13 @@ def _people(payout: PayoutView, context: RequestContext) -> dict[str, Any]:
     """The names of who made and approved a payout, and of those who may still approve it."""
     reader = services().clients.team
     names = reader.names((payout.created_by, payout.approved_by), context)
+    counted_as_maker = services().payouts.payouts.counted_as_maker(NamePayout(payout.payout_id), context)
     is_open = payout.status is PayoutStatus.DRAFT and payout.ready_count > 0
     return {
         "created_by": names.get(payout.created_by, "a person or key that was deleted"),
         "approved_by": payout.approved_by and names.get(payout.approved_by, "a person or key that was deleted"),
-        "approvers": reader.who_may("payouts:approve", context, without=payout.created_by) if is_open else (),
+        "approvers": reader.who_may("payouts:approve", context, without=counted_as_maker) if is_open else (),
+        "is_maker": context.caller.user_id in counted_as_maker,
     }
 
 

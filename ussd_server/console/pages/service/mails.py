@@ -26,19 +26,28 @@ _COLUMNS = (
 )
 
 
-@console.page("GET", "/notifications", who="person")
+@console.page("GET", "/notifications")
 def show_notifications(context: RequestContext) -> str:
-    """Which mails the person receives."""
-    mails = services().mail.mails
-    return render_template("console/mails/choices.html", choices=mails.choices(context), is_mail_on=mails.is_on)
+    """Which mails a person of a client receives."""
+    return _choices(context, "console.choose_notifications")
 
 
-@console.page("POST", "/notifications", who="person")
+@console.page("POST", "/notifications")
 def choose_notifications(context: RequestContext) -> Any:
     """Receive the mails that were chosen, and no others."""
-    services().mail.mails.choose(request.form.getlist("wanted"), context)
-    flash("Your choice is saved.", "good")
-    return redirect(url_for("console.show_notifications"), 303)
+    return _choose(context, "console.show_notifications")
+
+
+@console.page("GET", "/operator/notifications", who="operator")
+def show_operator_notifications(context: RequestContext) -> str:
+    """Which mails an operator receives."""
+    return _choices(context, "console.choose_operator_notifications")
+
+
+@console.page("POST", "/operator/notifications", who="operator")
+def choose_operator_notifications(context: RequestContext) -> Any:
+    """Receive the mails that were chosen, and no others."""
+    return _choose(context, "console.show_operator_notifications")
 
 
 @console.page("GET", "/operator/mails", who="operator")
@@ -53,3 +62,16 @@ def list_mails(context: RequestContext) -> Response:
         empty_title="No mails yet", empty_text="Mails are written with what they report and kept for 30 days.",
     )  # fmt: skip
     return show_table("console/mails/list.html", table, is_mail_on=mails.is_on)
+
+
+def _choices(context: RequestContext, form: str) -> str:
+    mails = services().mail.mails
+    return render_template(
+        "console/mails/choices.html", choices=mails.choices(context), is_mail_on=mails.is_on, form=url_for(form)
+    )
+
+
+def _choose(context: RequestContext, page: str) -> Any:
+    services().mail.mails.choose(request.form.getlist("wanted"), context)
+    flash("Your choice is saved.", "good")
+    return redirect(url_for(page), 303)

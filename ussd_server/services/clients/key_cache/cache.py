@@ -34,6 +34,7 @@ _FIND = CompiledQuery(
         ApiKey.select(
             ApiKey.id, ApiKey.client_id, ApiKey.secret_digest, ApiKey.digest_key_id, ApiKey.previous_secret_digest,
             ApiKey.previous_secret_expires_at, ApiKey.scopes, ApiKey.is_active, ApiKey.expires_at,
+            ApiKey.people, ApiKey.previous_people,
             Client.is_active.alias("is_client_active"),
         )
         .join(Client, JOIN.INNER, on=(Client.id == ApiKey.client_id))
@@ -55,6 +56,7 @@ class CachedKey:
     previous_secret_expires_at: datetime | None
     is_enabled: bool
     expires_at: datetime | None
+    previous_people: frozenset[str]
 
 
 class FoundKey(NamedTuple):
@@ -144,6 +146,7 @@ def _key_of(row: Any) -> CachedKey:
             client_id=row.client_id,
             key_id=row.id,
             grants=None if row.scopes is None else frozenset(row.scopes.split()),
+            people=row.people or frozenset(),
         ),
         key_id=row.id,
         client_id=row.client_id,
@@ -153,4 +156,5 @@ def _key_of(row: Any) -> CachedKey:
         previous_secret_expires_at=row.previous_secret_expires_at,
         is_enabled=bool(row.is_active and row.is_client_active),
         expires_at=row.expires_at,
+        previous_people=row.previous_people or frozenset(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ussd_server.models.clients import User
 
@@ -12,10 +12,25 @@ def people_behind(client_id: str, ids: Collection[str]) -> frozenset[str]:
 
     Two sets that share a person count as one person. Disabled people count as well.
     """
+    return _closure(_seen_by(client_id), ids) if ids else frozenset()
+
+
+def counted_as_one(client_id: str, ids: Collection[str]) -> frozenset[str]:
+    """Everybody of a client who counts as one person with one of these, themselves included."""
+    seen_by = _seen_by(client_id)
+    wanted = _closure(seen_by, ids)
+    return wanted | {person for person in seen_by if wanted & _closure(seen_by, [person])}
+
+
+def _seen_by(client_id: str) -> Mapping[str, frozenset[str]]:
+    """Who could have opened the link that set the password, by the person whose password it is."""
     links = User.select(User.id, User.password_seen_by).where(
         User.client_id == client_id, User.password_seen_by.is_null(False)
     )
-    seen_by = {row.id: row.password_seen_by for row in links}
+    return {row.id: row.password_seen_by for row in links}
+
+
+def _closure(seen_by: Mapping[str, frozenset[str]], ids: Collection[str]) -> frozenset[str]:
     found, waiting = set[str](), list(ids)
     while waiting:
         person = waiting.pop()
