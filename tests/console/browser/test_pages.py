@@ -33,6 +33,7 @@ PAGES = (
     "/search?q=0770000000",
     "/people",
     "/people/invite",
+    "/notifications",
     "/menus",
     "/menus/new",
     "/menus/shop",
@@ -59,6 +60,8 @@ OPERATOR_PAGES = (
     "/operator/channels",
     "/operator/channels/new",
     "/operator/system",
+    "/operator/mails",
+    "/operator/notifications",
 )
 # A folder for a screenshot of each page, for people.
 SCREENSHOTS = os.environ.get("USSD_TEST_SCREENSHOTS")
