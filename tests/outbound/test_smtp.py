@@ -79,6 +79,11 @@ def test_a_recipient_who_is_refused_for_good_differs_from_one_who_is_refused_now
     assert send(mail_server.url, "ben@acme.example") == SmtpResult(MailTrouble.LATER, False, 451)
 
 
+def test_a_sender_who_is_refused_may_be_corrected(mail_server: MailServer) -> None:
+    mail_server.refused_senders = {SENDER: "550 Not yours"}
+    assert send(mail_server.url) == SmtpResult(MailTrouble.SENDER, False, 550)
+
+
 def test_user_and_password_are_used() -> None:
     server = MailServer("se cret@")
     with closing_server(server):

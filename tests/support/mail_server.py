@@ -27,6 +27,7 @@ class MailServer:
 
     def __init__(self, password: str | None = None, tls: ssl.SSLContext | None = None, **options: Any) -> None:
         self.refusals: dict[str, str] = {}
+        self.refused_senders: dict[str, str] = {}
         self.received: list[tuple[str, EmailMessage]] = []
         self.secured: list[bool] = []
         if password is not None:
@@ -55,7 +56,15 @@ class MailServer:
             self._is_running = False
             self._controller.stop()
 
-    async def handle_RCPT(  # noqa: N802 - the name that the library calls
+    async def handle_MAIL(  # noqa: N802 - the name that the library calls
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if refusal := self.refused_senders.get(address):
+            return refusal
+        envelope.mail_from, envelope.mail_options = address, options
+        return "250 OK"
+
+    async def handle_RCPT(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         if refusal := self.refusals.get(address):

@@ -80,6 +80,7 @@ class MailTrouble(StrEnum):
     INTERNATIONAL = "international"
     MALFORMED = "malformed"
     ENDED = "ended"
+    LATE = "late"
 
 
 TROUBLES: dict[MailTrouble, str] = {
@@ -94,6 +95,7 @@ TROUBLES: dict[MailTrouble, str] = {
     MailTrouble.INTERNATIONAL: "the mail server takes no addresses with letters beyond ASCII",
     MailTrouble.MALFORMED: "this is not an address that mail can be sent to",
     MailTrouble.ENDED: "the link in it was used or has ended",
+    MailTrouble.LATE: "no worker could send it in time",
 }
 """Each trouble in words."""
 

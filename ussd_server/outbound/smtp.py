@@ -106,9 +106,9 @@ class SmtpServer:
             ((code, _),) = refusal.recipients.values()
             return _refusal(MailTrouble.RECIPIENT, code)
         except smtplib.SMTPSenderRefused as refusal:
-            return _refusal(MailTrouble.SENDER, refusal.smtp_code)
+            # The operator may correct this and the next within the day.
+            return SmtpResult(MailTrouble.SENDER, code=refusal.smtp_code)
         except smtplib.SMTPAuthenticationError as refusal:
-            # The operator may correct it within the day.
             return SmtpResult(MailTrouble.LOGIN, code=refusal.smtp_code)
         except smtplib.SMTPNotSupportedError as missing:
             is_international = "SMTPUTF8" in str(missing)
@@ -127,7 +127,8 @@ class SmtpServer:
             return SmtpResult(MailTrouble.TLS)
         except TimeoutError:
             return SmtpResult(MailTrouble.TIMEOUT)
-        except (OSError, UnicodeError):
+        except (OSError, ValueError):
+            # ValueError: a reply that cannot be decoded.
             return SmtpResult(MailTrouble.UNREACHABLE)
         return SmtpResult()
 

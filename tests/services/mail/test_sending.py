@@ -153,6 +153,16 @@ def test_a_server_that_is_away_is_tried_for_a_day(
     assert (row.status, row.due_at, row.trouble) == (MailStatus.FAILED, None, "later")
 
 
+def test_a_mail_that_no_worker_could_send_within_a_day_is_given_up(
+    services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send, clock: MovableClock
+) -> None:
+    invite(services, client)
+    clock.advance(86_401)
+    send_mails()
+    row = Mail.get()
+    assert (mail_server.received, row.status, row.trouble) == ([], MailStatus.FAILED, "late")
+
+
 def test_a_mail_whose_worker_died_before_it_recorded_is_sent_again_under_the_same_id(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send, clock: MovableClock
 ) -> None:

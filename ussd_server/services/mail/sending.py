@@ -83,6 +83,9 @@ class MailSender:
         if row is None or row.lease_token is None or self._server is None:
             return
         now_about(mail_id=row.id)
+        if self._clock.now() >= row.give_up_at and row.person_id is not None:
+            self._conclude(row, SmtpResult(MailTrouble.LATE, is_final=True))
+            return
         message = self._message(row)
         release_connection()
         if message is None:
