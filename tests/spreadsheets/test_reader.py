@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import time
 import tracemalloc
 from collections.abc import Iterator
 from datetime import datetime
+from zipfile import ZipFile
 
 import pytest
 from hypothesis import given
@@ -115,7 +117,7 @@ DOCTYPE = b"<!DOCTYPE x [<!ENTITY a 'aaaa'>]><sst><si><t>&a;</t></si></sst>"
         (b'Id,Name\n1,"open\n' + 70_000 * b"2,x\n", "Row 2: a cell is too long; perhaps a quotation mark"),
         (b"a," * 300, "Row 1: the row has more than 256 columns."),
         (b"a" * 40_000, "Row 1, column A: the cell is too long."),
-        (b"a" * 2_000_000, "Row 1: the line is longer than a million characters."),
+        (b"a" * 2_000_000, "Row 1: the line is longer than 200,000 characters."),
         (b"<html><table>", "The file is a web page"),
         (b"%PDF-1.7", "The file is a PDF document"),
         (OLE, "The file has the old Excel format; save it as XLSX or CSV."),
@@ -125,6 +127,15 @@ DOCTYPE = b"<!DOCTYPE x [<!ENTITY a 'aaaa'>]><sst><si><t>&a;</t></si></sst>"
         (raw_workbook(b"<row><c t='s'><v>7</v></c></row>"), "Row 1, column A: the cell's text is missing in the file."),
         (raw_workbook(b"<row><c><v>many</v></c></row>"), "Row 1, column A: the cell's number cannot be read."),
         (raw_workbook(b"<row><c r='XFD1'><v>1</v></c></row>"), "Row 1: the row has more than 256 columns."),
+        (
+            raw_workbook(b"<row><c r='" + b"A" * 900_000 + b"1'/></row>"),
+            "Row 1: a cell has an address that no sheet has.",
+        ),
+        (raw_workbook(b"<row><c r='A" + b"1" * 4000 + b"'/></row>"), "Row 1: a cell has an address that no sheet has."),
+        (raw_workbook(b"<row><c r='a1'/></row>"), "Row 1: a cell has an address that no sheet has."),
+        (raw_workbook(b"<row r='" + b"1" * 4000 + b"'/>"), "The row after row 0 has no number of its own."),
+        (raw_workbook(b"<row r='0'/>"), "The row after row 0 has no number of its own."),
+        (raw_workbook(b"<row r='3'/><row r='3'/>"), "The row after row 3 has no number of its own."),
         (raw_workbook(b"<row></c></row>"), "The XLSX file is damaged or not a spreadsheet."),
         (raw_workbook(b"<row/>", DOCTYPE), "The XLSX file is damaged or not a spreadsheet."),
         (raw_workbook(b"<a>", repeat=1000), "The XLSX file is damaged or not a spreadsheet."),
@@ -150,6 +161,33 @@ def _bombs() -> Iterator[tuple[str, bytes]]:
 
 
 BOMBS = dict(_bombs())
+
+
+@pytest.mark.parametrize("element", [b"<c/>", b"<row/>", b"<x/>", b"<row><c/></row>"])
+def test_a_small_file_of_millions_of_elements_is_given_up_at_the_bound(element: bytes) -> None:
+    bounds = Bounds(most_elements=10_000)
+    in_the_sheet = raw_workbook(element, repeat=1_000_000)
+    in_the_texts = raw_workbook(b"<row/>", b"<sst>" + element * 1_000_000 + b"</sst>")
+    for content in (in_the_sheet, in_the_texts):
+        assert len(content) < 100_000
+        assert "more than 10,000 elements" in refusal(content, bounds)
+
+
+def test_a_directory_of_many_parts_is_refused_before_it_is_read() -> None:
+    written_parts = io.BytesIO()
+    with ZipFile(written_parts, "w") as parts:
+        for number in range(2000):
+            parts.writestr(str(number), b"")
+    assert refusal(written_parts.getvalue()) == "The XLSX file is damaged or not a spreadsheet."
+
+
+def test_other_requests_get_their_turn_while_a_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[float] = []
+    monkeypatch.setattr(time, "sleep", turns.append)
+    for content in (raw_workbook(b"<c/>", repeat=100_000), b"a,b\n" + b"\n" * 100_000):
+        turns.clear()
+        read(content)
+        assert len(turns) >= 40
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,7 +17,8 @@ from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError
 
 _DELIMITERS = ",;\t"
 _SAMPLE_ROWS = 100
-_MOST_LINE_CHARACTERS = 1_000_000
+_MOST_LINE_CHARACTERS = 200_000
+_LINES_BEFORE_A_PAUSE = 500
 # Excel writes such a first line to name the separator.
 _NAMED_DELIMITER = re.compile(r"sep=([,;\t])\s*", re.IGNORECASE)
 _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
@@ -109,7 +111,10 @@ def _lines(text: TextIOWrapper, lines_before: int) -> Iterator[str]:
         if not read:
             return
         if len(read) == _MOST_LINE_CHARACTERS:
-            raise SpreadsheetError("the line is longer than a million characters.", line=line)
+            raise SpreadsheetError(f"the line is longer than {_MOST_LINE_CHARACTERS:,} characters.", line=line)
+        if line % _LINES_BEFORE_A_PAUSE == 0:
+            # Other requests of the process go on meanwhile, also beside a file of empty lines.
+            time.sleep(0)
         yield read
 
 

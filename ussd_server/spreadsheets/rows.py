@@ -26,11 +26,13 @@ class Row(NamedTuple):
 class Bounds:
     """The largest file that is read; the reader stops with a `SpreadsheetError` at the first thing beyond.
 
-    `most_unpacked_bytes` is the sum of the parts of an XLSX file after unpacking.
+    `most_unpacked_bytes` is the sum of the parts of an XLSX file after unpacking, `most_elements` bounds its XML
+    elements, each of which takes some 2 us.
     """
 
     most_bytes: int = 100 * _MEGABYTE
     most_unpacked_bytes: int = 1024 * _MEGABYTE
+    most_elements: int = 30_000_000
     most_rows: int = 1_048_576
     most_columns: int = 256
     most_cell_characters: int = 32_767

@@ -6,12 +6,13 @@ machine. Here expat streams the sheet, and every count is bounded before anythin
 
 from __future__ import annotations
 
+import re
 import zlib
 from array import array
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, time, timedelta
-from typing import IO, BinaryIO
+from typing import BinaryIO
 from xml.etree import ElementTree
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
@@ -20,42 +21,57 @@ from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format
 from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900, from_excel
 
 from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError, column_index
+from ussd_server.spreadsheets.xml_parts import DAMAGED, Elements, PartReader, parse
 
-_CHUNK_BYTES = 64 * 1024
 _MOST_PARTS = 1000
-_MOST_TAG_BYTES = 1024 * 1024
-_MOST_DEPTH = 50
+_PART_MARK = b"PK\x01\x02"
+_SEARCH_BYTES = 1024 * 1024
+# XFD1048576 is the last cell of a sheet.
+_CELL_ADDRESS = re.compile(r"([A-Z]{1,3})[1-9][0-9]{0,6}", re.ASCII)
+_ROW_NUMBER = re.compile(r"[1-9][0-9]{0,6}", re.ASCII)
 # expat returns a text in pieces, each of at most 8 KB.
 _MOST_PIECES = 10_000
 # The parts that describe the sheets are small; they are read whole.
-_MOST_DESCRIPTION_BYTES = 4 * 1024 * 1024
+_MOST_DESCRIPTION_BYTES = 512 * 1024
 _MOST_SHARED_BYTES = 100 * 1024 * 1024
-_DAMAGED = "The XLSX file is damaged or not a spreadsheet."
 
 
 def read_workbook(source: BinaryIO, bounds: Bounds) -> Iterator[Row]:
     """Yield the rows of the first visible sheet that are not empty."""
     try:
+        _check_part_count(source)
         with ZipFile(source) as parts:
             _check_sizes(parts, bounds)
             sheet, base = _first_sheet(parts)
-            dates = _date_styles(parts)
-            shared = _SharedTexts()
-            if "xl/sharedStrings.xml" in parts.namelist():
-                with parts.open("xl/sharedStrings.xml") as part:
-                    for _ in _parse(part, shared.parser):
-                        pass
-            rows = _Rows(shared, dates, base, bounds)
+            elements = Elements(bounds.most_elements)
+            styles, shared = _DateStyles(elements), _SharedTexts(elements)
+            for name, reader in (("xl/styles.xml", styles), ("xl/sharedStrings.xml", shared)):
+                if name in parts.namelist():
+                    with parts.open(name) as part:
+                        for _ in parse(part, reader.parser):
+                            pass
+            rows = _Rows(elements, shared, frozenset(styles.found), base, bounds)
             with parts.open(sheet) as part:
-                for _ in _parse(part, rows.parser):
+                for _ in parse(part, rows.parser):
                     yield from rows.take()
     except SpreadsheetError:
         raise
     # zipfile raises RuntimeError for parts with a password, NotImplementedError for other compressions.
     except (BadZipFile, KeyError, ValueError, EOFError, zlib.error, RuntimeError, ElementTree.ParseError) as error:
-        raise SpreadsheetError(_DAMAGED) from error
+        raise SpreadsheetError(DAMAGED) from error
     except expat.ExpatError as error:
-        raise SpreadsheetError(_DAMAGED) from error
+        raise SpreadsheetError(DAMAGED) from error
+
+
+def _check_part_count(source: BinaryIO) -> None:
+    """Refuse a directory of many parts before `zipfile` reads it whole."""
+    source.seek(0)
+    count = 0
+    while chunk := source.read(_SEARCH_BYTES):
+        count += chunk.count(_PART_MARK)
+    source.seek(0)
+    if count > _MOST_PARTS:
+        raise SpreadsheetError(DAMAGED)
 
 
 def _check_sizes(parts: ZipFile, bounds: Bounds) -> None:
@@ -71,10 +87,10 @@ def _check_sizes(parts: ZipFile, bounds: Bounds) -> None:
 
 def _description(parts: ZipFile, name: str) -> ElementTree.Element:
     if parts.getinfo(name).file_size > _MOST_DESCRIPTION_BYTES:
-        raise SpreadsheetError(_DAMAGED)
+        raise SpreadsheetError(DAMAGED)
     text = parts.read(name)
     if b"<!DOCTYPE" in text:
-        raise SpreadsheetError(_DAMAGED)
+        raise SpreadsheetError(DAMAGED)
     return ElementTree.fromstring(text)  # noqa: S314 - bounded, and without entities
 
 
@@ -92,80 +108,38 @@ def _first_sheet(parts: ZipFile) -> tuple[str, datetime]:
             target = relation.get("Target", "")
             name = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
             return name, CALENDAR_MAC_1904 if is_of_1904 else CALENDAR_WINDOWS_1900
-    raise SpreadsheetError(_DAMAGED)
+    raise SpreadsheetError(DAMAGED)
 
 
-def _date_styles(parts: ZipFile) -> frozenset[str]:
-    """The styles, by their number in text, whose cells hold dates."""
-    if "xl/styles.xml" not in parts.namelist():
-        return frozenset()
-    styles = _description(parts, "xl/styles.xml")
-    formats = {str(number): text for number, text in BUILTIN_FORMATS.items()}
-    formats |= {
-        each.get("numFmtId", ""): each.get("formatCode", "") for each in styles.iterfind("{*}numFmts/{*}numFmt")
-    }
-    return frozenset(
-        str(number)
-        for number, style in enumerate(styles.iterfind("{*}cellXfs/{*}xf"))
-        if is_date_format(formats.get(style.get("numFmtId", ""), ""))
-    )
+class _DateStyles(PartReader):
+    """The styles, by their number in text, whose cells hold dates: `found`."""
 
-
-def _parse(part: IO[bytes], parser: expat.XMLParserType) -> Iterator[None]:
-    """Feed a part to its parser; the caller takes what was found after every chunk."""
-    size = 0
-    while chunk := part.read(_CHUNK_BYTES):
-        parser.Parse(chunk, False)
-        size += len(chunk)
-        # expat keeps an unfinished tag in memory, however long it is.
-        if size - parser.CurrentByteIndex > _MOST_TAG_BYTES:
-            raise SpreadsheetError(_DAMAGED)
-        yield
-    parser.Parse(b"", True)
-    yield
-
-
-class _Reader:
-    """Receives the tags and texts of one part from expat."""
-
-    def __init__(self) -> None:
-        self.parser = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.StartElementHandler = self._open
-        self.parser.EndElementHandler = self._close
-        self.parser.CharacterDataHandler = self._characters
-        # Entities could unpack a few bytes to gigabytes; no spreadsheet program writes them.
-        self.parser.StartDoctypeDeclHandler = self._refuse
-        self._depth = 0
-
-    def _open(self, tag: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth > _MOST_DEPTH:
-            self._refuse()
-        self._start(tag.rpartition(":")[2] if ":" in tag else tag, attributes)
-
-    def _close(self, tag: str) -> None:
-        self._depth -= 1
-        self._end(tag.rpartition(":")[2] if ":" in tag else tag)
-
-    def _refuse(self, *_: object) -> None:
-        raise SpreadsheetError(_DAMAGED)
+    def __init__(self, elements: Elements) -> None:
+        super().__init__(elements)
+        self.found: set[str] = set()
+        self._formats = {str(number): text for number, text in BUILTIN_FORMATS.items()}
+        self._is_inside = False
+        self._number = 0
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        raise NotImplementedError
-
-    def _characters(self, text: str) -> None:
-        raise NotImplementedError
+        if tag == "numFmt":
+            self._formats[attributes.get("numFmtId", "")] = attributes.get("formatCode", "")
+        elif tag == "cellXfs":
+            self._is_inside = True
+        elif tag == "xf" and self._is_inside:
+            if is_date_format(self._formats.get(attributes.get("numFmtId", ""), "")):
+                self.found.add(str(self._number))
+            self._number += 1
 
     def _end(self, tag: str) -> None:
-        raise NotImplementedError
+        self._is_inside &= tag != "cellXfs"
 
 
-class _SharedTexts(_Reader):
+class _SharedTexts(PartReader):
     """The texts that cells refer to by number, in one block of bytes."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, elements: Elements) -> None:
+        super().__init__(elements)
         self._text = bytearray()
         self._ends = array("Q", [0])
         self._pieces: list[str] = []
@@ -186,7 +160,7 @@ class _SharedTexts(_Reader):
         if self._is_inside:
             self._pieces.append(text)
             if len(self._pieces) > _MOST_PIECES:
-                raise SpreadsheetError(_DAMAGED)
+                raise SpreadsheetError(DAMAGED)
 
     def _end(self, tag: str) -> None:
         self._is_inside = False
@@ -199,11 +173,13 @@ class _SharedTexts(_Reader):
                 raise SpreadsheetError("The XLSX file holds too much text; save it as CSV.")
 
 
-class _Rows(_Reader):
+class _Rows(PartReader):
     """Collects the rows of a sheet while expat reads it."""
 
-    def __init__(self, shared: _SharedTexts, dates: frozenset[str], base: datetime, bounds: Bounds) -> None:
-        super().__init__()
+    def __init__(
+        self, elements: Elements, shared: _SharedTexts, dates: frozenset[str], base: datetime, bounds: Bounds
+    ) -> None:
+        super().__init__(elements)
         self._shared, self._dates, self._base, self._bounds = shared, dates, base, bounds
         self._found: list[Row] = []
         self._count = 0
@@ -223,8 +199,7 @@ class _Rows(_Reader):
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "c":
-            place = attributes.get("r", "").rstrip("0123456789")
-            self._column = column_index(place) if place.isascii() and place.isalpha() else self._column + 1
+            self._column = self._column_of(attributes.get("r"))
             self._kind, self._style = attributes.get("t", "n"), attributes.get("s", "0")
             self._length = 0
             self._value.clear()
@@ -236,10 +211,24 @@ class _Rows(_Reader):
             # A shared formula has its text in another cell.
             self._formula[:] = "="
         elif tag == "row":
-            number = attributes.get("r", "")
-            self._line = int(number) if number.isascii() and number.isdigit() else self._line + 1
+            self._line = self._line_of(attributes.get("r"))
             self._column = -1
             self._cells.clear()
+
+    def _column_of(self, address: str | None) -> int:
+        if address is None:
+            return self._column + 1
+        found = _CELL_ADDRESS.fullmatch(address)
+        if found is None:
+            raise SpreadsheetError("a cell has an address that no sheet has.", line=self._line)
+        return column_index(found[1])
+
+    def _line_of(self, number: str | None) -> int:
+        if number is None:
+            return self._line + 1
+        if not _ROW_NUMBER.fullmatch(number) or int(number) <= self._line:
+            raise SpreadsheetError(f"The row after row {self._line} has no number of its own.")
+        return int(number)
 
     def _characters(self, text: str) -> None:
         if self._pieces is not None:

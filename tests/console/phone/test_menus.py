@@ -24,6 +24,8 @@ def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(
     services.ussd.channels.assign_code(AssignCode(CODE, example_client.id), OPERATOR)
     broken = visitor.post("/menus/new", menu_id="shop", text="start: [")
     assert (broken.status_code, "line" in broken.text, "start: [" in broken.text) == (400, True, True)
+    large = visitor.post("/menus/new", menu_id="shop", text="start: " + "x" * 65_536)
+    assert (large.status_code, "The document is larger than 64 KiB" in large.text) == (400, True)
     document = shop_document(title="<b>ACME</b> שלום")
     assert visitor.post("/menus/new", menu_id="shop", text=json.dumps(document)).status_code == 303
     page = visitor.get("/menus/shop").text

@@ -10,7 +10,7 @@ import pytest
 from ussd_server.json_text import duplicate_name
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.source.places import SourceError, json_places
-from ussd_server.menus.source.texts import read_json, read_text
+from ussd_server.menus.source.texts import MOST_BYTES, read_json, read_text
 from ussd_server.menus.source.yaml_text import read_yaml
 
 MENU = """\
@@ -71,6 +71,7 @@ def test_plain_words_are_texts_and_only_the_core_schema_of_yaml_1_2_has_other_va
         ("a: 1" + "0" * 5000, "30 digits", (1, 4)),
         ("? [a]\n: b", "A name has to be a text", (1, 3)),
         ("a: " + "[" * 40 + "]" * 40, "deeper than 32", (1, 35)),
+        ("a: " + "[" * 5000, "deeper than 32", (1, 204)),
         ("a: [" + "x," * 25_000 + "]", "more than 20,000", (1, 40_001)),
         ("[1, 2]", "has to be an object", None),
         ("just words", "has to be an object", None),
@@ -94,6 +95,7 @@ def test_yaml_that_is_no_document_is_refused_by_line_and_column(
         ('{"a": NaN}', "NaN", None),
         ("[1]", "has to be an object", None),
         ("[" * 100_000, "not valid JSON", None),
+        ('{"a": ' + "1" * 5000 + "}", "too many digits", None),
     ],
 )
 def test_json_that_is_no_document_is_refused_by_line_and_column(
@@ -102,6 +104,14 @@ def test_json_that_is_no_document_is_refused_by_line_and_column(
     with pytest.raises(SourceError, match=said) as refused:
         read_json(text)
     assert refused.value.place == place
+
+
+@pytest.mark.parametrize("is_yaml", [True, False])
+def test_a_document_of_more_than_64_kib_is_refused_before_it_is_read(is_yaml: bool) -> None:
+    for text in ("[" * (MOST_BYTES + 1), "é" * (MOST_BYTES // 2 + 1)):
+        with pytest.raises(SourceError, match=r"^The document is larger than 64 KiB$"):
+            read_text(text, is_yaml=is_yaml)
+    assert read_text('{"a": "' + "x" * (MOST_BYTES - 9) + '"}', is_yaml=is_yaml)[0]["a"][0] == "x"
 
 
 def test_positions_in_json_are_those_in_yaml() -> None:

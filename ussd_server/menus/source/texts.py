@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import Any
 
 from ussd_server.json_text import duplicate_name
 from ussd_server.menus.source.places import Places, Position, SourceError, json_places
 from ussd_server.menus.source.yaml_text import read_yaml
+
+MOST_BYTES = 64 * 1024
+"""The largest document, by whatever way it comes."""
 
 
 def read_json(text: str) -> tuple[dict[str, Any], Places]:
@@ -21,6 +23,11 @@ def read_json(text: str) -> tuple[dict[str, Any], Places]:
         raise SourceError(f"The text is not valid JSON: {error.msg}", place) from None
     except RecursionError:
         raise SourceError("The text is not valid JSON: it is nested too deeply") from None
+    except SourceError:
+        raise
+    except ValueError:
+        # Python converts no number of more than 4,300 digits.
+        raise SourceError("The text is not valid JSON: a number has too many digits") from None
     if not isinstance(document, dict):
         raise SourceError("The document has to be an object with fields such as `id`, `start` and `nodes`")
     twice = duplicate_name(text)
@@ -31,9 +38,14 @@ def read_json(text: str) -> tuple[dict[str, Any], Places]:
     return document, json_places(text)
 
 
-def read_text(text: str, *, is_yaml: bool, pause: Callable[[], object] = lambda: None) -> tuple[dict[str, Any], Places]:
-    """Return the object in a text, and the positions in it. Raises `SourceError` when the text holds no object."""
-    return read_yaml(text, pause) if is_yaml else read_json(text)
+def read_text(text: str, *, is_yaml: bool) -> tuple[dict[str, Any], Places]:
+    """Return the object in a text, and the positions in it.
+
+    Raises `SourceError` when the text holds no object, and before reading one of more than 64 KiB.
+    """
+    if len(text) > MOST_BYTES or len(text.encode(errors="replace")) > MOST_BYTES:
+        raise SourceError(f"The document is larger than {MOST_BYTES // 1024} KiB")
+    return read_yaml(text) if is_yaml else read_json(text)
 
 
 def read_menu_file(path: FilePath) -> tuple[dict[str, Any], Places]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -26,7 +26,9 @@ from ussd_server.menus.source.places import Path, Places, Position, SourceError
 
 MAX_DEPTH = 32
 MAX_PARTS = 20_000
-_PAUSE_EVERY = 100
+# The parser looks at every open bracket again for each that follows. Those in texts count too.
+_MOST_OPEN_BRACKETS = 200
+_BRACKET = re.compile(r"[\[\]{}]")
 _LONGEST_NUMBER = 30
 _CONSTANTS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -40,15 +42,16 @@ _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _UNWRITABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
-def read_yaml(text: str, pause: Callable[[], object] = lambda: None) -> tuple[dict[str, Any], Places]:
+def read_yaml(text: str) -> tuple[dict[str, Any], Places]:
     """Return the object in a YAML text, and the positions in it. Every name is a text: `64110:` is `"64110"`.
 
-    `pause` is called every 100 parts of the text. Raises `SourceError` for anything that is not YAML 1.2, anchors,
+    Raises `SourceError` for anything that is not YAML 1.2, anchors,
     merge keys, tags, a second document, a name that is given twice, more than 32 levels or 20,000 parts, infinite
     numbers, NUL, lone surrogates, and anything but an object.
     """
+    _refuse_open_brackets(text)
     try:
-        document, places = _Reader(YAML(typ="safe", pure=True).parse(text), pause).read()
+        document, places = _Reader(YAML(typ="safe", pure=True).parse(text)).read()
     except MarkedYAMLError as error:
         place = _place(error.problem_mark) if error.problem_mark else None
         raise SourceError(f"The text is not valid YAML: {_sentence(error.problem)}", place) from None
@@ -63,11 +66,22 @@ def read_yaml(text: str, pause: Callable[[], object] = lambda: None) -> tuple[di
     return document, places
 
 
+def _refuse_open_brackets(text: str) -> None:
+    """Raise `SourceError` for brackets nested far deeper than any document."""
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        depth = depth + 1 if found[0] in "[{" else max(0, depth - 1)
+        if depth > _MOST_OPEN_BRACKETS:
+            before = text[: found.start()]
+            place = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
+            raise SourceError(f"The document is nested deeper than {MAX_DEPTH} levels", place)
+
+
 class _Reader:
     """Builds a document from the events of a parser."""
 
-    def __init__(self, events: Iterator[Event], pause: Callable[[], object]) -> None:
-        self._events, self._pause = events, pause
+    def __init__(self, events: Iterator[Event]) -> None:
+        self._events = events
         self._count = self._documents = 0
         self.places = Places()
 
@@ -86,8 +100,6 @@ class _Reader:
     def _counted(self) -> Iterator[Event]:
         for event in self._events:
             self._count += 1
-            if self._count % _PAUSE_EVERY == 0:
-                self._pause()
             if self._count > MAX_PARTS:
                 raise SourceError(f"The text has more than {MAX_PARTS:,} names and values", _place(event.start_mark))
             yield event

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from peewee import fn
@@ -39,6 +39,7 @@ from ussd_server.messages.menus.menus import (
     VersionView,
 )
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
+from ussd_server.native_threads import in_native_thread
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.security.call_secrets import call_secrets
 from ussd_server.security.key_ring import Keyring
@@ -263,7 +264,8 @@ def _read(request: SaveDraft | CheckMenu) -> tuple[dict[str, Any], Callable[[], 
     if document is not None:
         return _named(document, request.menu_id), lambda: json_places(source.text)
     try:
-        document, places = read_text(source.text, is_yaml=source.is_yaml, pause=_yield_to_other_threads)
+        # Other requests go on meanwhile: the YAML parser has no place for a pause within a text.
+        document, places = in_native_thread(partial(read_text, source.text, is_yaml=source.is_yaml), pool="documents")
     except SourceError as error:
         raise ServiceError(Code.INVALID_REQUEST, str(error)) from None
     return _named(document, request.menu_id), lambda: places

@@ -23,6 +23,7 @@ from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
 from ussd_server.services.audit import write_audit_event
+from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutDigests
 from ussd_server.services.payouts.files import read_file
 from ussd_server.services.payouts.records import payout_views, write_payout_event
@@ -45,6 +46,8 @@ class PayoutDrafts:
         self._fees = fees
         self._digests = digests
         self._clock = clock
+        # To read the largest file takes a second of processor time.
+        self._files = Bulkhead(4, 1)
 
     def create(self, request: CreatePayout, context: RequestContext) -> CreatedPayout:
         """Judge and keep every row, and send none. The same content under the same reference is the same payout.
@@ -56,7 +59,7 @@ class PayoutDrafts:
         maker = caller_id(context)
         if not request.reference:
             raise ServiceError(Code.INVALID_REQUEST, "reference: Missing data for required field.")
-        rows = self._read(request)
+        rows = self._read(request, context.client_id)
         digest = digest_of({"description": request.description, "items": [row.content for row in rows]})
         if (known := _find(context.client_id, request.reference)) is not None:
             return _repeated(known, digest)
@@ -84,9 +87,16 @@ class PayoutDrafts:
             return _repeated(known, digest)
         return CreatedPayout(payout_views([payout])[0], replayed=False)
 
-    def _read(self, request: CreatePayout) -> list[PayoutRow]:
+    def _read(self, request: CreatePayout, client_id: str) -> list[PayoutRow]:
         if request.file is not None:
-            return read_file(request.file)
+            with self._files.place(client_id) as has_place:
+                if not has_place:
+                    raise ServiceError(
+                        Code.SERVICE_UNAVAILABLE,
+                        "Other files are being read at this moment; nothing was recorded, send it again",
+                        retry_after_seconds=1,
+                    )
+                return read_file(request.file)
         if not 0 < len(request.items) <= MOST_ITEMS:
             raise ServiceError(Code.INVALID_REQUEST, f"items: Must be 1 to {MOST_ITEMS} rows.")
         return [row_of(line, item) for line, item in enumerate(request.items, 1)]

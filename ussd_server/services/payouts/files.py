@@ -17,6 +17,8 @@ from ussd_server.status import Code, ServiceError
 _BOUNDS = Bounds(
     most_bytes=LARGEST_FILE_BYTES,
     most_unpacked_bytes=64 * 1024 * 1024,
+    # Ten times what 5,000 rows of six cells have.
+    most_elements=700_000,
     most_columns=64,
     most_cell_characters=1000,
 )

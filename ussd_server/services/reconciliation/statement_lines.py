@@ -36,8 +36,6 @@ _SHORTEST_CUT = 6
 _LONGEST_PERIOD = timedelta(days=400)
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _LONGEST_TEXT = 100
-# The database keeps the numbers of lines in 32 bits; no file has so many.
-_LAST_LINE = 2**31 - 1
 # The database keeps sums in 64 bits; more is a wrong column anyway.
 _LARGEST_SUM_CENTS = 10**17
 # How spreadsheet programs show a long number in a narrow column, and save it.
@@ -98,8 +96,6 @@ class StatementReader:
         headings = {field.value: names for field, names in self._known.headings.items()}
         self._columns = find_columns(rows, headings, _REQUIRED).columns
         for row in rows:
-            if row.line > _LAST_LINE:
-                raise SpreadsheetError("A row has a number that no spreadsheet has.")
             line = self._line(row)
             if line is not None:
                 self.count += 1

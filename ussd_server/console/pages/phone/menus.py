@@ -26,7 +26,8 @@ from ussd_server.messages.menus.menus import (
 )
 from ussd_server.status import Code, ServiceError
 
-_MOST_BYTES = 1024 * 1024
+# A document of 64 KiB, in which a form may write each byte as three.
+_MOST_BYTES = 256 * 1024
 _COLUMNS = (
     Column("menu_id", "Menu", "code", link=lambda menu: url_for("console.show_menu", menu_id=menu.menu_id)),
     Column("title", "Title"),
