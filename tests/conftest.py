@@ -27,7 +27,7 @@ from ussd_server.redis import client as redis_client
 from ussd_server.redis.client import connect
 from ussd_server.settings import Settings
 
-pytest_plugins = ["tests.support.redis_fixtures"]
+pytest_plugins = ["tests.support.redis_fixtures", "tests.support.mail_server"]
 
 # How long an example takes says how busy the machine is, and nothing of the code. Every run tries the same examples.
 hypothesis.settings.register_profile(

@@ -13,6 +13,7 @@ from redis.connection import parse_url
 from tests.outbound.certificates import Authority
 from ussd_server.security.key_ring import Keyring
 from ussd_server.settings import SettingsError, read_settings
+from ussd_server.shown_settings import shown_settings
 
 
 @pytest.fixture(autouse=True)
@@ -177,3 +178,16 @@ def test_reading_settings_imports_nothing_that_counts() -> None:
     """The counting library hears where to count before its import only, and gunicorn learns that from the settings."""
     program = "import sys, ussd_server.settings; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_mail_server_needs_a_sender_and_the_public_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refusals(monkeypatch, USSD_SMTP_URL="mail.example.com:25") == [
+        "USSD_SMTP_URL", "USSD_MAIL_FROM", "USSD_PUBLIC_URL",
+    ]  # fmt: skip
+    monkeypatch.setenv("USSD_SMTP_URL", "smtps://ussd:se%20cret@mail.example.com")
+    monkeypatch.setenv("USSD_PUBLIC_URL", "https://ussd.example.com")
+    assert refusals(monkeypatch, USSD_MAIL_FROM="Payments <a@b>, c@d") == ["USSD_MAIL_FROM"]
+    monkeypatch.setenv("USSD_MAIL_FROM", "Payments <noreply@example.com>")
+    settings = read_settings()
+    assert "se%20cret" not in repr(settings)
+    assert shown_settings(settings)["USSD_SMTP_URL"] == "smtps://mail.example.com"

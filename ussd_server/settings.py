@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from environs import Env, EnvValidationError, validate
 
+from ussd_server.outbound.smtp import read_sender, read_smtp_url
 from ussd_server.outbound.transport import authorities
 from ussd_server.providers.package import ProviderAccess
 from ussd_server.providers.registry import provider_names, read_provider_settings
@@ -64,6 +65,8 @@ class Settings:
     provider_timeout_seconds: int
     float_alert_shillings: int
     public_url: str | None
+    smtp_url: str | None = field(repr=False)
+    mail_from: str | None
     replica_url: str | None
     replica_lag_seconds: int
     kill_point: str | None
@@ -172,6 +175,8 @@ def _read_table(env: Env, data_dir: Path, providers: Mapping[str, ProviderAccess
         provider_timeout_seconds=env.int("PROVIDER_TIMEOUT_SECONDS", 20, validate=validate.Range(1, 25)),
         float_alert_shillings=env.int("FLOAT_ALERT_SHILLINGS", 0, validate=validate.Range(0, 10**12)),
         public_url=(env.str("PUBLIC_URL", "") or "").rstrip("/") or None,
+        smtp_url=env.str("SMTP_URL", None),
+        mail_from=env.str("MAIL_FROM", None),
         replica_url=env.str("REPLICA_URL", None),
         replica_lag_seconds=env.int("REPLICA_LAG_SECONDS", 5, validate=validate.Range(1, 60)),
         kill_point=env.str("KILL_POINT", None),
@@ -265,6 +270,7 @@ def _malformed(settings: Settings) -> list[str]:
         problems.append("USSD_SESSION_LIFE_SECONDS: must not be shorter than USSD_SESSION_IDLE_SECONDS")
     if settings.public_url is not None:
         problems += problems_of_address("PUBLIC_URL", settings.public_url, https_only=not settings.is_sandbox)
+    problems += _problems_of_mail(settings)
     if settings.statement_headings is not None:
         problem = problem_of_additions(settings.statement_headings, provider_names())
         problems += [f"USSD_STATEMENT_HEADINGS: {problem}"] if problem else []
@@ -274,6 +280,22 @@ def _malformed(settings: Settings) -> list[str]:
     except OSError:
         problems.append("USSD_CA_FILE: must be a file of certificates in PEM that this user can read")
     return problems
+
+
+def _problems_of_mail(settings: Settings) -> Iterator[str]:
+    """Yield what is wrong with the settings of mail. Mails carry links, so they need to know the public address."""
+    if settings.smtp_url is None:
+        return
+    try:
+        read_smtp_url(settings.smtp_url)
+    except ValueError:
+        yield "USSD_SMTP_URL: must be smtp://user:password@host:port or smtps://...; write other characters as %40"
+    try:
+        read_sender(settings.mail_from or "")
+    except ValueError:
+        yield "USSD_MAIL_FROM: USSD_SMTP_URL needs a sender, such as Payments <noreply@example.com>"
+    if settings.public_url is None:
+        yield "USSD_PUBLIC_URL: USSD_SMTP_URL needs it, because mails carry links to the console"
 
 
 def _unsafe(settings: Settings) -> list[str]:

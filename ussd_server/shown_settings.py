@@ -9,13 +9,13 @@ from ussd_server.settings import Settings
 # A setting that is not named here is not shown.
 _SHOWN = (
     "environment", "machines", "workers", "threads", "worker_threads", "bind", "public_url", "trusted_proxies",
-    "operator_addresses", "console_idle_seconds", "console_phone_pays", "session_idle_seconds", "session_life_seconds",
-    "channel_limit_per_minute", "provider_timeout_seconds", "float_alert_shillings", "keep_sessions_days",
-    "keep_deliveries_days", "replica_lag_seconds", "allow_private_addresses", "log_level", "data_dir", "secrets_file",
-    "reports_dir", "statement_headings", "ca_file",
+    "mail_from", "operator_addresses", "console_idle_seconds", "console_phone_pays", "session_idle_seconds",
+    "session_life_seconds", "channel_limit_per_minute", "provider_timeout_seconds", "float_alert_shillings",
+    "keep_sessions_days", "keep_deliveries_days", "replica_lag_seconds", "allow_private_addresses", "log_level",
+    "data_dir", "secrets_file", "reports_dir", "statement_headings", "ca_file",
 )  # fmt: skip
 _NAMES = {"environment": "USSD_ENV"}
-_ADDRESSES = ("database_url", "replica_url", "redis_url")
+_ADDRESSES = ("database_url", "replica_url", "redis_url", "smtp_url")
 # Of the settings of providers, all others are secrets or may be.
 _SHOWN_OF_PROVIDERS = ("_BASE_URL", "_ENVIRONMENT", "_COUNTRY", "_CURRENCY", "_VERSION", "_ENQUIRY_SECONDS")
 

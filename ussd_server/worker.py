@@ -14,6 +14,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection
 from ussd_server.logs import logger, now_about, trace_of
+from ussd_server.services.mail.sending import THREADS as MAIL_THREADS
 from ussd_server.services.operations.heartbeat import BEAT_SECONDS
 
 Work = TypeVar("Work")
@@ -28,6 +29,8 @@ _TAKE_OVER_SECONDS = 1.0
 _FLOATS_SECONDS = 5.0
 _REPORTS_SECONDS = 60.0
 _DIGESTS_SECONDS = 600.0
+_OUTAGES_SECONDS = 15.0
+_REMINDERS_SECONDS = 60.0
 _SESSIONS_AT_ONCE = 200
 _IMPORT_BATCHES = 20
 # A thread waits for a provider while it looks up names.
@@ -50,7 +53,7 @@ class WorkKind:
 
 
 class Worker:
-    """Settles transactions, sends payouts, and sends events to webhooks. Any number of worker processes may run."""
+    """Settles transactions, and sends payouts, mails and events. Any number of worker processes may run."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -72,11 +75,13 @@ class Worker:
             Thread(target=self._keep_alive, args=(finished,), name="heartbeat"),
             self._repeated("ask for floats", _FLOATS_SECONDS, self._services.providers.floats.ask, stop),
             self._repeated("write digests of past days", _DIGESTS_SECONDS, digests.write, stop),
+            self._repeated("look at outages", _OUTAGES_SECONDS, self._services.providers.outage_watch.look, stop),
+            self._repeated("write reminders", _REMINDERS_SECONDS, self._services.mail.reminders.write, stop),
             self._repeated("write report files", _REPORTS_SECONDS, self._services.operations.report_files.write, stop),
         ]
         others = [
             Thread(target=self._serve, args=(kind, stop), name=kind.name)
-            for kind in (self._deliveries(stop), self._payouts(stop))
+            for kind in (self._deliveries(stop), self._payouts(stop), self._mails(stop))
         ]
         for thread in [*beside, *others]:
             thread.start()
@@ -144,6 +149,10 @@ class Worker:
         return WorkKind(
             "deliveries", self._services.settings.delivery_slots, claim, self._services.webhooks.deliveries.send, rest
         )
+
+    def _mails(self, stop: Event) -> WorkKind:
+        sender = self._services.mail.sender
+        return WorkKind("mails", MAIL_THREADS, sender.claim, sender.send, lambda _: stop.wait(_TICK_SECONDS))
 
     def _serve(self, kind: WorkKind, stop: Event, meanwhile: Callable[[], None] = lambda: None) -> None:
         with ThreadPoolExecutor(kind.threads, kind.name) as pool:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.database.divided import divide, drop_months
 from tests.support.commands import run_command
+from tests.support.mail_server import MailServer
 from tests.support.real_service.service import environment
 from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
@@ -48,6 +49,7 @@ def test_a_healthy_installation_has_nothing_to_mend(folder: Path, database_url: 
         "database",
         "clock",
         "Redis",
+        "mail",
         "sandbox",
     } | ({"failover"} if database_url.startswith("postgres") else set())
     assert all(finding["mend"] is None for finding in findings.values())
@@ -185,8 +187,9 @@ def test_production_that_speaks_to_other_machines_without_tls_is_named(
     folder: Path, database_url: str, redis_url: str, named: set[str]
 ) -> None:
     settings = {"USSD_SECRETS_FILE": str(folder / "secrets.json"), "USSD_ENV": "production"}
+    settings["USSD_PUBLIC_URL"] = "https://ussd.example.com"
     found = diagnose(folder, USSD_DATABASE_URL=database_url, USSD_REDIS_URL=redis_url, **settings)[1]
-    assert {part for part in found if part.startswith("USSD_")} == named
+    assert {part for part in found if part.startswith("USSD_") and found[part]["mend"]} == named
 
 
 def test_migrate_and_the_doctor_say_alike_what_is_wrong_with_a_database(folder: Path, postgres_url: str) -> None:
@@ -197,3 +200,19 @@ def test_migrate_and_the_doctor_say_alike_what_is_wrong_with_a_database(folder: 
     said = refused.stderr.splitlines()[-1]
     assert said == f"Error: The database or its user does not exist. {found['mend']}"
     assert found["found"] == "the postgresql database or its user does not exist"
+
+
+def test_production_without_a_public_address_is_named(folder: Path) -> None:
+    settings = {"USSD_SECRETS_FILE": str(folder / "secrets.json"), "USSD_ENV": "production"}
+    assert "take their host from the request" in diagnose(folder, **settings)[1]["USSD_PUBLIC_URL"]["mend"]
+
+
+def test_the_mail_server_is_tried(folder: Path, mail_server: MailServer) -> None:
+    settings = {"USSD_MAIL_FROM": "noreply@example.com", "USSD_PUBLIC_URL": "http://127.0.0.1:8000"}
+    assert diagnose(folder, USSD_SMTP_URL=mail_server.url, **settings)[1]["mail"] == {
+        "part": "mail", "found": "the mail server lets us in", "mend": None,
+    }  # fmt: skip
+    mail_server.stop()
+    found = diagnose(folder, USSD_SMTP_URL=mail_server.url, **settings)[1]["mail"]
+    assert found["found"] == "the mail server accepts no connection"
+    assert found["mend"].startswith("Check USSD_SMTP_URL")

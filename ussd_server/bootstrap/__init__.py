@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ussd_server.bootstrap.clients import ClientServices, WebhookServices, client_services, webhook_services
 from ussd_server.bootstrap.foundation import build_foundation
+from ussd_server.bootstrap.mail import MailServices, mail_services
 from ussd_server.bootstrap.money import (
     AccountServices,
     PayoutServices,
@@ -57,6 +58,7 @@ class Services:
     menus: MenuServices
     ussd: UssdServices
     webhooks: WebhookServices
+    mail: MailServices
     operations: OperationsServices
     search: SearchService
 
@@ -73,7 +75,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     """Build every service from the settings and open the database. Connects to nothing yet."""
     open_database(
         settings.database_url,
-        max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 4,
+        max_connections=settings.threads + settings.worker_threads + settings.delivery_slots + 8,
     )
     use_replica(
         Replica(settings.replica_url, settings.threads, settings.replica_lag_seconds, note_replica)
@@ -86,13 +88,14 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
     creator = TransactionCreator(base.providers, base.guard, base.references, base.clock, base.wake_up.send)
     transactions = transaction_services(base, creator)
     reconciliation = reconciliation_services(base, transactions.review)
+    clients = client_services(base)
     return Services(
         settings=settings,
         clock=base.clock,
         limiter=base.limiter,
         wake_up=base.wake_up,
         audit=AuditService(base.tokens),
-        clients=client_services(base),
+        clients=clients,
         operators=operator_services(base, transactions, reconciliation),
         providers=providers,
         accounts=accounts,
@@ -102,6 +105,7 @@ def build_services(settings: Settings, clock: Clock | None = None) -> Services:
         menus=menu_services(base),
         ussd=ussd_services(base, transactions.transactions, accounts.balances, providers.names),
         webhooks=webhook_services(base),
+        mail=mail_services(base, clients.password_links),
         operations=operations_services(base, providers, accounts, transactions),
         search=SearchService(),
     )

@@ -9,6 +9,7 @@ from ussd_server.outbound.transport import Transport
 from ussd_server.services.clients.api_keys import ApiKeyService
 from ussd_server.services.clients.auth import AuthService
 from ussd_server.services.clients.clients import ClientService
+from ussd_server.services.clients.forgotten_passwords import ForgottenPasswordService
 from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.clients.key_explanations import KeyExplanationService
 from ussd_server.services.clients.key_reader import ApiKeyReader
@@ -36,6 +37,7 @@ class ClientServices:
     key_reader: ApiKeyReader
     team: TeamService
     password_links: PasswordLinkService
+    forgotten_passwords: ForgottenPasswordService
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def client_services(base: Foundation) -> ClientServices:
         key_reader=ApiKeyReader(vault, limiter, clock),
         team=TeamService(tokens, clock),
         password_links=PasswordLinkService(tokens, clock),
+        forgotten_passwords=ForgottenPasswordService(limiter, clock),
     )
 
 

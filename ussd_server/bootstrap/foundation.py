@@ -41,6 +41,9 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Counts address and name together: an attacker elsewhere cannot lock a user out.
     "login-pair": (RateLimitItemPerMinute(10, 15),),
     "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
+    # Mails to one address are an annoyance to its reader; an office of people may share a network.
+    "forgotten-person": (RateLimitItemPerHour(3),),
+    "forgotten-network": (RateLimitItemPerHour(20),),
     # Wrong codes after the right password, from all addresses together.
     "operator-code": (RateLimitItemPerHour(20),),
 }

@@ -15,6 +15,7 @@ from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.payouts import PayoutService
 from ussd_server.services.payouts.sending import PayoutSender
 from ussd_server.services.providers.floats import FloatService
+from ussd_server.services.providers.outage_watch import OutageWatch
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.states import ProviderStateService
 from ussd_server.services.providers.subscribers import SubscriberNames, SubscriberService
@@ -39,6 +40,7 @@ class ProviderServices:
     providers: Providers
     outages: ProviderOutages
     states: ProviderStateService
+    outage_watch: OutageWatch
     floats: FloatService
     names: SubscriberNames
     subscribers: SubscriberService
@@ -86,10 +88,12 @@ class ReconciliationServices:
 def provider_services(base: Foundation) -> ProviderServices:
     """Build what knows of providers."""
     names = SubscriberNames(base.providers, base.clock)
+    states = ProviderStateService(base.providers, base.switches, base.clock)
     return ProviderServices(
         base.providers,
         base.outages,
-        ProviderStateService(base.providers, base.switches, base.clock),
+        states,
+        OutageWatch(states, base.clock),
         FloatService(base.providers, base.clock, base.settings.float_alert_shillings * 100),
         names,
         SubscriberService(names, base.providers, base.limiter, Bulkhead(8, 2).place),

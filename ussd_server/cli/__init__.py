@@ -38,6 +38,7 @@ _COMMANDS = {
     "fees": "ussd_server.cli.money.fees",
     "find": "ussd_server.cli.service.find",
     "keys": "ussd_server.cli.clients.keys",
+    "mail": "ussd_server.cli.service.mail",
     "menu": "ussd_server.cli.phone.menu",
     "migrate": "ussd_server.cli.service.run",
     "operators": "ussd_server.cli.service.operators",

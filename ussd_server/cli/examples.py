@@ -38,6 +38,7 @@ EXAMPLES = {
     "keys explain": "keys explain 019ab3c4-0000-7000-8000-000000000000",
     "keys list": "keys list --client acme",
     "keys seed": "keys seed keys.csv",
+    "mail test": "mail test ops@example.org",
     "menu check": "menu check shop.yaml",
     "menu graph": "menu graph shop.yaml > shop.svg",
     "menu list": "menu list --client acme",

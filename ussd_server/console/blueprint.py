@@ -124,7 +124,10 @@ def ask_to_sign_in(who: Who) -> Any:
         return redirect(url_for(page, next=request.full_path.rstrip("?")))
     # Only a form that passed the check of its token has a session with its sender.
     kept = keep_form(request) if "user" in session else ""
-    shown = render_template("console/sign_in.html", kept=kept, next="", email="", for_operators=who == "operator")
+    shown = render_template(
+        "console/sign_in.html", kept=kept, next="", email="", for_operators=who == "operator",
+        is_mail_on=services().mail.mails.is_on,
+    )  # fmt: skip
     return Response(shown, status=401)
 
 
@@ -185,6 +188,8 @@ def _for_templates() -> dict[str, Any]:
         "chart": charts,
         "link_to": links.link_to,
         "link_to_page": links.link_to_page,
+        "public_address": links.public_address,
+        "public_root": f"{services().settings.public_url}/" if services().settings.public_url else request.url_root,
         "link_to_table": tables.link_to_table,
         "is_redis_away": services().limiter.away,
     }

@@ -6,6 +6,8 @@ from typing import Any
 
 from flask import current_app, g, url_for
 
+from ussd_server.api.requests import services
+
 _PAGES = {
     "transaction": ("show_transaction", "transaction_id"),
     "session": ("show_session", "session_id"),
@@ -31,6 +33,14 @@ def link_to(kind: str, object_id: str | None) -> str | None:
     """The address of an object's page for the person who signed in; None for no object and a kind without a page."""
     view, variable = (_PAGES_OF_OPERATORS if g.person.is_operator else _PAGES).get(kind, ("", ""))
     return link_to_page(view, **{variable: object_id}) if object_id else None
+
+
+def public_address(view: str, **variables: Any) -> str:
+    """The whole address of a view, to be copied: on `USSD_PUBLIC_URL`, else on the host that the browser asked for."""
+    public_url = services().settings.public_url
+    if public_url is None:
+        return url_for(view, **variables, _external=True)
+    return public_url + url_for(view, **variables)
 
 
 def link_to_page(view: str, **variables: Any) -> str | None:

@@ -75,6 +75,7 @@ _OF_OPERATORS: Sequence[tuple[str, Sequence[NavigationItem]]] = (
             NavigationItem("Channels", "list_channels"),
             NavigationItem("System", "show_system"),
             NavigationItem("Operators", "list_operators"),
+            NavigationItem("Mails", "list_mails"),
             NavigationItem("Audit trail", "list_operator_actions"),
         ),
     ),

@@ -22,7 +22,7 @@ class ProviderSwitch(Table):
 class ProviderFloat(Table):
     """The money for disbursements at a provider when it last answered (`read_at`); `asked_at` is the last attempt.
 
-    `low_since` is null unless it was less than the operator wants.
+    `low_since` is null unless it was less than the operator wants, `away_since` unless the provider does not answer.
     """
 
     provider = TextField(primary_key=True)
@@ -30,6 +30,7 @@ class ProviderFloat(Table):
     read_at = MomentField(null=True)
     asked_at = MomentField()
     low_since = MomentField(null=True)
+    away_since = MomentField(null=True)
 
     class Meta:
         table_name = "provider_floats"

@@ -16,7 +16,7 @@ from tests.support.example_client import PASSWORD, ExampleClient
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.database.unit_of_work import database
+from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.messages.clients.api_keys import CreateApiKey
 from ussd_server.messages.clients.clients import CreateUser
 from ussd_server.models.clients import User
@@ -259,20 +259,13 @@ def test_an_unknown_scope_is_named(desk: Desk) -> None:
         assert reply.json == refusal_of(400, f"Invalid request body{named}")
 
 
-def test_a_payout_that_the_version_before_made_has_the_people_behind_its_maker(desk: Desk) -> None:
-    key = desk.key_of("ann", None)
-    payouts = [desk.draft(key, "P1"), desk.draft("ann", "P2")]
-    database.execute_sql("UPDATE payouts SET people = NULL")
-    for payout in payouts:
-        assert not desk.approve(desk.key_of("ann"), payout)
-        assert desk.approve("bob", payout)
-
-
 def test_the_migration_finds_the_people_behind_older_keys_and_passwords_in_the_audit_trail(desk: Desk) -> None:
     desk.invite("ann", "second")
     desk.invite("bob", "third")
     desk.services.clients.clients.change_password("third@two.example", PASSWORD, operator_context())
     key, rotated = desk.key_of("ann"), desk.rotate("bob", desk.key_of("ann"))
+    # The trigger knows the column.
+    database.execute_sql("DROP TRIGGER payouts_judged" + (" ON payouts" if is_postgres() else ""))
     for table, column in (
         ("users", "link_seen_by"), ("users", "password_seen_by"), ("api_keys", "people"),
         ("api_keys", "previous_people"), ("payouts", "people"),

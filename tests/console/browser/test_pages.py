@@ -14,6 +14,7 @@ from ussd_server.context import operator_context
 from ussd_server.messages.clients.api_keys import CreateApiKey
 from ussd_server.messages.sessions import BeginSession
 from ussd_server.messages.transactions import CreateDeposit, GetTransaction
+from ussd_server.services.mail import outbox
 
 pytestmark = pytest.mark.needs_chromium
 
@@ -33,6 +34,7 @@ PAGES = (
     "/search?q=0770000000",
     "/people",
     "/people/invite",
+    "/notifications",
     "/menus",
     "/menus/new",
     "/menus/shop",
@@ -59,6 +61,8 @@ OPERATOR_PAGES = (
     "/operator/channels",
     "/operator/channels/new",
     "/operator/system",
+    "/operator/mails",
+    "/operator/notifications",
 )
 # A folder for a screenshot of each page, for people.
 SCREENSHOTS = os.environ.get("USSD_TEST_SCREENSHOTS")
@@ -103,6 +107,18 @@ def test_every_page_of_operators_is_accessible_and_fits(
         for path in (*OPERATOR_PAGES, *own, *installed):
             operator.look_at(page, path)
             take_screenshot(page, path, scheme, width)
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_the_pages_of_an_installation_with_a_mail_server_are_accessible_and_fit(
+    visitor: Visitor, scheme: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_is_on", True)
+    with visitor.tab(scheme, width) as page:
+        visitor.look_at(page, "/people/invite")
+    with visitor.tab(scheme, width, signed_in=False) as page:
+        for path in ("/sign-in", "/forgotten-password"):
+            visitor.look_at(page, path)
 
 
 def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted(visitor: Visitor) -> None:

@@ -11,12 +11,14 @@ from peewee import PeeweeException
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
+from ussd_server.bootstrap.mail import smtp_server
 from ussd_server.cli.service.database_errors import explain
 from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.partitions import ends_of_partitions
 from ussd_server.database.replica import Replica
 from ussd_server.database.schema import check_version, missing_migrations
 from ussd_server.database.unit_of_work import close_connections, database, database_fault, database_now, open_database
+from ussd_server.messages.mail import TROUBLES
 from ussd_server.messages.operations.system import DoctorFinding
 from ussd_server.messages.providers.providers import Direction
 from ussd_server.models.keys import ApiKey
@@ -37,6 +39,7 @@ _WORST_CLOCK_DIFFERENCE_SECONDS = 2.0
 # The worker adds months to partitioned tables when they end within 120 days; it had a month for that.
 _LEAST_AHEAD = timedelta(days=90)
 _REDIS_TIMEOUT_SECONDS = 2.0
+_SMTP_TIMEOUT_SECONDS = 10.0
 _PROVIDER_TIMEOUT_SECONDS = 5.0
 _CONNECTIONS = 2
 _EVERY_ADDRESS = ("0.0.0.0", "[::]")  # noqa: S104
@@ -58,8 +61,10 @@ def check_installation(settings: Settings, running: list[RunningProcess]) -> Ite
         yield DoctorFinding("keys", f"{settings.secrets_file} does not hold all keys", mend)
     yield from _database(settings, keyring)
     yield _redis(settings)
+    yield _mail(settings)
     if not settings.is_sandbox:
         yield _proxies(settings)
+        yield _public_url(settings)
         yield from _links_without_tls(settings)
     yield from _providers(settings)
 
@@ -265,6 +270,25 @@ def _redis(settings: Settings) -> DoctorFinding:
         mend = "Set min-replicas-to-write 1 and min-replicas-max-lag 10 on all its servers (docs/OPERATIONS.md)."
         return DoctorFinding("Redis", "a master that was cut off still accepts deleted keys", mend)
     return DoctorFinding("Redis", "answers")
+
+
+def _public_url(settings: Settings) -> DoctorFinding:
+    if settings.public_url is None:
+        mend = "Set USSD_PUBLIC_URL; until then links to choose a password take their host from the request."
+        return DoctorFinding("USSD_PUBLIC_URL", "is not set", mend)
+    return DoctorFinding("USSD_PUBLIC_URL", settings.public_url)
+
+
+def _mail(settings: Settings) -> DoctorFinding:
+    """Log in to the mail server, and send nothing."""
+    server = smtp_server(settings, _SMTP_TIMEOUT_SECONDS)
+    if server is None:
+        return DoctorFinding("mail", "none is sent: USSD_SMTP_URL is not set")
+    trouble = server.try_login().trouble
+    if trouble is None:
+        return DoctorFinding("mail", "the mail server lets us in")
+    mend = "Check USSD_SMTP_URL, the network and, if the certificate is not of a public authority, USSD_CA_FILE."
+    return DoctorFinding("mail", TROUBLES[trouble], mend)
 
 
 def _providers(settings: Settings) -> Iterator[DoctorFinding]:

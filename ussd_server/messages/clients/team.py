@@ -16,10 +16,14 @@ class ListPeople:
 
 @dataclass(frozen=True, slots=True)
 class InvitePerson:
-    """Make a person of the caller's client, who chooses a password by a link. `role` is one of the four roles."""
+    """Make a person of the caller's client, who chooses a password by a link. `role` is one of the four roles.
+
+    The link is mailed to the person; with `shows_link`, and where no mail is sent, it is shown to the caller instead.
+    """
 
     email: str
     role: str
+    shows_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,11 @@ class PeoplePage:
 
 @dataclass(frozen=True, slots=True)
 class PasswordLink:
-    """The secret part of a link by which a person chooses a password, once, until `expires_at`."""
+    """The secret part of a link by which a person chooses a password, once, until `expires_at`.
+
+    `token` is None where the link is mailed to the person.
+    """
 
     person: PersonView
-    token: str = field(repr=False)
+    token: str | None = field(repr=False)
     expires_at: datetime

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from ussd_server.clock import Clock
@@ -19,9 +20,10 @@ LINK_LIFE = timedelta(days=3)
 
 
 class PasswordLinkService:
-    """Opens a password link. It is shown once, to the colleague who made it, who gives it to the person.
+    """Opens password links, and makes those that are mailed (`services/mail/sending.py`).
 
-    Whoever could have opened the link counts as one with the person whose password it sets.
+    The people who could have opened a link count as one with the person whose password it sets: those to whom it was
+    shown, and none where it was mailed.
     """
 
     def __init__(self, tokens: Tokens, clock: Clock) -> None:
@@ -30,20 +32,20 @@ class PasswordLinkService:
 
     def email_of(self, token: str) -> str:
         """The e-mail address of the person whose link this is. NOT_FOUND for a link that is used, old or forged."""
-        return str(self._person(token).email)
+        return str(self._open(token)[0].email)
 
     def choose_password(self, token: str, password: str, context: RequestContext) -> str:
         """Set the password, which ends the link and all logins; returns the e-mail address.
 
         NOT_FOUND for a link that is used, old or forged; INVALID_REQUEST for an invalid password.
         """
-        self._person(token)
+        self._open(token)
         password_hash = hash_checked_password(password)
         now = self._clock.now()
         with unit_of_work():
-            row = self._person(token, is_locked=True)
+            row, seen_by = self._open(token, is_locked=True)
             row.password_hash, row.updated_at = password_hash, now
-            row.password_seen_by, row.link_seen_by = row.link_seen_by, None
+            row.password_seen_by, row.link_seen_by = seen_by, None
             row.save(only=[User.password_hash, User.updated_at, User.password_seen_by, User.link_seen_by])
             end_logins_of_user(row.id, "password_changed", now)
             write_audit_event(
@@ -51,29 +53,50 @@ class PasswordLinkService:
             )
         return str(row.email)
 
-    def _person(self, token: str, *, is_locked: bool = False) -> User:
+    def link_to_mail(self, user_id: str, hash_digest: str, expires_at_seconds: int) -> str | None:
+        """The secret part of a link that a colleague had sent to a person; None when it was used or has ended."""
+        token = self._tokens.issue_password_link(PasswordLinkClaims(user_id, hash_digest, expires_at_seconds))
+        try:
+            self._open(token)
+        except ServiceError:
+            return None
+        return token
+
+    def link_for_forgotten(self, email: str, expires_at: datetime) -> tuple[User, str] | None:
+        """A person and the secret part of a link until `expires_at`; None unless this person may sign in."""
+        row: User | None = User.get_or_none(User.email == email, User.is_active)
+        if row is None or not is_client_active(row.client_id):
+            return None
+        claims = PasswordLinkClaims(row.id, digest_of(row, None), int(expires_at.timestamp()))
+        return row, self._tokens.issue_password_link(claims)
+
+    def _open(self, token: str, *, is_locked: bool = False) -> tuple[User, Collection[str] | None]:
+        """The person whose link this is, and the people to whom it was shown; None for a link by mail."""
         claims = self._tokens.read_password_link(token)
         if claims is not None and claims.expires_at_seconds > self._clock.now().timestamp():
             found = User.select().where(User.id == claims.user_id, User.is_active)
             row: User | None = (for_update(found) if is_locked else found).first()
-            if row is not None and digest_of(row) == claims.hash_digest and is_client_active(row.client_id):
-                return row
+            if row is not None and is_client_active(row.client_id):
+                # A mailed link works beside one that was shown, so that a request for one does not end the other.
+                for seen_by in (row.link_seen_by, None):
+                    if digest_of(row, seen_by) == claims.hash_digest:
+                        return row, seen_by
         raise ServiceError(Code.NOT_FOUND, "This link was used already, or it is too old. Ask for another one.")
 
 
 def new_link(tokens: Tokens, row: User, now: datetime) -> tuple[str, datetime]:
-    """A password link for a person, and its end. It works until the person is changed in any way.
+    """A password link to show, and its end. It works until the person is changed in any way.
 
-    `row.link_seen_by` is stored already: who is shown the link, as `people_behind` finds them; None for a link by mail.
+    `row.link_seen_by` is stored already: the people to whom the link is shown, as `people_behind` finds them.
     """
     expires_at = now + LINK_LIFE
     return tokens.issue_password_link(
-        PasswordLinkClaims(row.id, digest_of(row), int(expires_at.timestamp()))
+        PasswordLinkClaims(row.id, digest_of(row, row.link_seen_by), int(expires_at.timestamp()))
     ), expires_at
 
 
-def digest_of(row: User) -> str:
-    """Changes with every change of the person, and with who could have opened the link."""
-    seen_by = "mail" if row.link_seen_by is None else " ".join(sorted(row.link_seen_by))
-    content = f"{row.id} {row.password_hash} {row.updated_at.isoformat()} {seen_by}"
+def digest_of(row: User, seen_by: Collection[str] | None) -> str:
+    """Changes with every change of the person, and with the people to whom the link is shown; None: it is mailed."""
+    shown_to = "mail" if seen_by is None else " ".join(sorted(seen_by))
+    content = f"{row.id} {row.password_hash} {row.updated_at.isoformat()} {shown_to}"
     return hashlib.sha256(content.encode()).hexdigest()[:32]

@@ -25,6 +25,7 @@ from ussd_server.messages.clients.team import (
     PeoplePage,
     PersonView,
 )
+from ussd_server.messages.mail import MailKind
 from ussd_server.models.clients import Client, Login, User
 from ussd_server.models.keys import ApiKey
 from ussd_server.security import passwords
@@ -33,7 +34,8 @@ from ussd_server.services.audit import write_audit_event
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
 from ussd_server.services.clients.clients import checked_email
 from ussd_server.services.clients.logins import end_logins_of_user
-from ussd_server.services.clients.password_links import new_link
+from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
+from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
 from ussd_server.services.pages import page_of
 from ussd_server.services.people import counted_as_one, people_behind
 from ussd_server.status import Code, ServiceError
@@ -85,30 +87,32 @@ class TeamService:
         return tuple(row.email for row in people.order_by(User.email) if row.id not in without)
 
     def invite(self, request: InvitePerson, context: RequestContext) -> PasswordLink:
-        """Make a person without a password, and a link by which the person chooses one.
+        """Make a person without a password, and a link to choose one, which is mailed or shown to the caller.
 
-        INVALID_REQUEST for an invalid e-mail address or role, and for more than 500 people;
-        INSUFFICIENT_SCOPE where an admin makes an owner.
+        INVALID_REQUEST for an invalid e-mail address or role, and for more than 500 people; INSUFFICIENT_SCOPE where an
+        admin makes an owner; RATE_LIMIT_EXCEEDED after too many mails of an hour.
         """
         email, role = checked_email(request.email), _checked_role(request.role)
-        now = self._clock.now()
+        now, is_shown = self._clock.now(), request.shows_link or not is_mail_on()
         try:
             with self._changing(context, (role,)):
                 if User.select(User.id).where(User.client_id == context.client_id).count() >= MOST_PEOPLE:
                     raise ServiceError(Code.INVALID_REQUEST, "A client has 500 people at most.")
                 row = User.create(
                     id=new_id(now), client_id=context.client_id, email=email, password_hash=passwords.NONE_YET,
-                    role=role, is_active=True, created_at=now, updated_at=now, link_seen_by=_shown_to(context),
+                    role=role, is_active=True, created_at=now, updated_at=now,
+                    link_seen_by=_shown_to(context) if is_shown else None,
                 )  # fmt: skip
                 write_audit_event("user.invited", context, now, client_id=row.client_id, object_id=row.id)
+                link = self._link(row, MailKind.INVITATION, context)
         except IntegrityError:
             raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to a user already.") from None
-        return self._link(row)
+        return link
 
-    def new_link(self, user_id: str, context: RequestContext) -> PasswordLink:
-        """Another link for a person who lost the password or the first link. Earlier links end, the password works on.
+    def new_link(self, user_id: str, context: RequestContext, *, shows_link: bool = False) -> PasswordLink:
+        """Another link for a person who lost the password or the first link, mailed or shown to the caller.
 
-        INVALID_REQUEST for a disabled person.
+        Earlier links end, the password works on. INVALID_REQUEST for a disabled person, and as `invite`.
         """
         with self._changing(context) as now:
             row = _locked_person(user_id, context)
@@ -116,10 +120,10 @@ class TeamService:
                 raise ServiceError(Code.INVALID_REQUEST, "This person is disabled; enable them first.")
             # A link is bound to this time: of two links in one millisecond, the first ends too.
             row.updated_at = max(now, row.updated_at + timedelta(milliseconds=1))
-            row.link_seen_by = _shown_to(context)
+            row.link_seen_by = _shown_to(context) if shows_link or not is_mail_on() else None
             row.save(only=[User.updated_at, User.link_seen_by])
             write_audit_event("user.link_made", context, now, client_id=row.client_id, object_id=row.id)
-        return self._link(row)
+            return self._link(row, MailKind.PASSWORD_LINK, context)
 
     def change_role(self, request: ChangeRole, context: RequestContext) -> PersonView:
         """Give a person another role. It applies from the next request on."""
@@ -166,9 +170,20 @@ class TeamService:
                 _require_owner(context)
             yield self._clock.now()
 
-    def _link(self, row: User) -> PasswordLink:
-        token, expires_at = new_link(self._tokens, User.get_by_id(row.id), self._clock.now())
-        return PasswordLink(_view(row), token, expires_at)
+    def _link(self, row: User, kind: MailKind, context: RequestContext) -> PasswordLink:
+        """A link for a person, shown if `link_seen_by` says so, else mailed. Call in the unit of work of the change."""
+        row, now = User.get_by_id(row.id), self._clock.now()
+        if row.link_seen_by is not None:
+            token, expires_at = new_link(self._tokens, row, now)
+            return PasswordLink(_view(row), token, expires_at)
+        refuse_too_many_mails(row.client_id, now)
+        expires_at = now + LINK_LIFE
+        about = {
+            "by": User.get_by_id(context.caller.user_id).email, "client": Client.get_by_id(row.client_id).name,
+            "digest": digest_of(row, None), "expires_at": int(expires_at.timestamp()),
+        }  # fmt: skip
+        queue_mail_to_person(row, kind, about, now)
+        return PasswordLink(_view(row), None, expires_at)
 
 
 def _shown_to(context: RequestContext) -> frozenset[str]:

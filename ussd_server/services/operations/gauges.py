@@ -15,9 +15,11 @@ from peewee import fn
 from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
+from ussd_server.messages.mail import MailStatus
 from ussd_server.messages.operations.health import Measure
 from ussd_server.messages.transactions import UNFINISHED
 from ussd_server.models.events import Event, PendingEvent
+from ussd_server.models.mail import Mail
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
@@ -26,6 +28,7 @@ from ussd_server.services.providers.floats import FloatService
 
 MOST = 10_000
 _RECENTLY = timedelta(minutes=15)
+_DAY = timedelta(days=1)
 _MOST_PLACES = 200
 _AGES = ((60, "1m"), (600, "10m"), (3600, "1h"), (86_400, "1d"))
 
@@ -55,6 +58,7 @@ class Gauges:
             *_recent(now),
             *_review(now),
             *_outbox(now),
+            *_mails(now),
             *_sessions(now),
             *self._heartbeat.measures(),
             *self._floats.measures(),
@@ -125,6 +129,21 @@ def _outbox(now: datetime) -> Iterator[Measure]:
     yield Measure("ussd_deliveries_queued", "Queues of deliveries that are not empty.", _count(Delivery.select(), due))
     first_due = Delivery.select(fn.MIN(Delivery.due_at)).where(due).scalar()
     yield Measure("ussd_deliveries_overdue_seconds", "How late the worker is with them.", _since(first_due, now))
+
+
+def _mails(now: datetime) -> Iterator[Measure]:
+    """Mails that wait, how late the worker is with them, and those of the last day."""
+    waiting = _count(Mail.select(), Mail.status == MailStatus.WAITING)
+    yield Measure("ussd_mails_waiting", "Mails that are not sent yet.", waiting)
+    due = Mail.due_at.is_null(False) & Mail.lease_token.is_null()
+    yield Measure(
+        "ussd_mails_overdue_seconds", "How late the worker is with them.",
+        _since(Mail.select(fn.MIN(Mail.due_at)).where(due).scalar(), now),
+    )  # fmt: skip
+    for status in (MailStatus.SENT, MailStatus.FAILED):
+        of_day = (Mail.status == status) & (Mail.id >= new_id_floor(now - _DAY))
+        yield Measure("ussd_mails_of_day", "Mails of the last day, sent or given up.",
+                      _count(Mail.select(), of_day), {"status": status})  # fmt: skip
 
 
 def _sessions(now: datetime) -> Iterator[Measure]:

@@ -21,6 +21,7 @@ from ussd_server.logs import logger
 from ussd_server.messages.operations.health import Measure
 from ussd_server.messages.operations.system import WorkerView
 from ussd_server.messages.providers.providers import ProviderAnswer
+from ussd_server.models.mail import Mail
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery
@@ -160,4 +161,7 @@ def _free_leases(worker_id: str, now: datetime) -> int:
     payouts = Payout.update(leased_until=None, lease_token=None).where(
         Payout.due_at <= now, fn.SUBSTR(Payout.lease_token, 1, len(prefix)) == prefix
     )
-    return int(payments.execute() + deliveries.execute() + payouts.execute())
+    mails = Mail.update(due_at=now, lease_token=None).where(
+        Mail.lease_token.is_null(False), fn.SUBSTR(Mail.lease_token, 1, len(prefix)) == prefix
+    )
+    return int(payments.execute() + deliveries.execute() + payouts.execute() + mails.execute())

@@ -1,4 +1,4 @@
-"""Retention: removes old sessions and deliveries, and adds months to partitioned tables.
+"""Retention: removes old sessions, deliveries and mails, and adds months to partitioned tables.
 
 Transactions, their events, the ledger and the audit trail stay.
 """
@@ -14,11 +14,14 @@ from ussd_server.database.partitions import add_partitions, ends_of_partitions
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.webhooks import DeliveryStatus
 from ussd_server.models.events import Event, PendingEvent
+from ussd_server.models.mail import Mail
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.models.webhooks import Delivery
 
 # This month and three whole ones after it.
 _MONTHS_AHEAD = timedelta(days=120)
+# An API key is mailed about once within its last seven days, a webhook once within a day of failing.
+_MAIL_DAYS = 30
 _NEXT_CHECK = timedelta(hours=1)
 
 
@@ -36,7 +39,7 @@ class Retention:
         self._next_check_at = datetime.min.replace(tzinfo=UTC)
 
     def clean(self, limit: int = 500) -> int:
-        """Remove up to `limit` deliveries and `limit` sessions that ended long ago; return their number.
+        """Remove up to `limit` deliveries, sessions and mails each that ended long ago; return their number.
 
         First, once an hour, partitioned tables that end within 120 days get further months. Raises OperationalError
         when another connection holds a lock for too long.
@@ -45,7 +48,7 @@ class Retention:
             # After a lock conflict, too, the next attempt is an hour later.
             self._next_check_at = self._clock.now() + _NEXT_CHECK
             self._add_months()
-        return self._clean_deliveries(limit) + self._clean_sessions(limit)
+        return self._clean_deliveries(limit) + self._clean_sessions(limit) + self._clean_mails(limit)
 
     def _add_months(self) -> None:
         until = self._clock.now() + _MONTHS_AHEAD
@@ -71,6 +74,12 @@ class Retention:
             Event.delete().where(Event.object_id.in_(ids)).execute()
             ShownOutcome.delete().where(ShownOutcome.session_id.in_(ids)).execute()
             removed: int = UssdSession.delete().where(UssdSession.id.in_(ids)).execute()
+        return removed
+
+    def _clean_mails(self, limit: int) -> int:
+        """Remove mails after 30 days, also those that were never sent because the mail server was taken away."""
+        ids = _ids(Mail, Mail.id < self._floor(_MAIL_DAYS), limit)
+        removed: int = Mail.delete().where(Mail.id.in_(ids)).execute() if ids else 0
         return removed
 
     def _floor(self, days: int) -> str:

@@ -15,6 +15,7 @@ from ussd_server.models.operators import Operator, RecoveryCode
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.clients.clients import checked_email, hash_checked_password
+from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.logins import end_logins_of_operator
 from ussd_server.services.operators.second_factor import address_of, new_factor, replace_recovery_codes
 from ussd_server.status import Code, ServiceError
@@ -83,6 +84,7 @@ class OperatorService:
             codes = replace_recovery_codes(row.id)
             end_logins_of_operator(row.id, "factor_reset", now)
             write_audit_event("operator.factor_reset", context, now, client_id=None, object_id=row.id)
+            mail_factor_removed(row, "a command at the server", now)
         return SecondFactor(_view(row, len(codes)), secret, address_of(secret, row.email), codes)
 
 

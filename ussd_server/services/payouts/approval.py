@@ -18,7 +18,6 @@ from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.logs import logger
 from ussd_server.messages.payouts import PayoutStatus
 from ussd_server.messages.transactions import MAIN_ACCOUNT, TransactionType
-from ussd_server.models.keys import ApiKey
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout
 from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError, Postings
@@ -155,18 +154,9 @@ class PayoutApproval:
             )
 
 
-def makers_of(payout: Payout) -> frozenset[str]:
-    """The ids of the people behind the maker of a payout, as of its making."""
-    people: frozenset[str] | None = payout.people
-    if people is None:
-        key = ApiKey.get_or_none(ApiKey.id == payout.created_by)
-        return frozenset({payout.created_by}) if key is None else key.people or frozenset()
-    return people
-
-
 def _must_be_approved(payout: Payout, approver: str, context: RequestContext) -> bool:
     """Whether the payout is a draft that this caller may approve; False when this caller has approved it already."""
-    makers = people_behind(payout.client_id, makers_of(payout))
+    makers = people_behind(payout.client_id, payout.people or ())
     if payout.created_by == approver or makers & people_behind(payout.client_id, caller_people(context)):
         raise ServiceError(
             Code.INSUFFICIENT_SCOPE,

@@ -35,7 +35,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.payouts.approval import PayoutApproval, makers_of
+from ussd_server.services.payouts.approval import PayoutApproval
 from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
 from ussd_server.services.payouts.records import item_state, item_view, payout_views, write_payout_event
@@ -88,7 +88,7 @@ class PayoutService:
     def counted_as_maker(self, request: NamePayout, context: RequestContext) -> frozenset[str]:
         """The ids of the people who may not approve a payout: they count as one with its maker. NOT_FOUND as `get`."""
         context.require("payouts:read")
-        return counted_as_one(context.client_id, makers_of(_find(request.payout_id, context)))
+        return counted_as_one(context.client_id, _find(request.payout_id, context).people or ())
 
     def list(self, request: ListPayouts, context: RequestContext) -> PayoutPage:
         """A page of the client's payouts, newest first."""

@@ -12,11 +12,14 @@ from peewee import SQL, Case, fn
 
 from ussd_server.amounts import shillings
 from ussd_server.database.columns import iso_milliseconds
+from ussd_server.messages.mail import MailKind
 from ussd_server.messages.payouts import ItemState, NameMatch, PayoutItemView, PayoutStatus, PayoutView, StateSum
 from ussd_server.messages.providers.failures import FailureCode
 from ussd_server.messages.transactions import SUCCESSFUL, TransactionStatus
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.webhooks.events import write_event
 
@@ -114,6 +117,18 @@ def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
         if record[key] is not None:
             record[key] = iso_milliseconds(record[key])
     write_event(row.client_id, event_type, row.id, record, now)
+    _notify(MailKind(event_type), row, view, now)
+
+
+def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> None:
+    """Write mails about a payout; who counts as one person with its maker is not asked to approve it."""
+    parameters = {
+        "reference": view.reference, "status": view.status, "page": f"/console/payouts/{row.id}",
+        "rows": f"{view.ready_count:,}", "amount": f"{view.total_amount_cents // 100:,}",
+        "succeeded": f"{view.succeeded_count:,}", "failed": f"{view.failed_count:,}",
+    }  # fmt: skip
+    makers = counted_as_one(row.client_id, row.people or ()) if kind is MailKind.NEEDS_APPROVAL else ()
+    notify_people(kind, row.client_id, parameters, now, occasion=f"{kind}/{row.id}", without=makers)
 
 
 def _view(row: Payout, states: Mapping[ItemState, StateSum]) -> PayoutView:

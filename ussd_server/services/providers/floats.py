@@ -10,10 +10,13 @@ from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import logger
+from ussd_server.messages.mail import MailKind
 from ussd_server.messages.operations.health import Measure
 from ussd_server.messages.providers.providers import Direction, Provider
 from ussd_server.models.providers import ProviderFloat
+from ussd_server.providers.registry import title
 from ussd_server.services.audit import write_audit_event
+from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.providers.providers import Providers
 
 log = logger(__name__)
@@ -77,9 +80,20 @@ class FloatService:
             if is_low != was_low:
                 row.low_since = now if is_low else None
                 self._write_event(row, now)
+                if is_low:
+                    self._notify(row, now)
             row.save()
         if is_low and not was_low:
             log.warning("the float at a provider is low", company=provider.name)
+
+    def _notify(self, row: ProviderFloat, now: datetime) -> None:
+        """Write mails to operators, one an hour for a provider whose float goes up and down."""
+        about = {
+            "provider": title(row.provider), "amount": f"{row.amount_cents // 100:,}",
+            "limit": f"{self._alert_cents // 100:,}", "page": "/console/operator/providers",
+        }  # fmt: skip
+        kind = MailKind.FLOAT_LOW
+        notify_operators(kind, about, now, occasion=f"{kind}/{row.provider}/{now:%Y-%m-%dT%H}")
 
     def _write_event(self, row: ProviderFloat, now: datetime) -> None:
         """Add to the history of the provider that its float became low, or is no longer low."""

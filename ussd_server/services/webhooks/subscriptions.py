@@ -12,6 +12,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.messages.mail import MailKind
 from ussd_server.messages.webhooks import (
     EVENT_TYPES,
     WEBHOOK_DISABLED,
@@ -34,6 +35,7 @@ from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit import write_audit_event
+from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.webhooks.events import event_views, no_such_type, write_event
 from ussd_server.status import Code, ServiceError
 
@@ -194,6 +196,9 @@ def switch_off(row: Webhook, reason: str, now: datetime) -> None:
         {"webhook_id": row.id, "url": row.url, "reason": reason, "disabled_at": iso_milliseconds(now)},
         now,
     )
+    about = {"url": row.url, "reason": reason, "page": f"/console/webhooks/{row.id}"}
+    kind = MailKind.WEBHOOK_DISABLED
+    notify_people(kind, row.client_id, about, now, occasion=f"{kind}/{row.id}/{iso_milliseconds(now)}")
 
 
 def _write_audit_event(action: str, row: Webhook, context: RequestContext, now: datetime) -> None:

@@ -8,6 +8,7 @@ from flask import Response, flash, redirect, render_template, request, session, 
 
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import TOO_OLD, console
+from ussd_server.console.links import public_address
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.messages.clients.team import (
@@ -54,12 +55,11 @@ def show_invitation(_: RequestContext) -> str:
 def invite_person(context: RequestContext) -> Any:
     """Make a person, and show the link by which they choose a password."""
     form = request.form
+    wanted = InvitePerson(form.get("email", "").strip(), form.get("role", ""), shows_link=_shows_link())
     try:
-        link = services().clients.team.invite(
-            InvitePerson(form.get("email", "").strip(), form.get("role", "")), context
-        )
+        link = services().clients.team.invite(wanted, context)
     except ServiceError as error:
-        if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_SCOPE):
+        if error.code not in (Code.INVALID_REQUEST, Code.INSUFFICIENT_SCOPE, Code.RATE_LIMIT_EXCEEDED):
             raise
         return Response(_form(form.to_dict(), error), status=error.code.http_status)
     return _link_page("The invitation is ready", link)
@@ -69,7 +69,10 @@ def invite_person(context: RequestContext) -> Any:
 def show_person(context: RequestContext, user_id: str) -> str:
     """One person and their open logins."""
     person = services().clients.team.show(user_id, context)
-    return render_template("console/people/person.html", shown=person, roles=ROLES, me=context.caller.user_id)
+    return render_template(
+        "console/people/person.html", shown=person, roles=ROLES, me=context.caller.user_id,
+        mail=services().mail.mails.last_of_person(user_id, context), **_mail(),
+    )  # fmt: skip
 
 
 @console.page("POST", "/people/<user_id>/role", needs="team:write")
@@ -104,7 +107,8 @@ def end_logins_of_person(context: RequestContext, user_id: str) -> Any:
 @console.page("POST", "/people/<user_id>/link", needs="team:write")
 def make_password_link(context: RequestContext, user_id: str) -> Any:
     """Make another link by which a person chooses a password."""
-    return _link_page("The link is ready", services().clients.team.new_link(user_id, context))
+    link = services().clients.team.new_link(user_id, context, shows_link=_shows_link())
+    return _link_page("The link is ready", link)
 
 
 @console.page("GET", "/welcome/<token>", who="public")
@@ -139,7 +143,15 @@ def _changed(user_id: str, text: str, context: RequestContext) -> Any:
 
 
 def _form(given: dict[str, Any], error: ServiceError | None) -> str:
-    return render_template("console/people/invite.html", given=given, error=error, roles=ROLES)
+    return render_template("console/people/invite.html", given=given, error=error, roles=ROLES, **_mail())
+
+
+def _mail() -> dict[str, bool]:
+    return {"is_mail_on": services().mail.mails.is_on}
+
+
+def _shows_link() -> bool:
+    return request.form.get("shows_link") == "1"
 
 
 def _welcome(token: str, error: ServiceError | None) -> str:
@@ -151,6 +163,10 @@ def _welcome_again(token: str, error: ServiceError) -> Response:
     return Response(_welcome(token, error), status=error.code.http_status)
 
 
-def _link_page(title: str, link: PasswordLink) -> str:
-    address = url_for("console.show_welcome", token=link.token, _external=True)
+def _link_page(title: str, link: PasswordLink) -> Any:
+    """The page with the link, or the page of the person to whom it is mailed."""
+    if link.token is None:
+        flash(f"A link is on its way to {link.person.email}. It works once, for three days.", "good")
+        return redirect(url_for("console.show_person", user_id=link.person.user_id), 303)
+    address = public_address("console.show_welcome", token=link.token)
     return render_template("console/people/link.html", title=title, link=link, address=address)

@@ -78,7 +78,10 @@ def _require_operators_address(context: RequestContext) -> None:
 
 
 def _form(next_path: str, *, for_operators: bool = False, **shown: Any) -> str:
-    return render_template("console/sign_in.html", next=next_path, for_operators=for_operators, **shown)
+    return render_template(
+        "console/sign_in.html", next=next_path, for_operators=for_operators, is_mail_on=services().mail.mails.is_on,
+        **shown,
+    )  # fmt: skip
 
 
 def _fresh_form() -> Response:

@@ -25,6 +25,8 @@ QUEUES = {
     "ussd_events_pending": ("Events that are not relayed yet", ""),
     "ussd_deliveries_queued": ("Queues of webhooks with deliveries", ""),
     "ussd_deliveries_overdue_seconds": ("The worker is behind with webhooks by", "s"),
+    "ussd_mails_waiting": ("Mails that are not sent yet", ""),
+    "ussd_mails_overdue_seconds": ("The worker is behind with mails by", "s"),
     "ussd_sessions_active": ("Open USSD sessions", ""),
 }
 """What waits: the gauge, what people call it, and its unit."""

@@ -1,0 +1,208 @@
+"""Mails about payouts, webhooks, keys and providers: to whom, how often, and who wants none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.conftest import MovableClock
+from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
+from tests.support.mail_server import PUBLIC_URL, MailServer
+from tests.support.money import deposit
+from ussd_server.bootstrap import Services
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.messages.clients.api_keys import CreateApiKey
+from ussd_server.messages.mail import CHOICES, OF_OPERATORS, ROLES, MailKind
+from ussd_server.messages.operators import CreateOperator
+from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.messages.providers.states import ProviderStatus
+from ussd_server.messages.webhooks import CreateWebhook
+from ussd_server.models.clients import User
+from ussd_server.models.mail import Mail
+from ussd_server.models.operators import Operator
+from ussd_server.models.providers import ProviderFloat
+from ussd_server.models.webhooks import Webhook
+from ussd_server.services.clients.auth import PAGE_PERMISSIONS
+from ussd_server.services.mail import outbox
+from ussd_server.services.mail.outbox import mail_factor_removed, notify_people
+from ussd_server.services.providers.floats import FloatService
+from ussd_server.services.webhooks.subscriptions import switch_off
+
+Send = Callable[[], None]
+
+
+@pytest.fixture
+def client(services: Services) -> ExampleClient:
+    """A client with a person of each role."""
+    client = ExampleClient(services)
+    for role in PAGE_PERMISSIONS:
+        client.email(role)
+    return client
+
+
+def draft(services: Services, client: ExampleClient, role: str = "developer") -> str:
+    rows = ({"phone_number": "+256770000000", "amount": 5000, "reference": "row-1"},)
+    request = CreatePayout("salaries", None, rows)
+    return services.payouts.payouts.create(request, client.at_console(role)).payout.payout_id
+
+
+def recipients(kind: MailKind) -> list[str]:
+    return sorted(row.recipient for row in Mail.select().where(Mail.kind == kind))
+
+
+def test_approvers_learn_of_a_payout_that_waits_and_its_maker_does_not(
+    services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
+) -> None:
+    payout_id = draft(services, client, "admin")
+    send_mails()
+    (owner_mail,) = mail_server.received
+    assert owner_mail[0] == "owner@acme.example"
+    assert owner_mail[1]["Subject"] == "Payout salaries waits for approval"
+    text = owner_mail[1].get_content()
+    assert "1 rows, UGX 5,000" in text
+    assert f"{PUBLIC_URL}/console/payouts/{payout_id}" in text
+    assert f"{PUBLIC_URL}/console/notifications" in text
+
+
+def test_who_counts_as_one_person_with_the_maker_is_not_asked(services: Services, client: ExampleClient) -> None:
+    maker = User.get(User.email == client.email("developer")).id
+    User.update(password_seen_by={maker}).where(User.email == client.email("admin")).execute()
+    draft(services, client)
+    assert recipients(MailKind.NEEDS_APPROVAL) == ["owner@acme.example"]
+
+
+def test_those_who_may_approve_are_those_who_are_asked_to() -> None:
+    may = {role for role, grants in PAGE_PERMISSIONS.items() if "payouts:approve" in grants}
+    assert set(ROLES[MailKind.NEEDS_APPROVAL]) == may
+    assert set(ROLES) | OF_OPERATORS == set(CHOICES)
+
+
+def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient) -> None:
+    payout_id = draft(services, client)
+    deposit(services, client.at_console(), 100_000)
+    services.payouts.payouts.approve(NamePayout(payout_id), client.at_console())
+    services.payouts.payouts.cancel(NamePayout(payout_id), client.at_console())
+    assert recipients(MailKind.PAYOUT_COMPLETED) == [
+        "admin@acme.example", "developer@acme.example", "owner@acme.example",
+    ]  # fmt: skip
+
+
+def test_a_kind_that_a_person_switched_off_is_not_written(services: Services, client: ExampleClient) -> None:
+    owner = client.at_console("owner")
+    mails = services.mail.mails
+    assert all(choice.is_wanted for choice in mails.choices(owner))
+    mails.choose([kind for kind in CHOICES if kind is not MailKind.NEEDS_APPROVAL], owner)
+    draft(services, client)
+    assert recipients(MailKind.NEEDS_APPROVAL) == ["admin@acme.example"]
+    mails.choose(list(CHOICES), owner)
+    assert all(choice.is_wanted for choice in mails.choices(owner))
+    assert mails.choices(client.at_console("viewer")) == ()
+
+
+def test_a_webhook_that_fails_for_an_hour_and_one_that_is_switched_off_are_mailed_once(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    request = CreateWebhook("https://acme.example/hook", None)
+    services.webhooks.subscriptions.create(request, client.at_console())
+    Webhook.update(failing_since=clock.now()).execute()
+    clock.advance(3599)
+    services.mail.reminders.write()
+    assert recipients(MailKind.WEBHOOK_FAILING) == []
+    clock.advance(2)
+    for _ in range(3):
+        services.mail.reminders.write()
+        clock.advance(600)
+    assert len(recipients(MailKind.WEBHOOK_FAILING)) == 3
+    switch_off(Webhook.get(), "It answered 410 Gone", clock.now())
+    assert len(recipients(MailKind.WEBHOOK_DISABLED)) == 3
+
+
+def test_a_key_that_expires_is_mailed_seven_days_and_one_day_before(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    call = client.call()
+    ends = {days: clock.now() + timedelta(days=days) for days in (3, 10)}
+    keys = {days: services.clients.api_keys.create(CreateApiKey(None, ends[days]), call) for days in ends}
+    counts = {}
+    for hour in range(24 * 10 + 1):
+        services.mail.reminders.write()
+        counts[hour] = Mail.select().where(Mail.recipient == "owner@acme.example").count()
+        clock.advance(3600)
+    assert [counts[hour] for hour in (24, 48, 72, 200, 215, 216, 240)] == [0, 1, 2, 2, 2, 3, 3]
+    texts = [row.parameters["key"] for row in Mail.select().where(Mail.recipient == "owner@acme.example")]
+    assert sorted(texts) == sorted([keys[3].apikey, keys[10].apikey, keys[10].apikey])
+
+
+def test_a_client_with_too_many_notices_gets_no_more_in_the_hour(
+    services: Services, client: ExampleClient, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_MOST_NOTICES_AN_HOUR", 5)
+    for number in range(4):
+        notify_people(MailKind.NEEDS_APPROVAL, client.id, {}, clock.now(), occasion=str(number))
+    assert Mail.select().count() == 4
+
+
+def test_operators_learn_of_a_low_float_once(services: Services, clock: MovableClock) -> None:
+    services.operators.accounts.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
+    floats = FloatService(services.providers.providers, clock, alert_cents=10**15)
+    for _ in range(3):
+        floats.ask()
+        clock.advance(61)
+    assert recipients(MailKind.FLOAT_LOW) == ["ops@ops.example"]
+
+
+def test_operators_learn_that_a_provider_is_away_and_that_it_is_back(
+    services: Services, clock: MovableClock, monkeypatch: pytest.MonkeyPatch, mail_server: MailServer, send_mails: Send
+) -> None:
+    services.operators.accounts.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
+    services.providers.floats.ask()
+    states, watch = services.providers.states, services.providers.outage_watch
+    (state,) = states.list(OPERATOR)
+    watch.look()
+    assert ProviderFloat.get().away_since is None
+    away = replace(state, status=ProviderStatus.UNAVAILABLE, message="It does not answer our calls.")
+    for shown in (away, away, state, away, state):
+        monkeypatch.setattr(states, "list", lambda _, shown=shown: (shown,))
+        watch.look()
+    send_mails()
+    assert sorted(mail["Subject"] for mail in mail_server.of("ops@ops.example")) == [
+        f"{state.name} answers again", f"{state.name} does not answer",
+    ]  # fmt: skip
+    assert ProviderFloat.get().away_since is None
+    monkeypatch.undo()
+    changes = [change.action for change in states.changes(OPERATOR)]
+    assert changes.count("provider.away") == changes.count("provider.back") == 2
+
+
+def test_the_removal_of_a_second_factor_is_mailed_to_its_owner(
+    services: Services, client: ExampleClient, clock: MovableClock, mail_server: MailServer, send_mails: Send
+) -> None:
+    services.operators.accounts.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
+    services.operators.accounts.reset_factor("ops@ops.example", OPERATOR)
+    with unit_of_work():
+        mail_factor_removed(User.get(User.email == client.email("viewer")), client.email(), clock.now())
+    send_mails()
+    (of_operator,), (of_viewer,) = (mail_server.of(each) for each in ("ops@ops.example", client.email("viewer")))
+    assert "a command at the server" in of_operator.get_content()
+    assert "your account at acme was removed or replaced by owner@acme.example" in of_viewer.get_content()
+    assert "/notifications" not in of_viewer.get_content()
+
+
+def test_an_operator_who_is_disabled_or_wants_none_gets_none(services: Services, clock: MovableClock) -> None:
+    for name in ("ann", "ben"):
+        services.operators.accounts.create(CreateOperator(f"{name}@ops.example", PASSWORD), OPERATOR)
+    ann = Operator.get(Operator.email == "ann@ops.example")
+    caller = replace(OPERATOR.caller, user_id=ann.id, operator=ann.email)
+    services.mail.mails.choose([MailKind.PROVIDER_AWAY], replace(OPERATOR, caller=caller))
+    services.operators.accounts.set_active("ben@ops.example", False, OPERATOR)
+    FloatService(services.providers.providers, clock, alert_cents=10**15).ask()
+    assert Mail.select().count() == 0
+
+
+def test_without_a_mail_server_nothing_is_written(services: Services, client: ExampleClient) -> None:
+    outbox.use_mail(False)
+    draft(services, client)
+    assert Mail.select().count() == 0

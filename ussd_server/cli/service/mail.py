@@ -1,0 +1,28 @@
+"""`mail`: the mail server."""
+
+from __future__ import annotations
+
+import click
+
+from ussd_server.cli import open_services, show, with_json
+from ussd_server.messages.mail import TROUBLES
+
+
+@click.group()
+def mail() -> None:
+    """Mails to people of clients and to operators."""
+
+
+@mail.command()
+@click.argument("address")
+@with_json
+def test(address: str, as_json: bool) -> None:
+    """Send a test mail to ADDRESS at once, and say what the mail server replied."""
+    with open_services() as services:
+        if not services.mail.mails.is_on:
+            raise click.ClickException("No mail is sent: USSD_SMTP_URL is not set.")
+        result = services.mail.sender.test(address)
+    if result.trouble is not None:
+        code = f" ({result.code})" if result.code else ""
+        raise click.ClickException(f"Not sent: {TROUBLES[result.trouble]}{code}.")
+    show({"sent": True, "recipient": address}, f"The mail server accepted the mail to {address}.", as_json=as_json)

@@ -1,0 +1,77 @@
+"""Mails: which ones a person receives, and what became of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, flash, redirect, render_template, request, url_for
+
+from ussd_server.api.requests import services
+from ussd_server.console.blueprint import console
+from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
+from ussd_server.context import RequestContext
+from ussd_server.messages.mail import ListMails, MailStatus
+
+_COLUMNS = (
+    Column("created_at", "Written", "moment"),
+    Column("title", "Mail"),
+    Column("kind", "Kind", "code", where="files"),
+    Column("recipient", "For"),
+    Column("status", "State", "status"),
+    Column("attempts", "Attempts", "number"),
+    Column("trouble", "Trouble"),
+    Column("next_attempt_at", "Next attempt", "moment", where="files"),
+    Column("completed_at", "Ended", "moment", where="files"),
+    Column("mail_id", "Id", "id", where="files"),
+)
+
+
+@console.page("GET", "/notifications")
+def show_notifications(context: RequestContext) -> str:
+    """Which mails a person of a client receives."""
+    return _choices(context, "console.choose_notifications")
+
+
+@console.page("POST", "/notifications")
+def choose_notifications(context: RequestContext) -> Any:
+    """Receive the mails that were chosen, and no others."""
+    return _choose(context, "console.show_notifications")
+
+
+@console.page("GET", "/operator/notifications", who="operator")
+def show_operator_notifications(context: RequestContext) -> str:
+    """Which mails an operator receives."""
+    return _choices(context, "console.choose_operator_notifications")
+
+
+@console.page("POST", "/operator/notifications", who="operator")
+def choose_operator_notifications(context: RequestContext) -> Any:
+    """Receive the mails that were chosen, and no others."""
+    return _choose(context, "console.show_operator_notifications")
+
+
+@console.page("GET", "/operator/mails", who="operator")
+def list_mails(context: RequestContext) -> Response:
+    """Every mail of the last 30 days, without its text."""
+    mails = services().mail.mails
+    chosen = TableFilter("status", "State", {status.value: status.value for status in MailStatus})
+    status = MailStatus(chosen.chosen) if chosen.chosen else None
+    page = mails.list(ListMails(status, request.args.get("cursor")), context)
+    table = DataTable(
+        "Mails, newest first", _COLUMNS, page.items, page.next_cursor, (chosen,),
+        empty_title="No mails yet", empty_text="Mails are written with what they report and kept for 30 days.",
+    )  # fmt: skip
+    return show_table("console/mails/list.html", table, is_mail_on=mails.is_on)
+
+
+def _choices(context: RequestContext, form: str) -> str:
+    mails = services().mail.mails
+    return render_template(
+        "console/mails/choices.html", choices=mails.choices(context), is_mail_on=mails.is_on, form=url_for(form)
+    )
+
+
+def _choose(context: RequestContext, page: str) -> Any:
+    services().mail.mails.choose(request.form.getlist("wanted"), context)
+    flash("Your choice is saved.", "good")
+    return redirect(url_for(page), 303)

@@ -1,0 +1,105 @@
+"""Which mails a person receives, and what became of mails."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ussd_server.context import RequestContext
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.messages.mail import (
+    CHOICES,
+    OF_OPERATORS,
+    PERSONAL,
+    ROLES,
+    TROUBLES,
+    ListMails,
+    MailChoice,
+    MailKind,
+    MailPage,
+    MailStatus,
+    MailTrouble,
+    MailView,
+)
+from ussd_server.models.clients import User
+from ussd_server.models.mail import Mail, UnwantedMail
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.mail.outbox import is_mail_on
+from ussd_server.services.pages import page_of
+
+
+class MailService:
+    """Shows mails to those who may see them, and keeps what people switched off."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    @property
+    def is_on(self) -> bool:
+        """Whether this installation sends mails."""
+        return is_mail_on()
+
+    def choices(self, context: RequestContext) -> tuple[MailChoice, ...]:
+        """The kinds that the person who calls may switch off."""
+        unwanted = {row.kind for row in UnwantedMail.select().where(UnwantedMail.person_id == context.caller.user_id)}
+        return tuple(MailChoice(kind, CHOICES[kind], kind not in unwanted) for kind in _offered(context))
+
+    def choose(self, wanted: Collection[str], context: RequestContext) -> None:
+        """Receive the kinds that are named in `wanted`, of those that the person who calls may switch off."""
+        person_id = context.caller.user_id
+        with unit_of_work():
+            for kind in _offered(context):
+                chosen = (UnwantedMail.person_id == person_id) & (UnwantedMail.kind == kind)
+                if kind in wanted:
+                    UnwantedMail.delete().where(chosen).execute()
+                else:
+                    UnwantedMail.insert(person_id=person_id, kind=kind).on_conflict_ignore().execute()
+
+    def list(self, request: ListMails, context: RequestContext) -> MailPage:
+        """One page of all mails, newest first."""
+        context.require_operator()
+        rows = Mail.select()
+        if request.status is not None:
+            rows = rows.where(Mail.status == request.status)
+        found, next_cursor = page_of(rows, Mail, request.cursor, request.limit, self._tokens, may_lag=False)
+        return MailPage(tuple(map(_view, found)), next_cursor)
+
+    def last_of_person(self, user_id: str, context: RequestContext) -> MailView | None:
+        """The last mail with a link that a colleague had sent to a person of the caller's client."""
+        context.require("team:read")
+        rows = Mail.select().where(
+            Mail.person_id == user_id, Mail.client_id == context.client_id, Mail.kind.in_(list(PERSONAL))
+        )
+        row = rows.order_by(Mail.id.desc()).first()
+        return None if row is None else _view(row)
+
+
+def _offered(context: RequestContext) -> list[MailKind]:
+    """The kinds that the role of the caller receives."""
+    if context.caller.client_id is None:
+        return [kind for kind in CHOICES if kind in OF_OPERATORS]
+    role = User.get_by_id(context.caller.user_id).role
+    return [kind for kind in CHOICES if role in ROLES.get(kind, ())]
+
+
+def _view(row: Any) -> MailView:
+    kind = MailKind(row.kind)
+    return MailView(
+        mail_id=row.id,
+        kind=kind,
+        title=CHOICES.get(kind) or PERSONAL[kind],
+        recipient=row.recipient,
+        client_id=row.client_id,
+        status=MailStatus(row.status),
+        attempts=row.attempts,
+        trouble=_in_words(row),
+        next_attempt_at=row.due_at if row.lease_token is None else None,
+        created_at=row.created_at,
+        completed_at=row.completed_at,
+    )
+
+
+def _in_words(row: Any) -> str | None:
+    if row.trouble is None:
+        return None
+    return TROUBLES[MailTrouble(row.trouble)] + (f" ({row.answer_code})" if row.answer_code else "")

@@ -1,0 +1,146 @@
+"""The outbox of mails. Services write mails in the unit of work of the change; the worker sends them.
+
+While no mail server is set up, nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from ussd_server.database.ids import new_id, new_id_floor
+from ussd_server.logs import logger
+from ussd_server.messages.mail import CHOICES, ROLES, MailKind, MailStatus
+from ussd_server.models.clients import Client, User
+from ussd_server.models.mail import Mail, UnwantedMail
+from ussd_server.models.operators import Operator
+from ussd_server.security import passwords
+from ussd_server.services.mail.texts import written_moment
+from ussd_server.status import Code, ServiceError
+
+log = logger(__name__)
+
+PATIENCE = timedelta(days=1)
+"""How long the worker tries to send a mail."""
+
+_HOUR = timedelta(hours=1)
+# The rest of the mails of an hour is left for those about people's own access.
+_MOST_NOTICES_AN_HOUR = 200
+_MOST_AN_HOUR = 300
+_MOST_RECIPIENTS = 50
+
+_is_on = False
+
+
+def use_mail(is_on: bool) -> None:
+    """Write mails from now on, or write none. Called once at the start of a process."""
+    global _is_on
+    _is_on = is_on
+
+
+def is_mail_on() -> bool:
+    """Whether this installation sends mails (`USSD_SMTP_URL`)."""
+    return _is_on
+
+
+def queue_mail(
+    kind: MailKind,
+    recipient: str,
+    parameters: Mapping[str, Any],
+    now: datetime,
+    *,
+    client_id: str | None = None,
+    person_id: str | None = None,
+    occasion: str | None = None,
+    patience: timedelta = PATIENCE,
+) -> None:
+    """Write one mail. Call in the unit of work of the change that it reports.
+
+    `parameters` are those of the kind's text (`texts.py`), without secrets. Nothing happens when the recipient has a
+    mail of this `occasion` already. After `patience` the worker gives the mail up.
+    """
+    if not _is_on:
+        return
+    Mail.insert(
+        id=new_id(now), kind=kind, client_id=client_id, person_id=person_id, recipient=recipient,
+        parameters=dict(parameters), occasion=occasion, status=MailStatus.WAITING, attempts=0, due_at=now,
+        give_up_at=now + patience, created_at=now,
+    ).on_conflict_ignore().execute()  # fmt: skip
+
+
+def queue_mail_to_person(user: User, kind: MailKind, parameters: Mapping[str, Any], now: datetime) -> None:
+    """Write a mail about a person's own access to this person of a client. Call in the unit of work of the change."""
+    queue_mail(kind, user.email, parameters, now, client_id=user.client_id, person_id=user.id)
+
+
+def mail_factor_removed(person: User | Operator, by: str, now: datetime) -> None:
+    """Write to a person whose second factor `by` removed or replaced. Call in the unit of work of the change."""
+    client = Client.get_by_id(person.client_id) if isinstance(person, User) else None
+    about = {"client": client.name if client else "the USSD console", "by": by, "at": written_moment(now)}
+    queue_mail(
+        MailKind.SECOND_FACTOR_REMOVED, person.email, about, now, client_id=client.id if client else None,
+        person_id=person.id,
+    )  # fmt: skip
+
+
+def notify_people(
+    kind: MailKind,
+    client_id: str,
+    parameters: Mapping[str, Any],
+    now: datetime,
+    *,
+    occasion: str,
+    without: Collection[str] = (),
+) -> None:
+    """Write a mail to each of the client's people whose role receives the kind, and who did not switch it off.
+
+    `parameters` are those of the text but the client's name. People with an id in `without` get no mail. At most 50
+    people get one, and a client 200 in an hour. Call in the unit of work of the change.
+    """
+    if not _is_on:
+        return
+    people = User.select().where(User.client_id == client_id, User.is_active, User.role.in_(ROLES[kind]))
+    people = people.where(User.password_hash != passwords.NONE_YET, User.id.not_in(_unwanting(kind)))
+    chosen = list(people.where(User.id.not_in(list(without))).order_by(User.id).limit(_MOST_RECIPIENTS))
+    if len(chosen) + _mails_of_hour(client_id, now) > _MOST_NOTICES_AN_HOUR:
+        log.warning("a client has too many mails: one was left out", client_id=client_id, kind=kind)
+        return
+    about = {"client": Client.get_by_id(client_id).name, **parameters}
+    for row in chosen:
+        queue_mail(kind, row.email, about, now, client_id=client_id, person_id=row.id, occasion=occasion)
+
+
+def notify_operators(kind: MailKind, parameters: Mapping[str, Any], now: datetime, *, occasion: str) -> None:
+    """Write a mail to each operator who did not switch the kind off, 50 at most. Call in the unit of work."""
+    if not _is_on:
+        return
+    operators = Operator.select().where(Operator.is_active, Operator.id.not_in(_unwanting(kind)))
+    for row in operators.order_by(Operator.id).limit(_MOST_RECIPIENTS):
+        queue_mail(kind, row.email, parameters, now, person_id=row.id, occasion=occasion)
+
+
+def was_queued(occasion: str) -> bool:
+    """Whether a mail of this occasion was written."""
+    return bool(Mail.select(Mail.id).where(Mail.occasion == occasion).exists())
+
+
+def refuse_too_many_mails(client_id: str, now: datetime) -> None:
+    """Refuse with RATE_LIMIT_EXCEEDED when the client has 300 mails of the last hour."""
+    if _is_on and _mails_of_hour(client_id, now) >= _MOST_AN_HOUR:
+        raise ServiceError(
+            Code.RATE_LIMIT_EXCEEDED, "Too many mails were sent for you in the last hour. Try again later.",
+            retry_after_seconds=int(_HOUR.total_seconds()),
+        )  # fmt: skip
+
+
+def _unwanting(kind: MailKind) -> Any:
+    """The ids of the people who switched a kind off; those who may not are never among them."""
+    assert kind in CHOICES
+    return UnwantedMail.select(UnwantedMail.person_id).where(UnwantedMail.kind == kind)
+
+
+def _mails_of_hour(client_id: str, now: datetime) -> int:
+    recent = Mail.select(Mail.id).where(Mail.client_id == client_id, Mail.id >= new_id_floor(now - _HOUR))
+    count: int = recent.limit(_MOST_AN_HOUR).count()
+    return count

@@ -1,0 +1,180 @@
+"""Sending of mails by the background worker.
+
+A mail is claimed with a lease, sent outside every database transaction, and concluded in one. After a crash the lease
+expires and a worker sends it again: a recipient may get a mail twice, under one Message-ID.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
+from email.utils import formataddr
+from typing import Protocol
+
+from ussd_server.clock import Clock
+from ussd_server.context import Caller, CallerKind, RequestContext
+from ussd_server.database.unit_of_work import for_update, release_connection, skip_locked, unit_of_work
+from ussd_server.logs import logger, now_about
+from ussd_server.messages.mail import TROUBLES, MailKind, MailStatus, MailTrouble
+from ussd_server.models.clients import User
+from ussd_server.models.mail import Mail
+from ussd_server.models.operators import Operator
+from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_sender, sent_address
+from ussd_server.services.audit import write_audit_event
+from ussd_server.services.mail.texts import message_of, written_moment
+
+log = logger(__name__)
+
+THREADS = 2
+_LEASE = timedelta(seconds=90)
+_DELAYS_SECONDS = (60, 300, 900, 1800, 3600)
+_LINKS = (MailKind.INVITATION, MailKind.PASSWORD_LINK)
+_WELCOME = "/console/welcome/"
+
+
+class PasswordLinks(Protocol):
+    """Makes the links that are mailed. A link is made when its mail is sent, and stored nowhere."""
+
+    def link_to_mail(self, user_id: str, hash_digest: str, expires_at_seconds: int) -> str | None:
+        """The secret part of a link that a colleague asked for; None when it has ended."""
+
+    def link_for_forgotten(self, email: str, expires_at: datetime) -> tuple[User, str] | None:
+        """A person and the secret part of a link that this person asked for; None when there is no such person."""
+
+
+class MailSender:
+    """Sends what is due. Any number of processes may share the work."""
+
+    def __init__(
+        self,
+        server: SmtpServer | None,
+        sender: str,
+        public_url: str,
+        links: PasswordLinks,
+        clock: Clock,
+        at_kill_point: Callable[[str], None] = lambda _: None,
+        new_lease_token: Callable[[], str] = lambda: secrets.token_hex(8),
+    ) -> None:
+        """`server` is None while no mail server is set up: then nothing is claimed."""
+        self._server = server
+        self._sender = sender
+        self._public_url = public_url
+        self._links = links
+        self._clock = clock
+        self._at_kill_point = at_kill_point
+        self._new_lease_token = new_lease_token
+
+    def claim(self, limit: int) -> list[str]:
+        """Lease up to `limit` mails that are due, oldest first, to this caller; give their ids."""
+        now = self._clock.now()
+        due = Mail.select(Mail.id).where(Mail.due_at <= now).order_by(Mail.due_at).limit(limit)
+        if self._server is None or not due.exists():
+            return []
+        with unit_of_work():
+            ids = [row.id for row in skip_locked(due)]
+            Mail.update(due_at=now + _LEASE, lease_token=self._new_lease_token()).where(Mail.id.in_(ids)).execute()
+        return ids
+
+    def send(self, mail_id: str) -> None:
+        """Send one claimed mail and store the result."""
+        row = Mail.get_or_none(Mail.id == mail_id)
+        if row is None or row.lease_token is None or self._server is None:
+            return
+        now_about(mail_id=row.id)
+        if self._clock.now() >= row.give_up_at and row.person_id is not None:
+            self._conclude(row, SmtpResult(MailTrouble.LATE, is_final=True))
+            return
+        message = self._message(row)
+        release_connection()
+        if message is None:
+            self._remove(row)
+            return
+        result = self._deliver(message, row.recipient) if isinstance(message, EmailMessage) else message
+        self._at_kill_point("mail.sent")
+        self._conclude(row, result)
+
+    def test(self, recipient: str) -> SmtpResult:
+        """Send a mail that says that it is a test, at once."""
+        assert self._server is not None
+        message = EmailMessage()
+        message["From"] = formataddr(read_sender(self._sender))
+        message["Subject"] = "Test"
+        message.set_content("This is a test of the mail server. Nothing needs to be done.\n")
+        return self._deliver(message, recipient)
+
+    def _deliver(self, message: EmailMessage, recipient: str) -> SmtpResult:
+        assert self._server is not None
+        try:
+            message["To"] = address = sent_address(recipient)
+        except ValueError:
+            return SmtpResult(MailTrouble.MALFORMED, is_final=True)
+        return self._server.send(message, read_sender(self._sender)[1], address)
+
+    def _message(self, row: Mail) -> EmailMessage | SmtpResult | None:
+        """The mail as it is sent, why it can never be, or None where no person is to receive it."""
+        parameters = dict(row.parameters)
+        kind = MailKind(row.kind)
+        if kind is MailKind.PASSWORD_FORGOTTEN:
+            found = self._links.link_for_forgotten(row.recipient, row.give_up_at)
+            if found is None:
+                return None
+            parameters |= {"link": _WELCOME + found[1], "until": written_moment(row.give_up_at)}
+        elif not _is_reader(row.person_id):
+            return None
+        elif kind in _LINKS:
+            expires_at = int(parameters.pop("expires_at"))
+            token = self._links.link_to_mail(row.person_id, parameters.pop("digest"), expires_at)
+            if token is None:
+                return SmtpResult(MailTrouble.ENDED, is_final=True)
+            until = datetime.fromtimestamp(expires_at, UTC)
+            parameters |= {"link": _WELCOME + token, "until": written_moment(until)}
+        return message_of(
+            kind, parameters, public_url=self._public_url, sender=formataddr(read_sender(self._sender)), mail_id=row.id,
+            created_at=row.created_at,
+        )  # fmt: skip
+
+    def _remove(self, row: Mail) -> None:
+        """Remove a mail that no person is to receive: neither its address nor that it was asked for is kept."""
+        Mail.delete().where(Mail.id == row.id, Mail.lease_token == row.lease_token).execute()
+
+    def _conclude(self, sent: Mail, result: SmtpResult) -> None:
+        now = self._clock.now()
+        with unit_of_work():
+            own = Mail.select().where(Mail.id == sent.id, Mail.lease_token == sent.lease_token)
+            row = for_update(own).first()
+            if row is None:
+                # The lease expired, and another worker took it over.
+                return
+            row.attempts += 1
+            row.attempted_at, row.lease_token = now, None
+            row.trouble, row.answer_code = result.trouble, result.code
+            next_at = now + timedelta(seconds=_DELAYS_SECONDS[min(row.attempts, len(_DELAYS_SECONDS)) - 1])
+            if result.trouble is None:
+                row.status = MailStatus.SENT
+            elif result.is_final or next_at > row.give_up_at:
+                row.status = MailStatus.FAILED
+            is_waiting = row.status == MailStatus.WAITING
+            row.due_at, row.completed_at = (next_at, None) if is_waiting else (None, now)
+            row.save()
+            if row.status == MailStatus.SENT and row.kind == MailKind.PASSWORD_FORGOTTEN:
+                _write_link_mailed(row, now)
+        if result.trouble is not None:
+            said = TROUBLES[result.trouble]
+            log.warning("a mail was not sent", kind=row.kind, trouble=said, code=result.code, status=row.status)
+
+
+def _is_reader(person_id: str | None) -> bool:
+    """Whether the person, of a client or an operator, may still sign in."""
+    return any(table.select().where(table.id == person_id, table.is_active).exists() for table in (User, Operator))
+
+
+def _write_link_mailed(row: Mail, now: datetime) -> None:
+    person = User.get_or_none(User.email == row.recipient)
+    if person is not None:
+        context = RequestContext(Caller(CallerKind.NOBODY), address=row.parameters["address"])
+        write_audit_event(
+            "user.link_mailed", context, now,
+            client_id=person.client_id, user_id=person.id, object_id=person.id, is_automatic=True,
+        )  # fmt: skip
