@@ -20,7 +20,13 @@ from ussd_server.database.unit_of_work import release_connection
 from ussd_server.messages.providers.failures import FailureCode
 from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
 from ussd_server.messages.settlement.review import EndReview
-from ussd_server.messages.transactions import CreatedTransaction, CreateRefund, GetTransaction, Source
+from ussd_server.messages.transactions import (
+    CreatedTransaction,
+    CreateRefund,
+    GetTransaction,
+    OperatorRefund,
+    Source,
+)
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.sandbox.adapter import SandboxProvider
@@ -257,3 +263,17 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
         succeeding.result()
     assert Transaction.get_by_id(late).late
     release_connection()
+
+
+@pytest.mark.parametrize("kind", ["payment", "refund"])
+def test_a_client_cannot_take_the_names_of_refunds_by_operators(till: Till, kind: str) -> None:
+    name = f"operator-refund-{till.row(till.original).provider_reference}"
+    transactions = till.services.transactions
+    with pytest.raises(ServiceError, match="reference: Names that begin with operator-refund- are the operators'"):
+        if kind == "payment":
+            transactions.transactions.create(request(reference=name), till.call)
+        else:
+            till.refund(name, 100)
+    refund = OperatorRefund(till.original, "paid twice", "Jane", "Mary", amount_cents=100_000)
+    made = transactions.refunds.create_by_operators(refund, operator())
+    assert (made.transaction.reference, made.replayed) == (name, False)

@@ -37,6 +37,7 @@ from ussd_server.services.transactions.names import (
     bound_key,
     digest_of,
     find_twins,
+    refuse_operators_name,
     why_refused,
 )
 from ussd_server.services.transactions.provider_references import ProviderReferences
@@ -92,10 +93,12 @@ class TransactionCreator:
 
         A refusal inserts nothing. Raises IDEMPOTENCY_KEY_REUSED when a name was used for something else,
         INSUFFICIENT_BALANCE when the account here is too low, INVALID_AMOUNT for what the provider cannot move,
-        INVALID_REQUEST for a `callback_url` that may not be called, TRANSACTION_FAILED when the provider is away.
+        INVALID_REQUEST for a `callback_url` that may not be called and for a reference of the operators,
+        TRANSACTION_FAILED when the provider is away.
         """
         context.require("transactions:write")
         _refuse_contradictions(request)
+        refuse_operators_name(request.reference)
         return self._create(request, context, place_number=1)
 
     def _create(self, request: CreateTransaction, context: RequestContext, place_number: int) -> CreatedTransaction:

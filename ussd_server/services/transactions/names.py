@@ -13,6 +13,10 @@ from peewee import Query
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.messages.transactions import TransactionType
 from ussd_server.models.transactions import IdempotencyKey, Transaction
+from ussd_server.status import Code, ServiceError
+
+OPERATOR_REFUND = "operator-refund-"
+"""Begins the references of refunds by operators."""
 
 # Digests are kept for ever, so this form never changes.
 _DIGESTED = json.JSONEncoder(sort_keys=True, default=str).encode
@@ -39,6 +43,14 @@ class RequestIdentity:
 def digest_of(content: dict[str, object]) -> str:
     """Distinguishes a repeat from another request under the same name."""
     return hashlib.sha256(_DIGESTED(content).encode()).hexdigest()
+
+
+def refuse_operators_name(reference: str) -> None:
+    """Raise INVALID_REQUEST for a client's reference that a refund by operators could get later."""
+    if reference.startswith(OPERATOR_REFUND):
+        raise ServiceError(
+            Code.INVALID_REQUEST, f"reference: Names that begin with {OPERATOR_REFUND} are the operators'."
+        )
 
 
 def bound_key(identity: RequestIdentity) -> IdempotencyKey | None:

@@ -35,7 +35,12 @@ from ussd_server.services.transactions.create import (
     batch_of,
 )
 from ussd_server.services.transactions.history import views_of
-from ussd_server.services.transactions.names import RequestIdentity, digest_of
+from ussd_server.services.transactions.names import (
+    OPERATOR_REFUND,
+    RequestIdentity,
+    digest_of,
+    refuse_operators_name,
+)
 from ussd_server.services.transactions.operators import (
     find_any,
     require_reason,
@@ -84,11 +89,12 @@ class RefundService:
         """Create a refund of a succeeded collection, in whole or in part.
 
         Raises TRANSACTION_NOT_FOUND, also for another client's collection, INVALID_REQUEST unless it succeeded,
-        INVALID_AMOUNT for more than is left, INVALID_REQUEST for a person without a reason; otherwise as
-        `TransactionCreator.create`. The audit trail shows it.
+        INVALID_AMOUNT for more than is left, INVALID_REQUEST for a person without a reason and for a reference of the
+        operators; otherwise as `TransactionCreator.create`. The audit trail shows it.
         """
         if context.caller.kind is CallerKind.TOKEN:
             require_reason(request.reason or "")
+        refuse_operators_name(request.reference)
         return self._create(request, context, _Details(request.reason))
 
     def list(self, request: GetTransaction, context: RequestContext) -> tuple[TransactionView, ...]:
@@ -208,7 +214,7 @@ def _digest(original_id: str, amount_cents: int | None, reference: str, reason: 
 
 def _counted_reference(original: Transaction, number: int) -> str:
     """The name of a refund by operators. The provider's reference of the collection outlasts a restore, its id not."""
-    return f"operator-refund-{original.provider_reference or original.id}" + (f"-{number}" if number > 1 else "")
+    return f"{OPERATOR_REFUND}{original.provider_reference or original.id}" + (f"-{number}" if number > 1 else "")
 
 
 def _next_number(original: Transaction) -> int:
