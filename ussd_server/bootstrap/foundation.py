@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits import (
+    RateLimitItem,
+    RateLimitItemPerDay,
+    RateLimitItemPerHour,
+    RateLimitItemPerMinute,
+    RateLimitItemPerMonth,
+    RateLimitItemPerSecond,
+)
 
 from ussd_server.clock import Clock
 from ussd_server.kill_points import kill_point
@@ -40,8 +47,9 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Counts address and name together: an attacker elsewhere cannot lock a user out.
     "login-pair": (RateLimitItemPerMinute(10, 15),),
     "login-address": (RateLimitItemPerMinute(60), RateLimitItemPerHour(600)),
-    # Wrong codes after the right password, from all addresses together.
-    "operator-code": (RateLimitItemPerHour(20),),
+    # Wrong TOTP codes of a person after the right password, from all addresses together. Each guess has a chance of
+    # 3 in 1,000,000 (three codes fit at a time): 3 in 10,000 a day, 3 in 2,000 in thirty days.
+    "wrong-code": (RateLimitItemPerDay(100), RateLimitItemPerMonth(500)),
 }
 
 
