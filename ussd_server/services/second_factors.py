@@ -76,18 +76,20 @@ class FactorStore:
         count: int = table.select().where(table.owner_id == owner_id, table.used_at.is_null()).count()
         return count
 
-    def check(self, row: Any, code: str, guesses: Guesses, password_hash: str, now: datetime) -> bool:
+    def check(self, row: Any, code: str, guesses: Guesses, now: datetime) -> bool:
         """Whether `accept` will take the code, under the limits of `guesses`; a False one is to be counted there.
 
-        Wrong TOTP codes of a person count from all addresses together too, until the person has another password:
+        Wrong TOTP codes of a person count from all addresses together too, until the person has another authenticator:
         six digits can be guessed. Recovery codes cannot, and stay usable. RATE_LIMIT_EXCEEDED (429) as `guesses`.
         """
         code = _normal(code)
         if not _is_totp(code):
             return bool(self._unused(row.id, code).count())
-        guesses.add("wrong-code", hashlib.sha256(f"{row.id} {password_hash}".encode()).hexdigest())
+        secret = self._secret(row)
+        # 160 random bits, which their digest does not reveal.
+        guesses.add("wrong-code", hashlib.sha256(f"{row.id} {secret}".encode()).hexdigest())
         guesses.refuse_when_used_up()
-        is_right = self._step(row, code, now) is not None
+        is_right = _unused_step(row, secret, code, now) is not None
         if is_right:
             # Of guesses made at once, a right one counts only while the wrong ones before it left room.
             guesses.refuse_when_used_up()
@@ -97,7 +99,7 @@ class FactorStore:
         """Use up a code. False for a wrong or used one. Call with the person's row locked."""
         code = _normal(code)
         if _is_totp(code):
-            step = self._step(row, code, now)
+            step = _unused_step(row, self._secret(row), code, now)
             if step is None:
                 return False
             self._factors.update(last_step=step).where(self._factors.id == row.id).execute()
@@ -105,10 +107,8 @@ class FactorStore:
         used = self._recovery_codes.update(used_at=now).where(*self._conditions(row.id, code))
         return bool(used.execute())
 
-    def _step(self, row: Any, code: str, now: datetime) -> int | None:
-        """The step of a TOTP code that is later than those that were used."""
-        step = step_of(self._vault.decrypt(row.factor_sealed, "", row.id), code, now)
-        return step if step is not None and step > row.last_step else None
+    def _secret(self, row: Any) -> str:
+        return self._vault.decrypt(row.factor_sealed, "", row.id)
 
     def _unused(self, owner_id: str, code: str) -> Any:
         return self._recovery_codes.select().where(*self._conditions(owner_id, code))
@@ -116,6 +116,12 @@ class FactorStore:
     def _conditions(self, owner_id: str, code: str) -> tuple[Any, ...]:
         table = self._recovery_codes
         return table.owner_id == owner_id, table.code_digest == _digest(owner_id, code), table.used_at.is_null()
+
+
+def _unused_step(row: Any, secret: str, code: str, now: datetime) -> int | None:
+    """The step of a TOTP code that is later than those that were used."""
+    step = step_of(secret, code, now)
+    return step if step is not None and step > row.last_step else None
 
 
 def _normal(code: str) -> str:

@@ -77,7 +77,7 @@ class LoginService:
             factor = UserFactor.get_or_none(UserFactor.id == user.id)
             if factor is not None:
                 code = _given(request.code)
-                is_right = self._factors.check(factor, code, guesses, user.password_hash, self._clock.now())
+                is_right = self._factors.check(factor, code, guesses, self._clock.now())
             elif not may_add_factor and lacks_required_factor(user):
                 raise _code_needed()
         login = self._open(user, request.code, life_seconds, context) if is_right else None

@@ -86,7 +86,7 @@ class SecondFactorService:
             raise ServiceError(Code.INVALID_REQUEST, _NONE_YET)
         guesses = Guesses(self._limiter, network_of(context.address), user.email)
         guesses.refuse_when_used_up()
-        is_right = self._factors.check(factor, code, guesses, user.password_hash, now)
+        is_right = self._factors.check(factor, code, guesses, now)
         if not (is_right and self._accept(user, code, context)):
             guesses.count_failure()
             write_audit_event("login.code_refused", context, now, client_id=user.client_id, user_id=user.id)

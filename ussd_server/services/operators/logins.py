@@ -59,7 +59,7 @@ class OperatorLoginService:
         is_right = passwords.matches(request.password, operator and operator.password_hash)
         if is_right:
             guesses.refuse_when_used_up()
-            is_right = self._factors.check(operator, request.code, guesses, operator.password_hash, self._clock.now())
+            is_right = self._factors.check(operator, request.code, guesses, self._clock.now())
         login_id = self._open(operator, request.code, context) if is_right else None
         if login_id is None:
             guesses.count_failure()
