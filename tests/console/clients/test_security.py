@@ -48,7 +48,7 @@ def actions() -> list[str]:
     return [event.action for event in AuditEvent.select().order_by(AuditEvent.id)]
 
 
-def test_a_person_adds_a_second_factor_by_its_picture_and_signs_in_with_it(
+def test_a_person_adds_a_second_factor_by_its_qr_code_and_signs_in_with_it(
     visit: Visit, clock: MovableClock, example_client: ExampleClient
 ) -> None:
     visitor, other_browser = visit(), visit()
@@ -232,9 +232,9 @@ def test_recovery_codes_are_made_anew_and_the_old_ones_end(
     assert visit_again(visitor, example_client, fresh[1]).status_code == 303
 
 
-def test_the_picture_holds_the_address_that_authenticators_read(visit: Visit) -> None:
-    picture = re.search(r'src="(data:image/svg[^"]+)"', visit().get("/security/new").text)
-    assert picture
-    kind, _, data = unescape(picture[1]).partition(",")
+def test_the_qr_code_is_an_image_of_the_page_itself(visit: Visit) -> None:
+    qr_code = re.search(r'src="(data:image/svg[^"]+)"', visit().get("/security/new").text)
+    assert qr_code
+    kind, _, data = unescape(qr_code[1]).partition(",")
     svg = b64decode(data).decode() if kind.endswith("base64") else unquote(data)
     assert "<svg" in svg

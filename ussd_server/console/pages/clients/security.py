@@ -73,9 +73,9 @@ def require_factor(context: RequestContext, action: str) -> Any:
 
 def _form(context: RequestContext, secret: str = "", error: ServiceError | None = None) -> str:
     factor = services().clients.second_factors.prepare(context, secret)
-    picture = segno.make(factor.uri, micro=False).svg_data_uri(scale=4, border=4, light="white")
+    qr_code = segno.make(factor.uri, micro=False).svg_data_uri(scale=4, border=4, light="white")
     return render_template(
-        "console/security/new.html", factor=factor, field=encrypt_field(factor.secret), picture=picture, error=error
+        "console/security/new.html", factor=factor, field=encrypt_field(factor.secret), qr_code=qr_code, error=error
     )
 
 
