@@ -50,7 +50,7 @@ _ADVICE = {
 }
 _REFUSAL = "ussd_server.console.refusal"
 TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
-FRESH_CODE = "second_factor"
+FRESH_CODE = "fresh_code"
 """The field of a form with a fresh code."""
 NO_PAGE = "There is no page at this address."
 Who = Literal["client", "operator", "person", "public"]

@@ -8,18 +8,18 @@ from html import unescape
 from urllib.parse import unquote
 
 import pyotp
-import pytest
+from flask import Flask
 from werkzeug.test import TestResponse
 
 from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
-from ussd_server.models.clients import AuditEvent, Login, User
+from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.keys import ApiKey
 
 _SECRET = re.compile(r'data-copy="([A-Z2-7]{32})"')
-_FIELD = re.compile(r'name="factor" value="([^"]+)"')
+_FIELD = re.compile(r'name="secret" value="([^"]+)"')
 _RECOVERY_CODE = re.compile(r"<li><code>([a-z2-9-]{19})</code></li>")
 
 
@@ -31,7 +31,7 @@ class Phone:
         page = visitor.get("/security/new").text
         self.secret = _SECRET.search(page)[1]  # type: ignore[index]
         field = unescape(_FIELD.search(page)[1])  # type: ignore[index]
-        self.shown = visitor.post("/security/new", factor=field, code=self.code()).text
+        self.shown = visitor.post("/security/new", secret=field, code=self.code()).text
         self.recovery_codes = _RECOVERY_CODE.findall(self.shown)
         visitor.get("/security")
 
@@ -59,10 +59,10 @@ def test_a_person_adds_a_second_factor_by_its_qr_code_and_signs_in_with_it(
     field = unescape(_FIELD.search(page)[1])  # type: ignore[index]
     assert secret not in field
     for bad in ("", "000000x", "9" * 5000):
-        again = visitor.post("/security/new", factor=field, code=bad)
+        again = visitor.post("/security/new", secret=field, code=bad)
         assert again.status_code == 400
         assert _SECRET.search(again.text)[1] == secret  # type: ignore[index]
-    assert visitor.post("/security/new", factor="forged", code="123456").status_code == 400
+    assert visitor.post("/security/new", secret="forged", code="123456").status_code == 400
     assert "user.factor_added" not in actions()
     phone = Phone(clock, visitor)
     assert len(set(phone.recovery_codes)) == 10
@@ -87,7 +87,7 @@ def test_another_persons_secret_is_not_taken(visit: Visit, clock: MovableClock) 
     field = unescape(_FIELD.search(page)[1])  # type: ignore[index]
     code = pyotp.TOTP(_SECRET.search(page)[1]).at(clock.now())  # type: ignore[index]
     admin.get("/security/new")
-    assert "too old" in admin.post("/security/new", factor=field, code=code).text
+    assert "too old" in admin.post("/security/new", secret=field, code=code).text
     assert "user.factor_added" not in actions()
 
 
@@ -105,11 +105,11 @@ def test_what_matters_needs_a_code_of_the_last_ten_minutes_and_goes_on_with_the_
     assert 'value="ussd:read"' in asked.text
     form = {"access": "some", "scopes": ["ussd:read", "balance:read"]}
     for wrong in ("123", "é" * 6, "9" * 5000, phone.code()[::-1] + "0"):
-        refused = visitor.post("/api-keys/new", **form, second_factor=wrong)
+        refused = visitor.post("/api-keys/new", **form, fresh_code=wrong)
         assert (refused.status_code, ApiKey.select().count()) == (401, 1)
         assert "Wrong code" in refused.text
     code = phone.next_code()
-    assert visitor.post("/api-keys/new", **form, second_factor=code).status_code == 303
+    assert visitor.post("/api-keys/new", **form, fresh_code=code).status_code == 303
     assert ApiKey.select().order_by(ApiKey.id.desc()).get().scopes == "ussd:read balance:read"
     clock.advance(590)
     visitor.get("/api-keys/new")
@@ -118,42 +118,50 @@ def test_what_matters_needs_a_code_of_the_last_ten_minutes_and_goes_on_with_the_
     visitor.get("/api-keys/new")
     assert visitor.post("/api-keys/new", access="all").status_code == 401
     # A used code is not taken again, a recovery code is, once.
-    assert visitor.post("/api-keys/new", access="all", second_factor=code).status_code == 401
-    assert visitor.post("/api-keys/new", access="all", second_factor=phone.recovery_codes[0]).status_code == 303
+    assert visitor.post("/api-keys/new", access="all", fresh_code=code).status_code == 401
+    assert visitor.post("/api-keys/new", access="all", fresh_code=phone.recovery_codes[0]).status_code == 303
     clock.advance(601)
     visitor.get("/api-keys/new")
-    assert visitor.post("/api-keys/new", access="all", second_factor=phone.recovery_codes[0]).status_code == 401
+    assert visitor.post("/api-keys/new", access="all", fresh_code=phone.recovery_codes[0]).status_code == 401
     assert {"login.code_accepted", "login.code_refused"} <= set(actions())
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/api-keys/new", "/api-keys/ID/reveal", "/api-keys/ID/rotate", "/api-keys/ID/delete", "/api-keys/delete",
-        "/people/invite", "/people/ID/role", "/people/ID/disable", "/people/ID/enable", "/people/ID/logins/end",
-        "/people/ID/link", "/people/ID/second-factor/remove", "/people/second-factor/required",
-        "/people/second-factor/optional", "/security/new", "/security/recovery-codes", "/security/remove",
-        "/payouts/ID/approve", "/transactions/ID/refund",
-    ],
-)  # fmt: skip
 def test_every_page_that_approves_refunds_or_changes_keys_and_people_needs_a_fresh_code(
-    visit: Visit, clock: MovableClock, path: str
+    app: Flask, visit: Visit, clock: MovableClock
 ) -> None:
+    rules = [rule.rule.removeprefix("/console") for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())]
+    paths = [rule for rule in rules if re.match(r"/(api-keys|people|security)/|.+/(approve|refund)$", rule)]
+    paths = [re.sub("<any.+?>", "required", path) for path in paths if not path.startswith(("/operator/", "/api/"))]
+    assert {"/api-keys/<api_key_id>/reveal", "/payouts/<payout_id>/approve", "/people/invite"} <= set(paths)
+    assert len(paths) >= 18
     visitor = visit()
     Phone(clock, visitor)
     clock.advance(601)
     visitor.get("/security")
-    asked = visitor.post(path.replace("ID", "019e0000-0000-7000-8000-000000000000"))
-    assert (asked.status_code, "Enter a code" in asked.text) == (401, True)
-    Login.update(code_accepted_at=clock.now()).execute()
-    assert visitor.post(path.replace("ID", "019e0000-0000-7000-8000-000000000000")).status_code != 401
+    for path in paths:
+        asked = visitor.post(re.sub("<.+?>", "019e0000-0000-7000-8000-000000000000", path))
+        assert (path, asked.status_code, "Enter a code" in asked.text) == (path, 401, True)
 
 
 def test_a_person_without_a_second_factor_is_never_asked(visit: Visit, clock: MovableClock) -> None:
     visitor = visit()
     clock.advance(900)
     visitor.get("/api-keys/new")
-    assert visitor.post("/api-keys/new", access="all", second_factor="123456").status_code == 303
+    assert visitor.post("/api-keys/new", access="all", fresh_code="123456").status_code == 303
+
+
+def test_a_code_is_not_kept_through_a_sign_in(visit: Visit, clock: MovableClock) -> None:
+    visitor = visit()
+    phone = Phone(clock, visitor)
+    clock.advance(3600)
+    asked = visitor.post("/api-keys/new", access="all", fresh_code=phone.recovery_codes[0])
+    assert (asked.status_code, 'name="kept"' in asked.text) == (401, True)
+    kept = unescape(re.search(r'name="kept" value="([^"]+)"', asked.text)[1])  # type: ignore[index]
+    email = User.get(User.role == "owner").email
+    offered = visitor.post("/sign-in", email=email, password=PASSWORD, code=phone.next_code(), kept=kept)
+    assert 'name="access" value="all"' in offered.text
+    assert "fresh_code" not in offered.text
+    assert phone.recovery_codes[0] not in offered.text
 
 
 def test_guesses_of_a_fresh_code_are_limited(visit: Visit, clock: MovableClock) -> None:
@@ -162,8 +170,8 @@ def test_guesses_of_a_fresh_code_are_limited(visit: Visit, clock: MovableClock) 
     clock.advance(601)
     visitor.get("/api-keys/new")
     for _ in range(10):
-        assert visitor.post("/api-keys/new", access="all", second_factor="wrong").status_code == 401
-    refused = visitor.post("/api-keys/new", access="all", second_factor=phone.next_code())
+        assert visitor.post("/api-keys/new", access="all", fresh_code="wrong").status_code == 401
+    refused = visitor.post("/api-keys/new", access="all", fresh_code=phone.next_code())
     assert refused.status_code == 429
     assert int(refused.headers["Retry-After"]) > 0
     assert ApiKey.select().count() == 0

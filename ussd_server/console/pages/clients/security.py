@@ -29,7 +29,7 @@ def show_new_factor(context: RequestContext) -> str:
 @console.page("POST", "/security/new", fresh_code=True, before_factor=True)
 def add_factor(context: RequestContext) -> Any:
     """Make the shown secret the second factor, and show the recovery codes."""
-    secret = decrypt_field(request.form.get("factor", ""))
+    secret = decrypt_field(request.form.get("secret", ""))
     try:
         if not secret:
             raise TOO_OLD
