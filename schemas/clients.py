@@ -29,12 +29,13 @@ class Scopes(fields.Field[tuple[str, ...]]):
 
 
 class LogInBody(Body):
-    """The credentials of a user."""
+    """The credentials of a user; `code`, a TOTP code or a recovery code, where a second factor is needed."""
 
-    example = {"email": "owner@client.example", "password": "correct horse battery"}
+    example = {"email": "owner@client.example", "password": "correct horse battery", "code": "492039"}
 
     email = Text(longest=254, required=True)
     password = Text(longest=256, required=True)
+    code = Text(shortest=0, longest=64, load_default=None, allow_none=True)
 
 
 class RefreshLoginBody(Body):

@@ -48,13 +48,16 @@ class Caller:
 class SignedInPerson:
     """A person who uses the console: the caller with its permissions, and what the pages show of the person.
 
-    `role` is a role of a client's people, or `operator`.
+    `role` is a role of a client's people, or `operator`. `needs_factor`: the client requires a second factor, which the
+    person has to add before anything else. `needs_fresh_code`: the person has one, and gave no code for ten minutes.
     """
 
     caller: Caller
     email: str
     role: str
     client_name: str
+    needs_factor: bool = False
+    needs_fresh_code: bool = False
 
     @property
     def is_operator(self) -> bool:

@@ -14,9 +14,12 @@ from tests.support.mail_server import MailServer
 from tests.support.real_service.service import environment
 from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
+from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
 from ussd_server.messages.clients.api_keys import CreateApiKey
+from ussd_server.messages.operators import CreateOperator
 from ussd_server.models.clients import Client
+from ussd_server.models.keys import ApiKey
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.security.key_ring import Keyring
 from ussd_server.server.running import announced
@@ -153,6 +156,11 @@ def test_a_file_without_keys_and_one_of_another_database_have_different_findings
     Keyring.create(folder / "other.json")
     found = diagnose(folder, USSD_SECRETS_FILE=str(folder / "other.json"), **places)[1]
     assert "belongs to this database" in found["keys"]["mend"]
+    ApiKey.delete().execute()
+    services.operators.accounts.create(CreateOperator("ann@ops.example", "correct horse battery"), operator_context())
+    assert diagnose(folder, **places)[1]["keys"]["mend"] is None
+    found = diagnose(folder, USSD_SECRETS_FILE=str(folder / "other.json"), **places)[1]
+    assert "second factors cannot be read" in found["keys"]["mend"]
     (folder / "other.json").write_text("{}")
     found = diagnose(folder, USSD_SECRETS_FILE=str(folder / "other.json"), **places)[1]
     assert "Restore it" in found["keys"]["mend"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ussd_server.cli import main
-from ussd_server.models.clients import AuditEvent
+from ussd_server.models.clients import AuditEvent, UserFactor
 
 Command = Callable[..., Result]
 
@@ -55,6 +56,19 @@ def test_clients_people_and_keys_are_made_listed_disabled_and_enabled(command: C
     assert (disabled.action, disabled.reason) == ("client.disabled", "unpaid bill")
     assert [found["client_id"] for found in output_of(command("clients", "list", "--json"))] == [client["client_id"]]
     assert [found["email"] for found in output_of(command("users", "list", "--json"))] == ["a@acme.example"]
+
+
+def test_a_lost_second_factor_is_removed(command: Command) -> None:
+    command("clients", "create", "Acme")
+    user = output_of(command("users", "create", "--client", "Acme", "--email", "a@b.c", "--role", "owner", "--json"))
+    assert "has no second factor" in command("users", "remove-factor", "a@b.c").output
+    now = datetime.now(UTC)
+    UserFactor.create(id=user["user_id"], factor_sealed=b"x", last_step=0, created_at=now)
+    assert output_of(command("users", "remove-factor", "A@b.c", "--json"))["user_id"] == user["user_id"]
+    assert UserFactor.select().count() == 0
+    removed = AuditEvent.get(AuditEvent.action == "user.factor_removed")
+    assert (removed.actor, removed.object_id) == ("operator", user["user_id"])
+    assert "There is no user b@b.c" in command("users", "remove-factor", "b@b.c").output
 
 
 def test_secrets_are_listed_only_when_they_are_asked_for(command: Command) -> None:

@@ -69,6 +69,11 @@ def play_key_management(player: Player) -> None:
     player.manage("DELETE", f"/api-keys/{missing}")
     player.manage("GET", "/api-keys", token="stale")
     player.send("POST", "/api/clients/login", login | {"password": "a wrong password"})
+    with closing(sqlite3.connect(player.service.folder / "ussd.db")) as database, database:
+        database.execute("UPDATE clients SET requires_second_factor = 1")
+    player.send("POST", "/api/clients/login", login)
+    with closing(sqlite3.connect(player.service.folder / "ussd.db")) as database, database:
+        database.execute("UPDATE clients SET requires_second_factor = NULL")
     player.send("POST", "/api/clients/token/refresh", {"refresh_token": first["refresh_token"] + "x"})
     viewer = {"email": known["viewer_email"], "password": known["viewer_password"]}
     seen = player.send("POST", "/api/clients/login", viewer)["data"]["access_token"]

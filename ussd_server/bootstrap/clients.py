@@ -16,6 +16,7 @@ from ussd_server.services.clients.key_reader import ApiKeyReader
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.services.clients.logins import LoginService
 from ussd_server.services.clients.password_links import PasswordLinkService
+from ussd_server.services.clients.second_factors import SecondFactorService
 from ussd_server.services.clients.team import TeamService
 from ussd_server.services.webhooks.attempts import AttemptService
 from ussd_server.services.webhooks.deliveries import DeliveryService
@@ -38,6 +39,7 @@ class ClientServices:
     team: TeamService
     password_links: PasswordLinkService
     forgotten_passwords: ForgottenPasswordService
+    second_factors: SecondFactorService
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def client_services(base: Foundation) -> ClientServices:
     return ClientServices(
         auth=AuthService(vault, tokens, limiter, key_cache, last_uses, clock),
         last_uses=last_uses,
-        logins=LoginService(tokens, limiter, clock),
+        logins=LoginService(tokens, vault, limiter, clock),
         clients=ClientService(tokens, key_cache, clock),
         api_keys=ApiKeyService(vault, key_cache, limiter, clock),
         key_explanations=KeyExplanationService(limiter, clock),
@@ -66,6 +68,7 @@ def client_services(base: Foundation) -> ClientServices:
         team=TeamService(tokens, clock),
         password_links=PasswordLinkService(tokens, clock),
         forgotten_passwords=ForgottenPasswordService(limiter, clock),
+        second_factors=SecondFactorService(vault, limiter, clock),
     )
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from limits import RateLimitItem, RateLimitItemPerHour, RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits import (
+    RateLimitItem,
+    RateLimitItemPerDay,
+    RateLimitItemPerHour,
+    RateLimitItemPerMinute,
+    RateLimitItemPerMonth,
+    RateLimitItemPerSecond,
+)
 
 from ussd_server.clock import Clock
 from ussd_server.kill_points import kill_point
@@ -44,8 +51,9 @@ _WINDOWS: dict[str, tuple[RateLimitItem, ...]] = {
     # Mails to one address are an annoyance to its reader; an office of people may share a network.
     "forgotten-person": (RateLimitItemPerHour(3),),
     "forgotten-network": (RateLimitItemPerHour(20),),
-    # Wrong codes after the right password, from all addresses together.
-    "operator-code": (RateLimitItemPerHour(20),),
+    # Wrong TOTP codes of a person after the right password, from all addresses together. Each guess has a chance of
+    # 3 in 1,000,000 (three codes fit at a time): 3 in 10,000 a day, 3 in 2,000 in thirty days.
+    "wrong-code": (RateLimitItemPerDay(100), RateLimitItemPerMonth(500)),
 }
 
 

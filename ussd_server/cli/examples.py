@@ -79,6 +79,7 @@ EXAMPLES = {
     "users enable": "users enable owner@acme.example",
     "users list": "users list --client acme",
     "users password": "users password owner@acme.example",
+    "users remove-factor": "users remove-factor owner@acme.example",
     "worker": "worker",
 }
 """What follows `ussd-server`, by the name of the command. A group without one shows that of its first command."""

@@ -50,6 +50,8 @@ _ADVICE = {
 }
 _REFUSAL = "ussd_server.console.refusal"
 TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
+FRESH_CODE = "fresh_code"
+"""The field of a form with a fresh code."""
 NO_PAGE = "There is no page at this address."
 Who = Literal["client", "operator", "person", "public"]
 """For whom a page is."""
@@ -70,6 +72,8 @@ class ConsolePages(Blueprint):
         *,
         needs: str | None = None,
         who: Who = "client",
+        fresh_code: bool = False,
+        before_factor: bool = False,
         max_body_bytes: int = 64 * 1024,
         streams_body: bool = False,
         stale_form: Callable[..., Response] | None = None,
@@ -79,7 +83,9 @@ class ConsolePages(Blueprint):
         The view receives the request context and the variables of the path. It returns what a Flask view returns.
         `who` may see it: a client's people, operators, any of both who signed in, or the public. Others get 404.
         `needs` is the permission of a client's person (`PAGE_PERMISSIONS`); without it every role may. The service
-        checks the permission again. With `streams_body` a large file goes to a temporary file instead of memory.
+        checks the permission again. `fresh_code` asks a person with a second factor for a code, unless they gave one
+        within ten minutes, and then goes on with the same form. A person who has to add a second factor sees nothing
+        but pages `before_factor`. With `streams_body` a large file goes to a temporary file instead of memory.
         `stale_form` answers a public form without a token of this session, such as one
         whose cookie is gone; it receives the variables of the path, and changes nothing.
         """
@@ -100,8 +106,14 @@ class ConsolePages(Blueprint):
                     if who != "person" and (who == "operator") is not person.is_operator:
                         raise ServiceError(Code.NOT_FOUND, NO_PAGE)
                 context = _context_of(person)
+                if person is not None and person.needs_factor and who != "public" and not before_factor:
+                    return ask_for_factor()
                 if needs:
                     context.require(needs, _MAY_NOT)
+                if fresh_code and person is not None and person.needs_fresh_code:
+                    refusal = _ask_for_fresh_code(context)
+                    if refusal is not None:
+                        return refusal
                 return view(context, **variables)
 
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
@@ -129,6 +141,33 @@ def ask_to_sign_in(who: Who) -> Any:
         is_mail_on=services().mail.mails.is_on,
     )  # fmt: skip
     return Response(shown, status=401)
+
+
+def ask_for_factor() -> Any:
+    """Lead a person to the page on which they add the second factor that their client requires."""
+    if "HX-Request" in request.headers:
+        return Response(status=401, headers={"HX-Refresh": "true"})
+    return redirect(url_for("console.show_new_factor"), 303)
+
+
+def _ask_for_fresh_code(context: RequestContext) -> Response | None:
+    """Take the code that the form carries. None when it is right; else the page that asks for it and keeps the form."""
+    code, error = request.form.get(FRESH_CODE, ""), None
+    if code:
+        try:
+            services().clients.second_factors.prove(code, context)
+            return None
+        except ServiceError as refusal:
+            error = refusal
+    fields = [item for item in request.form.items(multi=True) if item[0] not in (FRESH_CODE, "csrf_token")]
+    shown = render_template(
+        "console/security/fresh_code.html", fields=fields, error=error, code_name=FRESH_CODE, path=request.path
+    )
+    status = error.code.http_status if error else Code.INVALID_CREDENTIALS.http_status
+    response = Response(shown, status=status)
+    if error is not None and error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
 
 
 def refuse_later(environ: dict[str, Any], error: ServiceError) -> None:

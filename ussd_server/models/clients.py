@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from peewee import BooleanField, IntegerField, TextField
+from peewee import BigIntegerField, BlobField, BooleanField, CompositeKey, IntegerField, TextField
 
 from ussd_server.database.columns import CentsField, IdField, MomentField, PeopleField, Table
 
 
 class Client(Table):
-    """A company that calls the API. Every call of an inactive client is refused."""
+    """A company that calls the API. Every call of an inactive client is refused.
+
+    `requires_second_factor`: its people do nothing before they have one. Null means no.
+    """
 
     id = IdField(primary_key=True)
     name = TextField()
     is_active = BooleanField()
+    requires_second_factor = BooleanField(null=True)
     created_at = MomentField()
     updated_at = MomentField()
 
@@ -42,10 +46,39 @@ class User(Table):
         table_name = "users"
 
 
+class UserFactor(Table):
+    """The second factor of a person; a person without one has no row.
+
+    `factor_sealed` is the encrypted secret; `last_step` the number of the last 30 seconds whose code was accepted,
+    because a code is accepted once.
+    """
+
+    id = IdField(primary_key=True, column_name="user_id")
+    factor_sealed = BlobField()
+    last_step = BigIntegerField()
+    created_at = MomentField()
+
+    class Meta:
+        table_name = "user_factors"
+
+
+class UserRecoveryCode(Table):
+    """A code that replaces a second factor once. `code_digest` is a SHA-256 of the person's id and the code."""
+
+    owner_id = IdField(column_name="user_id")
+    code_digest = TextField()
+    used_at = MomentField(null=True)
+
+    class Meta:
+        table_name = "user_recovery_codes"
+        primary_key = CompositeKey("owner_id", "code_digest")
+
+
 class Login(Table):
     """One login of one person. Ending the row ends every token that was issued for it, at once.
 
-    `refresh_number` counts the refreshes: the only refresh token that works carries this number.
+    `refresh_number` counts the refreshes: the only refresh token that works carries this number. `code_accepted_at` is
+    when the person last gave a code of the second factor.
     """
 
     id = IdField(primary_key=True)
@@ -57,6 +90,7 @@ class Login(Table):
     expires_at = MomentField()
     ended_at = MomentField(null=True)
     end_reason = TextField(null=True)
+    code_accepted_at = MomentField(null=True)
 
     class Meta:
         table_name = "logins"

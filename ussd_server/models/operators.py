@@ -30,13 +30,13 @@ class Operator(Table):
 class RecoveryCode(Table):
     """A code that replaces the second factor once. `code_digest` is a SHA-256 of the operator's id and the code."""
 
-    operator_id = IdField()
+    owner_id = IdField(column_name="operator_id")
     code_digest = TextField()
     used_at = MomentField(null=True)
 
     class Meta:
         table_name = "recovery_codes"
-        primary_key = CompositeKey("operator_id", "code_digest")
+        primary_key = CompositeKey("owner_id", "code_digest")
 
 
 class OperatorLogin(Table):

@@ -165,6 +165,11 @@ class Vault:
         return _cipher(master_key.material)
 
 
+def master_key_of(encrypted: bytes) -> str:
+    """The id of the master key that encrypted a secret."""
+    return bytes(encrypted).partition(b":")[0].decode("ascii", "replace")
+
+
 class DecryptionError(Exception):
     """A secret cannot be decrypted in its row."""
 

@@ -8,6 +8,7 @@ import uuid
 from dataclasses import fields
 from datetime import UTC, datetime
 
+import pyotp
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -42,6 +43,30 @@ def test_a_login_gives_tokens_that_open_the_list(web: FlaskClient, example_clien
     ]  # fmt: skip
     listed = web.get("/api/clients/api-keys", headers={"Authorization": f"Bearer {data['access_token']}"})
     assert (answer(listed), listed.json["data"]) == ((200, "API keys list"), [])
+
+
+def test_a_login_with_a_second_factor_takes_a_code(
+    web: FlaskClient, services: Services, example_client: ExampleClient, clock: MovableClock
+) -> None:
+    call = example_client.call()
+    secret = services.clients.second_factors.prepare(call).secret
+    codes = services.clients.second_factors.add(secret, pyotp.TOTP(secret).at(clock.now()), call)
+
+    def log_in(password: str = PASSWORD, **more: object) -> tuple[int, str]:
+        body = {"email": example_client.email(), "password": password} | more
+        return answer(web.post("/api/clients/login", json=body))
+
+    for without in ({}, {"code": None}, {"code": ""}):
+        assert log_in(**without) == (401, "Second factor required")
+    assert log_in("wrong password 1") == log_in("wrong password 1", code=codes[0]) == (401, "Invalid credentials")
+    assert log_in(code="x") == (401, "Invalid credentials")
+    for malformed in (492039, ["492039"], "4" * 65, "4\0"):
+        assert log_in(code=malformed) == (400, "Invalid request body")
+    clock.advance(30)
+    code = pyotp.TOTP(secret).at(clock.now())
+    assert log_in(code=code) == (200, "Login successful")
+    assert log_in(code=code) == (401, "Invalid credentials")
+    assert log_in(code=codes[0]) == (200, "Login successful")
 
 
 def test_a_key_is_created_and_listed_as_the_document_has_it(owner: Browser, example_client: ExampleClient) -> None:

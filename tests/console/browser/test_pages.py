@@ -6,14 +6,16 @@ import os
 import secrets
 from pathlib import Path
 
+import pyotp
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
 from ussd_server.context import operator_context
 from ussd_server.messages.clients.api_keys import CreateApiKey
 from ussd_server.messages.sessions import BeginSession
 from ussd_server.messages.transactions import CreateDeposit, GetTransaction
+from ussd_server.models.clients import Login
 from ussd_server.services.mail import outbox
 
 pytestmark = pytest.mark.needs_chromium
@@ -35,6 +37,8 @@ PAGES = (
     "/people",
     "/people/invite",
     "/notifications",
+    "/security",
+    "/security/new",
     "/menus",
     "/menus/new",
     "/menus/shop",
@@ -119,6 +123,47 @@ def test_the_pages_of_an_installation_with_a_mail_server_are_accessible_and_fit(
     with visitor.tab(scheme, width, signed_in=False) as page:
         for path in ("/sign-in", "/forgotten-password"):
             visitor.look_at(page, path)
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_a_person_adds_a_second_factor_and_gives_a_fresh_code(
+    console: Console, chromium: Browser, scheme: str, width: int
+) -> None:
+    # Each look has a person of its own: the second factor stays.
+    visitor = Visitor(console, chromium, role="admin" if width == 360 else "developer")
+    key = console.services.clients.api_keys.create(CreateApiKey(None), console.client.call())
+    with visitor.tab(scheme, width) as page:
+        page.goto("/console/security")
+        page.get_by_role("link", name="Add a second factor").click()
+        secret = page.locator("[data-copy]").get_attribute("data-copy") or ""
+        assert page.locator(".qr-code").evaluate("picture => picture.complete && picture.naturalWidth > 0")
+        page.get_by_label("Code").fill(pyotp.TOTP(secret).now())
+        page.get_by_role("button", name="Add it").click()
+        expect(page.locator(".recovery-codes li")).to_have_count(10)
+        visitor.look_at(page)
+        take_screenshot(page, "/security/recovery-codes", scheme, width)
+        code = page.locator(".recovery-codes li").first.inner_text()
+        page.get_by_role("link", name="I have kept them").click()
+        visitor.look_at(page)
+        take_screenshot(page, "/security/added", scheme, width)
+        cookies = page.context.storage_state()
+    Login.update(code_accepted_at=None).execute()
+    # Chromium notes the status 401 as an error.
+    context = visitor.browser.new_context(
+        base_url=console.base_url, storage_state=cookies, color_scheme=scheme,  # type: ignore[arg-type]
+        viewport={"width": width, "height": 900},
+    )  # fmt: skip
+    page = context.new_page()
+    page.goto(f"/console/api-keys/{key.id}")
+    with page.expect_response("**/reveal") as answered:
+        page.get_by_role("button", name="Reveal").click()
+    assert answered.value.status == 401
+    visitor.look_at(page)
+    take_screenshot(page, "/security/fresh-code", scheme, width)
+    page.get_by_label("Code").fill(code)
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Copy secret").wait_for()
+    context.close()
 
 
 def test_the_menu_opens_on_a_phone_and_a_key_is_made_revealed_copied_and_deleted(visitor: Visitor) -> None:

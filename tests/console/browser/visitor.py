@@ -112,9 +112,13 @@ class Visitor:
         page = context.new_page()
         faults: list[str] = []
         host = urlsplit(self.console.base_url).netloc
+
+        def is_own(url: str) -> bool:
+            return host in url[:40] or url.startswith("data:")
+
         page.on("console", lambda line: faults.append(line.text) if line.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: faults.append(request.url) if host not in request.url[:40] else None)
+        page.on("request", lambda request: faults.append(request.url) if not is_own(request.url) else None)
         yield page
         context.close()
         assert faults == []

@@ -14,6 +14,7 @@ from ussd_server.database.columns import Table
 from ussd_server.messages.clients.api_keys import ApiKeyView, RotateApiKey
 from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.messages.webhooks import CreateWebhook, RotateWebhook
+from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
 from ussd_server.models.ussd import Channel
@@ -143,4 +144,4 @@ def test_every_table_that_seals_something_is_carried_over() -> None:
     sealing = {
         table for table in Table.__subclasses__() if any(name.endswith("_sealed") for name in table._meta.fields)
     }
-    assert sealing == {ApiKey, Channel, Operator, Webhook}
+    assert sealing == {ApiKey, Channel, Operator, UserFactor, Webhook}

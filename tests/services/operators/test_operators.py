@@ -114,16 +114,27 @@ def test_a_disabled_operator_and_a_new_factor_end_all_logins(services: Services,
     assert refusal(logins.authenticate, last, HERE)[0] is Code.INVALID_CREDENTIALS
 
 
-def test_whoever_knows_the_password_cannot_guess_the_code(services: Services) -> None:
-    make(services)
-    codes = []
-    for number in range(22):
-        context = replace(HERE, address=f"10.0.{number}.1")
-        codes.append(
-            refusal(services.operators.logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, "x"), context)
-        )
-    assert {code for code, _ in codes[:20]} == {Code.INVALID_CREDENTIALS}
-    assert codes[20][0] is codes[21][0] is Code.RATE_LIMIT_EXCEEDED
+def test_an_attacker_who_knows_the_password_neither_guesses_the_code_nor_locks_the_operator_out(
+    services: Services, clock: MovableClock
+) -> None:
+    factor, logins = make(services), services.operators.logins
+    right = {code_of(factor, clock, ahead) for ahead in (-30, 0, 30, 60, 90, 120)}
+    wrong = next(code for code in map(str, range(100_000, 100_009)) if code not in right)
+
+    def guess(network: int, code: str = wrong) -> Code:
+        there = replace(HERE, address=f"10.0.{network}.1")
+        return refusal(logins.begin, OperatorSignIn("ann@ops.example", PASSWORD, code), there)[0]
+
+    assert [guess(1) for _ in range(11)] == [Code.INVALID_CREDENTIALS] * 10 + [Code.RATE_LIMIT_EXCEEDED]
+    assert {guess(network) for network in range(2, 42)} == {Code.INVALID_CREDENTIALS}
+    assert logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock)), HERE)
+    # Beyond a hundred wrong codes a day, from all addresses together, only recovery codes are accepted.
+    assert [guess(network) for network in range(42, 93)][-2:] == [Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED]
+    clock.advance(30)
+    present = OperatorSignIn("ann@ops.example", PASSWORD, code_of(factor, clock))
+    assert refusal(logins.begin, present, HERE)[0] is Code.RATE_LIMIT_EXCEEDED
+    assert guess(93, "wrong-recovery-code") is Code.INVALID_CREDENTIALS
+    assert logins.begin(OperatorSignIn("ann@ops.example", PASSWORD, factor.recovery_codes[0]), HERE)
 
 
 def test_second_factors_survive_a_rotation_of_the_master_keys(services: Services, clock: MovableClock) -> None:

@@ -82,6 +82,17 @@ def password(email: str, password_stdin: bool, as_json: bool) -> None:
     _show_with_password(user, chosen, password_stdin, as_json)
 
 
+@users.command()
+@click.argument("email")
+@with_json
+def remove_factor(email: str, as_json: bool) -> None:
+    """Remove this person's second factor, which they lost, and end all their logins."""
+    with open_services() as services, _among_users(services, email):
+        services.clients.second_factors.remove_by_operator(email, operator_context())
+        user = services.clients.clients.find_user(email, operator_context())
+    show(user, f"{_line(user)}\nThe second factor is removed.", as_json=as_json)
+
+
 def _read_password(from_stdin: bool) -> str:
     return sys.stdin.readline().rstrip("\r\n") if from_stdin else new_password()
 

@@ -21,10 +21,13 @@ from ussd_server.database.unit_of_work import close_connections, database, datab
 from ussd_server.messages.mail import TROUBLES
 from ussd_server.messages.operations.system import DoctorFinding
 from ussd_server.messages.providers.providers import Direction
+from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
+from ussd_server.models.operators import Operator
 from ussd_server.models.service_clock import read_service_clock
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
+from ussd_server.security.credentials import master_key_of
 from ussd_server.security.key_ring import Keyring, Ring
 from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
 from ussd_server.services.transactions.provider_references import (
@@ -240,6 +243,10 @@ def _keys(keyring: Keyring) -> DoctorFinding:
     if any(keyring.find(Ring.DIGESTS, key_id) is None for key_id in used):
         mend = "Put back the secrets file that belongs to this database: its API keys cannot be checked with this one."
         return DoctorFinding("keys", "API keys use master keys that are missing here", mend)
+    factors = [*Operator.select(Operator.factor_sealed), *UserFactor.select(UserFactor.factor_sealed)]
+    if any(keyring.find(Ring.SEALING, master_key_of(row.factor_sealed)) is None for row in factors):
+        mend = "Put back the secrets file that belongs to this database: with this one second factors cannot be read."
+        return DoctorFinding("keys", "second factors use master keys that are missing here", mend)
     return DoctorFinding("keys", "belong to this database")
 
 

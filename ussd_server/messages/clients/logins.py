@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class LogIn:
-    """Sign a user in; the case of the e-mail address does not matter."""
+    """Sign a user in; the case of the e-mail address does not matter.
+
+    `code` is a TOTP code or a recovery code, which a person with a second factor needs.
+    """
 
     email: str
     password: str = field(repr=False)
+    code: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, NamedTuple
+
+from peewee import JOIN
 
 from ussd_server.clock import Clock
 from ussd_server.context import APPROVE, Caller, CallerKind, SignedInPerson
@@ -12,7 +15,7 @@ from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.messages.clients.api_keys import SCOPES
-from ussd_server.models.clients import Client, Login, User
+from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.security.credentials import Vault, may_be_apikey
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.clients.key_cache.cache import CachedKey, FoundKey, KeyCache
@@ -21,6 +24,8 @@ from ussd_server.status import Code, ServiceError
 
 _LONGEST_HEADER = 256
 _REFUSAL = "Invalid API key or secret"
+CODE_LIFE = timedelta(minutes=10)
+"""How long a code of the second factor counts as fresh."""
 
 _VIEWER = frozenset({"service_identifier:read", "payouts:read"})
 _DEVELOPER = _VIEWER | {"api_keys:list", "api_keys:create", "api_keys:rotate", "payouts:write"}
@@ -61,11 +66,13 @@ PAGE_PERMISSIONS: dict[str, frozenset[str]] = {
 
 def _signed_in(*columns: Any) -> CompiledQuery:
     """The user of a login, with more columns; no row once the login ended, or the user or the client is disabled."""
+    factors = (Client.requires_second_factor, UserFactor.id)
     return CompiledQuery(
         lambda: (
-            Login.select(User.id, User.role, User.client_id, *columns)
+            Login.select(User.id, User.role, User.client_id, *factors, *columns)
             .join(User, on=(User.id == Login.user_id))
             .join(Client, on=(Client.id == User.client_id))
+            .join(UserFactor, JOIN.LEFT_OUTER, on=(UserFactor.id == User.id))
             .where(
                 Login.id == param(Login.id, "login_id"),
                 Login.ended_at.is_null(),
@@ -78,7 +85,7 @@ def _signed_in(*columns: Any) -> CompiledQuery:
 
 
 _SIGNED_IN = _signed_in()
-_SIGNED_IN_PERSON = _signed_in(User.email, Client.name)
+_SIGNED_IN_PERSON = _signed_in(User.email, Client.name, Login.code_accepted_at)
 
 
 class AuthenticatedKey(NamedTuple):
@@ -124,13 +131,18 @@ class AuthService:
         raise ServiceError(Code.INVALID_CREDENTIALS, _REFUSAL)
 
     def authenticate_token(self, token: str) -> Caller:
-        """Return the user of an access token. INVALID_CREDENTIALS (401) "Invalid JWT token" for every cause."""
+        """Return the user of an access token. INVALID_CREDENTIALS (401) "Invalid JWT token" for every cause.
+
+        One of them is that the client requires a second factor, and the user has none.
+        """
         now = self._clock.now()
         claims = self._tokens.read_access(token, now)
         found = claims and _SIGNED_IN.tuples(login_id=claims.login_id, now=now)
         if not claims or not found:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid JWT token")
-        ((user_id, role, client_id),) = found
+        ((user_id, role, client_id, requires_factor, factor_id),) = found
+        if requires_factor and factor_id is None:
+            raise ServiceError(Code.INVALID_CREDENTIALS, "Invalid JWT token")
         return Caller(
             CallerKind.TOKEN,
             client_id=client_id,
@@ -144,14 +156,21 @@ class AuthService:
 
         INVALID_CREDENTIALS (401) for a login that ended or expired, a disabled person and a disabled client.
         """
-        found = _SIGNED_IN_PERSON.tuples(login_id=login_id, now=self._clock.now())
+        now = self._clock.now()
+        found = _SIGNED_IN_PERSON.tuples(login_id=login_id, now=now)
         if not found:
             raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
-        ((user_id, role, client_id, email, client_name),) = found
+        ((user_id, role, client_id, requires_factor, factor_id, email, client_name, code_accepted_at),) = found
         caller = Caller(
             CallerKind.TOKEN, client_id=client_id, user_id=user_id, login_id=login_id, grants=PAGE_PERMISSIONS[role]
         )
-        return SignedInPerson(caller, email, role, client_name)
+        code_accepted_at = Login.code_accepted_at.python_value(code_accepted_at)
+        is_fresh = code_accepted_at is not None and code_accepted_at > now - CODE_LIFE
+        return SignedInPerson(
+            caller, email, role, client_name,
+            needs_factor=bool(requires_factor) and factor_id is None,
+            needs_fresh_code=factor_id is not None and not is_fresh,
+        )  # fmt: skip
 
     def _check(self, found: FoundKey, secret: str, address: str) -> AuthenticatedKey | None:
         """Check the secret and count the call; None, and nothing is counted, when a cached key must be read again."""

@@ -10,7 +10,6 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.limits.decisions import RateLimitDecision
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.messages.clients.logins import (
@@ -19,11 +18,14 @@ from ussd_server.messages.clients.logins import (
     LogOut,
     RefreshLogin,
 )
-from ussd_server.models.clients import Client, Login, User
+from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
 from ussd_server.security import passwords
+from ussd_server.security.credentials import Vault
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims, Tokens
 from ussd_server.services.audit import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
+from ussd_server.services.guesses import Guesses
+from ussd_server.services.second_factors import FactorStore
 from ussd_server.status import Code, ServiceError
 
 CONSOLE_SECONDS = 12 * 3600
@@ -32,8 +34,9 @@ CONSOLE_SECONDS = 12 * 3600
 class LoginService:
     """Begins logins, continues them with single-use refresh tokens, and ends them."""
 
-    def __init__(self, tokens: Tokens, limiter: Limiter, clock: Clock) -> None:
+    def __init__(self, tokens: Tokens, vault: Vault, limiter: Limiter, clock: Clock) -> None:
         self._tokens = tokens
+        self._factors = FactorStore(UserFactor, UserRecoveryCode, vault)
         self._limiter = limiter
         self._clock = clock
 
@@ -43,7 +46,9 @@ class LoginService:
         INVALID_CREDENTIALS (401) in the same words and after the same work for every cause. RATE_LIMIT_EXCEEDED (429)
         after too many failures from this address, for this e-mail address or altogether; other addresses are not held
         up. What a guess came to is told only while there is room for one more failure, so that guesses made at once get
-        no further than guesses made one by one; right passwords use up nothing.
+        no further than guesses made one by one; right passwords use up nothing. After the right password, a person with
+        a second factor who gives no code is refused with "Second factor required"; so is a person without one, where
+        the client requires it.
         """
         login, role = self._admit(request, REFRESH_SECONDS, context)
         return self._view(login, role)
@@ -51,14 +56,17 @@ class LoginService:
     def begin_for_console(self, request: LogIn, context: RequestContext) -> str:
         """Sign a person in to the console, under the same limits. Returns the id of the login.
 
-        The login ends by itself after CONSOLE_SECONDS. Raises what `begin` raises.
+        The login ends by itself after CONSOLE_SECONDS. Raises what `begin` raises; but a person without the second
+        factor that the client requires is admitted, to add it.
         """
-        login, _ = self._admit(request, CONSOLE_SECONDS, context)
+        login, _ = self._admit(request, CONSOLE_SECONDS, context, may_add_factor=True)
         login_id: str = login.id
         return login_id
 
-    def _admit(self, request: LogIn, life_seconds: int, context: RequestContext) -> tuple[Login, str]:
-        """Check the password and write the login; returns it with the role of the person."""
+    def _admit(
+        self, request: LogIn, life_seconds: int, context: RequestContext, *, may_add_factor: bool = False
+    ) -> tuple[Login, str]:
+        """Check password and code, and write the login; returns it with the role of the person."""
         email = request.email.lower()
         guesses = Guesses(self._limiter, network_of(context.address), email)
         guesses.refuse_when_used_up()
@@ -66,7 +74,13 @@ class LoginService:
         is_right = passwords.matches(request.password, user and user.password_hash)
         if is_right:
             guesses.refuse_when_used_up()
-        login = self._open(user, life_seconds, context) if is_right else None
+            factor = UserFactor.get_or_none(UserFactor.id == user.id)
+            if factor is not None:
+                code = _given(request.code)
+                is_right = self._factors.check(factor, code, guesses, self._clock.now())
+            elif not may_add_factor and lacks_required_factor(user):
+                raise _code_needed()
+        login = self._open(user, request.code, life_seconds, context) if is_right else None
         if login is None:
             guesses.count_failure()
             write_audit_event(
@@ -106,14 +120,17 @@ class LoginService:
                 context, now, client_id=context.client_id, object_id=context.caller.login_id,
             )  # fmt: skip
 
-    def _open(self, user: User, life_seconds: int, context: RequestContext) -> Login | None:
-        """Write the login down, unless the person was disabled or got another password since they were read."""
+    def _open(self, user: User, code: str | None, life_seconds: int, context: RequestContext) -> Login | None:
+        """Use up the code and write the login; None when either is refused, as after a change of the person."""
         now = self._clock.now()
         with unit_of_work():
             unchanged = for_update(
                 User.select().where(User.id == user.id, User.password_hash == user.password_hash, User.is_active)
             )
             if not unchanged.first() or not is_client_active(user.client_id):
+                return None
+            factor = UserFactor.get_or_none(UserFactor.id == user.id)
+            if factor is not None and not self._factors.accept(factor, _given(code), now):
                 return None
             login = Login.create(
                 id=new_id(now),
@@ -123,6 +140,7 @@ class LoginService:
                 refresh_number=0,
                 created_at=now,
                 expires_at=now + timedelta(seconds=life_seconds),
+                code_accepted_at=now if factor else None,
             )
             write_audit_event(
                 "login.succeeded", context, now, client_id=user.client_id, user_id=user.id, object_id=login.id
@@ -142,6 +160,8 @@ class LoginService:
                 trouble = "refresh_token_reused"
             elif not user.is_active or not is_client_active(login.client_id):
                 trouble = "disabled"
+            elif lacks_required_factor(user):
+                trouble = "factor_required"
             if trouble:
                 _end(Login.id == login.id, trouble, now)
                 write_audit_event(
@@ -167,46 +187,10 @@ class LoginService:
         )
 
 
-class Guesses:
-    """Failed logins of one address: for one e-mail address, and altogether.
-
-    RATE_LIMIT_EXCEEDED (429) when a count is used up.
-    """
-
-    def __init__(self, limiter: Limiter, network: str, email: str) -> None:
-        self._limiter = limiter
-        self._counts = [("login-address", network), ("login-pair", f"{network} {email}")]
-
-    def add(self, policy: str, identity: str) -> None:
-        """Count failures under another policy too."""
-        self._counts.append((policy, identity))
-
-    def refuse_when_used_up(self) -> None:
-        """Refuse when no failure more is allowed."""
-        for policy, identity in self._counts:
-            self._refuse_unless_accepted(self._limiter.peek(policy, identity))
-
-    def count_failure(self) -> None:
-        """Count a failure."""
-        for policy, identity in self._counts:
-            self._refuse_unless_accepted(self._limiter.hit(policy, identity))
-
-    def forgive(self) -> None:
-        """Reset the failures of this e-mail address after a login that succeeded."""
-        self._limiter.clear(*self._counts[1])
-
-    def _refuse_unless_accepted(self, decision: RateLimitDecision) -> None:
-        if not decision.accepted:
-            raise ServiceError(
-                Code.RATE_LIMIT_EXCEEDED,
-                "Too many login attempts",
-                retry_after_seconds=decision.retry_after_seconds,
-            )
-
-
-def end_logins_of_user(user_id: str, reason: str, now: datetime) -> None:
-    """End every login of a person at once."""
-    _end(Login.user_id == user_id, reason, now)
+def end_logins_of_user(user_id: str, reason: str, now: datetime, *, but: str | None = None) -> None:
+    """End every login of a person at once; all others but `but`, where it is given."""
+    whose = Login.user_id == user_id
+    _end(whose & (Login.id != but) if but else whose, reason, now)
 
 
 def end_logins_of_client(client_id: str, reason: str, now: datetime) -> None:
@@ -221,3 +205,20 @@ def _end(whose: Expression, reason: str, now: datetime) -> None:
 def is_client_active(client_id: str) -> bool:
     """Whether a client is enabled."""
     return bool(Client.select(Client.id).where(Client.id == client_id, Client.is_active).exists())
+
+
+def lacks_required_factor(user: User) -> bool:
+    """Whether the person has no second factor although the client requires one."""
+    requires = Client.select(Client.id).where(Client.id == user.client_id, Client.requires_second_factor)
+    return bool(requires.exists()) and not UserFactor.select().where(UserFactor.id == user.id).exists()
+
+
+def _given(code: str | None) -> str:
+    """The code, which is needed."""
+    if not code:
+        raise _code_needed()
+    return code
+
+
+def _code_needed() -> ServiceError:
+    return ServiceError(Code.INVALID_CREDENTIALS, "Second factor required")

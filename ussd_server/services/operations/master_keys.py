@@ -8,6 +8,7 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
+from ussd_server.models.clients import UserFactor
 from ussd_server.models.history_digests import HistoryDigest
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
@@ -45,7 +46,8 @@ class MasterKeyService:
             _in_batches(ApiKey, batch, self._rekeyed)
             + _in_batches(Channel, batch, self._rekeyed_channel)
             + _in_batches(Webhook, batch, self._rekeyed_webhook)
-            + _in_batches(Operator, batch, self._rekeyed_operator)
+            + _in_batches(Operator, batch, self._rekeyed_factor)
+            + _in_batches(UserFactor, batch, self._rekeyed_factor)
             + _in_batches(Payout, batch, self._payouts.renewed)
             + _in_batches(HistoryDigest, batch, self._history.renewed)
         )
@@ -62,7 +64,8 @@ class MasterKeyService:
             all(map(self._is_current, ApiKey.select()))
             and all(map(self._is_current_channel, Channel.select()))
             and all(map(self._is_current_webhook, Webhook.select()))
-            and all(self._vault.is_current(row.factor_sealed) for row in Operator.select())
+            and all(map(self._is_current_factor, Operator.select()))
+            and all(map(self._is_current_factor, UserFactor.select()))
             and all(map(self._payouts.are_current, Payout.select()))
             and all(map(self._history.is_current, HistoryDigest.select()))
         ):
@@ -94,7 +97,7 @@ class MasterKeyService:
             "previous_secret_sealed": None if previous is None else encrypted_again(previous),
         }
 
-    def _rekeyed_operator(self, row: Operator) -> dict[str, Any]:
+    def _rekeyed_factor(self, row: Operator | UserFactor) -> dict[str, Any]:
         return {"factor_sealed": self._vault.encrypt(self._vault.decrypt(row.factor_sealed, "", row.id), "", row.id)}
 
     def _is_current(self, row: ApiKey) -> bool:
@@ -104,6 +107,9 @@ class MasterKeyService:
         secret = self._vault.decrypt(row.secret_sealed, row.client_id or "", row.id)
         digest = self._vault.path_digests(secret)[-1]
         return self._vault.is_current(row.secret_sealed) and hmac.compare_digest(digest, row.secret_digest)
+
+    def _is_current_factor(self, row: Operator | UserFactor) -> bool:
+        return self._vault.is_current(row.factor_sealed)
 
     def _is_current_webhook(self, row: Webhook) -> bool:
         previous = row.previous_secret_sealed

@@ -14,12 +14,12 @@ from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.messages.clients.logins import LogOut
 from ussd_server.messages.operators import OperatorSignIn
-from ussd_server.models.operators import Operator, OperatorLogin
+from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
 from ussd_server.security import passwords
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit import write_audit_event
-from ussd_server.services.clients.logins import Guesses
-from ussd_server.services.operators.second_factor import accept_code
+from ussd_server.services.guesses import Guesses
+from ussd_server.services.second_factors import FactorStore
 from ussd_server.status import Code, ServiceError
 
 LOGIN_SECONDS = 8 * 3600
@@ -30,7 +30,7 @@ class OperatorLoginService:
 
     def __init__(self, networks: Iterable[str], vault: Vault, limiter: Limiter, clock: Clock) -> None:
         self._networks = [ipaddress.ip_network(network) for network in networks]
-        self._vault = vault
+        self._factors = FactorStore(Operator, RecoveryCode, vault)
         self._limiter = limiter
         self._clock = clock
 
@@ -48,8 +48,8 @@ class OperatorLoginService:
         """Sign an operator in. Returns the id of the login, which ends by itself after LOGIN_SECONDS.
 
         INVALID_CREDENTIALS (401) in the same words for every cause; a code is accepted once. RATE_LIMIT_EXCEEDED (429)
-        after too many failures from this address, for this e-mail address or with wrong codes. NOT_FOUND from an
-        address that is not the operators'.
+        after too many failures from this address or for this e-mail address from it, and for TOTP codes after too many
+        wrong ones. NOT_FOUND from an address that is not the operators'.
         """
         self._require_admitted(context)
         email = request.email.lower()
@@ -58,9 +58,8 @@ class OperatorLoginService:
         operator = Operator.select().where(Operator.email == email).first()
         is_right = passwords.matches(request.password, operator and operator.password_hash)
         if is_right:
-            # A caller who knows the password may try this many codes, from all addresses together.
-            guesses.add("operator-code", operator.id)
             guesses.refuse_when_used_up()
+            is_right = self._factors.check(operator, request.code, guesses, self._clock.now())
         login_id = self._open(operator, request.code, context) if is_right else None
         if login_id is None:
             guesses.count_failure()
@@ -117,7 +116,7 @@ class OperatorLoginService:
                     Operator.id == operator.id, Operator.password_hash == operator.password_hash, Operator.is_active
                 )
             ).first()
-            if unchanged is None or not accept_code(unchanged, code, self._vault, now):
+            if unchanged is None or not self._factors.accept(unchanged, code, now):
                 return None
             login_id = new_id(now)
             OperatorLogin.create(

@@ -17,7 +17,7 @@ from ussd_server.services.audit import write_audit_event
 from ussd_server.services.clients.clients import checked_email, hash_checked_password
 from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.logins import end_logins_of_operator
-from ussd_server.services.operators.second_factor import address_of, new_factor, replace_recovery_codes
+from ussd_server.services.second_factors import FactorStore, address_of, new_factor
 from ussd_server.status import Code, ServiceError
 
 
@@ -25,7 +25,7 @@ class OperatorService:
     """Keeps the accounts of operators."""
 
     def __init__(self, vault: Vault, clock: Clock) -> None:
-        self._vault = vault
+        self._factors = FactorStore(Operator, RecoveryCode, vault)
         self._clock = clock
 
     def create(self, request: CreateOperator, context: RequestContext) -> SecondFactor:
@@ -39,9 +39,9 @@ class OperatorService:
             with unit_of_work():
                 row = Operator.create(
                     id=operator_id, email=email, password_hash=password_hash, is_active=True, last_step=0,
-                    factor_sealed=self._vault.encrypt(secret, "", operator_id), created_at=now, updated_at=now,
+                    factor_sealed=self._factors.encrypt(secret, operator_id), created_at=now, updated_at=now,
                 )  # fmt: skip
-                codes = replace_recovery_codes(row.id)
+                codes = self._factors.replace_recovery_codes(row.id)
                 write_audit_event("operator.created", context, now, client_id=None, object_id=row.id)
         except IntegrityError:
             raise ServiceError(Code.INVALID_REQUEST, "email: Belongs to an operator already.") from None
@@ -51,9 +51,9 @@ class OperatorService:
         """Every operator, oldest first."""
         context.require_operator()
         counts: Any = (
-            RecoveryCode.select(RecoveryCode.operator_id, fn.COUNT(1))
+            RecoveryCode.select(RecoveryCode.owner_id, fn.COUNT(1))
             .where(RecoveryCode.used_at.is_null())
-            .group_by(RecoveryCode.operator_id)
+            .group_by(RecoveryCode.owner_id)
             .tuples()
         )
         left: dict[str, int] = dict(iter(counts))
@@ -71,7 +71,7 @@ class OperatorService:
                 end_logins_of_operator(row.id, "operator_disabled", now)
             action = "operator.enabled" if is_active else "operator.disabled"
             write_audit_event(action, context, now, client_id=None, object_id=row.id)
-        return _view(row, _codes_left(row.id))
+        return _view(row, self._factors.recovery_codes_left(row.id))
 
     def reset_factor(self, email: str, context: RequestContext) -> SecondFactor:
         """Give an operator a new second factor, which ends all their logins. NOT_FOUND for an unknown one."""
@@ -79,9 +79,9 @@ class OperatorService:
         now, secret = self._clock.now(), new_factor()
         with unit_of_work():
             row = _find(email)
-            row.factor_sealed, row.updated_at = self._vault.encrypt(secret, "", row.id), now
+            row.factor_sealed, row.updated_at = self._factors.encrypt(secret, row.id), now
             row.save(only=[Operator.factor_sealed, Operator.updated_at])
-            codes = replace_recovery_codes(row.id)
+            codes = self._factors.replace_recovery_codes(row.id)
             end_logins_of_operator(row.id, "factor_reset", now)
             write_audit_event("operator.factor_reset", context, now, client_id=None, object_id=row.id)
             mail_factor_removed(row, "a command at the server", now)
@@ -93,13 +93,6 @@ def _find(email: str) -> Operator:
     if row is None:
         raise ServiceError(Code.NOT_FOUND, "Operator not found")
     return row
-
-
-def _codes_left(operator_id: str) -> int:
-    count: int = (
-        RecoveryCode.select().where(RecoveryCode.operator_id == operator_id, RecoveryCode.used_at.is_null()).count()
-    )
-    return count
 
 
 def _view(row: Operator, codes_left: int) -> OperatorView:

@@ -62,7 +62,7 @@ def new_api_key(_: RequestContext) -> str:
     return _form({}, None)
 
 
-@console.page("POST", "/api-keys/new", needs="api_keys:create")
+@console.page("POST", "/api-keys/new", needs="api_keys:create", fresh_code=True)
 def create_api_key(context: RequestContext) -> Any:
     """Create a key and show it."""
     form = request.form
@@ -93,13 +93,13 @@ def show_api_key_calls(context: RequestContext, api_key_id: str) -> str:
     return render_template("console/api_keys/calls.html", calls=calls, api_key_id=api_key_id)
 
 
-@console.page("POST", "/api-keys/<api_key_id>/reveal", needs="api_keys:list")
+@console.page("POST", "/api-keys/<api_key_id>/reveal", needs="api_keys:list", fresh_code=True)
 def reveal_api_key(context: RequestContext, api_key_id: str) -> str:
     """One key with its secret."""
     return _key_page(api_key_id, context, services().clients.key_reader.reveal(ShowApiKey(api_key_id), context))
 
 
-@console.page("POST", "/api-keys/<api_key_id>/rotate", needs="api_keys:rotate")
+@console.page("POST", "/api-keys/<api_key_id>/rotate", needs="api_keys:rotate", fresh_code=True)
 def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Give a key a new secret."""
     grace = request.form.get("grace_period_seconds", "")
@@ -110,7 +110,7 @@ def rotate_api_key(context: RequestContext, api_key_id: str) -> Any:
     return redirect(url_for("console.show_api_key", api_key_id=api_key_id), 303)
 
 
-@console.page("POST", "/api-keys/<api_key_id>/delete", needs="api_keys:delete")
+@console.page("POST", "/api-keys/<api_key_id>/delete", needs="api_keys:delete", fresh_code=True)
 def delete_api_key(context: RequestContext, api_key_id: str) -> Any:
     """Delete a key for ever."""
     services().clients.api_keys.delete(DeleteApiKey(api_key_id), context)
@@ -118,7 +118,7 @@ def delete_api_key(context: RequestContext, api_key_id: str) -> Any:
     return redirect(url_for("console.list_api_keys"), 303)
 
 
-@console.page("POST", "/api-keys/delete", needs="api_keys:delete")
+@console.page("POST", "/api-keys/delete", needs="api_keys:delete", fresh_code=True)
 def delete_api_keys(context: RequestContext) -> Any:
     """Delete the chosen keys for ever."""
     chosen = tuple(dict.fromkeys(request.form.getlist("api_key_ids")))

@@ -40,8 +40,13 @@ _COLUMNS = (
 def list_people(context: RequestContext) -> Response:
     """The client's people."""
     page = services().clients.team.list(ListPeople(cursor=request.args.get("cursor")), context)
+    factors = services().clients.second_factors
+    holders = factors.holders(context)
+    shown = Column("second_factor", "Second factor", value=lambda person: "yes" if person.user_id in holders else "no")
     return show_table(
-        "console/people/list.html", DataTable("People, newest first", _COLUMNS, page.items, page.next_cursor)
+        "console/people/list.html",
+        DataTable("People, newest first", (*_COLUMNS[:3], shown, *_COLUMNS[3:]), page.items, page.next_cursor),
+        is_factor_required=factors.is_required(context),
     )
 
 
@@ -51,7 +56,7 @@ def show_invitation(_: RequestContext) -> str:
     return _form({}, None)
 
 
-@console.page("POST", "/people/invite", needs="team:write")
+@console.page("POST", "/people/invite", needs="team:write", fresh_code=True)
 def invite_person(context: RequestContext) -> Any:
     """Make a person, and show the link by which they choose a password."""
     form = request.form
@@ -71,11 +76,12 @@ def show_person(context: RequestContext, user_id: str) -> str:
     person = services().clients.team.show(user_id, context)
     return render_template(
         "console/people/person.html", shown=person, roles=ROLES, me=context.caller.user_id,
+        has_factor=user_id in services().clients.second_factors.holders(context),
         mail=services().mail.mails.last_of_person(user_id, context), **_mail(),
     )  # fmt: skip
 
 
-@console.page("POST", "/people/<user_id>/role", needs="team:write")
+@console.page("POST", "/people/<user_id>/role", needs="team:write", fresh_code=True)
 def change_role(context: RequestContext, user_id: str) -> Any:
     """Give a person another role."""
     changed = services().clients.team.change_role(ChangeRole(user_id, request.form.get("role", "")), context)
@@ -83,28 +89,28 @@ def change_role(context: RequestContext, user_id: str) -> Any:
     return _changed(user_id, f"{changed.email} is {changed.role} from now on.{hint}", context)
 
 
-@console.page("POST", "/people/<user_id>/disable", needs="team:write")
+@console.page("POST", "/people/<user_id>/disable", needs="team:write", fresh_code=True)
 def disable_person(context: RequestContext, user_id: str) -> Any:
     """Refuse a person and end their logins."""
     services().clients.team.set_active(user_id, False, context)
     return _changed(user_id, "The person is disabled and signed out everywhere.", context)
 
 
-@console.page("POST", "/people/<user_id>/enable", needs="team:write")
+@console.page("POST", "/people/<user_id>/enable", needs="team:write", fresh_code=True)
 def enable_person(context: RequestContext, user_id: str) -> Any:
     """Let a person sign in again."""
     services().clients.team.set_active(user_id, True, context)
     return _changed(user_id, "The person may sign in again.", context)
 
 
-@console.page("POST", "/people/<user_id>/logins/end", needs="team:write")
+@console.page("POST", "/people/<user_id>/logins/end", needs="team:write", fresh_code=True)
 def end_logins_of_person(context: RequestContext, user_id: str) -> Any:
     """Sign a person out everywhere."""
     services().clients.team.end_logins(user_id, context)
     return _changed(user_id, "Every login of the person has ended.", context)
 
 
-@console.page("POST", "/people/<user_id>/link", needs="team:write")
+@console.page("POST", "/people/<user_id>/link", needs="team:write", fresh_code=True)
 def make_password_link(context: RequestContext, user_id: str) -> Any:
     """Make another link by which a person chooses a password."""
     link = services().clients.team.new_link(user_id, context, shows_link=_shows_link())

@@ -27,11 +27,11 @@ def show_sign_in(_: RequestContext) -> str:
 
 @console.page("POST", "/sign-in", who="public", stale_form=lambda: _fresh_form())
 def sign_in(context: RequestContext) -> Any:
-    """Check the password, and go on where the person wanted to go."""
+    """Check password and code, and go on where the person wanted to go."""
     form = request.form
     try:
         login_id = services().clients.logins.begin_for_console(
-            LogIn(form.get("email", "").strip(), form.get("password", "")), context
+            LogIn(form.get("email", "").strip(), form.get("password", ""), form.get("code", "")), context
         )
     except ServiceError as error:
         return _refused(error)
@@ -60,7 +60,7 @@ def sign_operator_in(context: RequestContext) -> Any:
     return _go_on("console.show_operator_overview")
 
 
-@console.page("POST", "/sign-out", who="person")
+@console.page("POST", "/sign-out", who="person", before_factor=True)
 def sign_out(context: RequestContext) -> Any:
     """End this login, or every login of the person."""
     everywhere = request.form.get("everywhere") == "1"

@@ -140,7 +140,7 @@ def download_payout(context: RequestContext, payout_id: str) -> Response:
     return results_file(payout_id, context)
 
 
-@console.page("POST", "/payouts/<payout_id>/approve", needs="payouts:approve")
+@console.page("POST", "/payouts/<payout_id>/approve", needs="payouts:approve", fresh_code=True)
 def approve_payout(context: RequestContext, payout_id: str) -> Any:
     """Reserve the sum and the fees of all ready rows, and send them."""
     try:

@@ -85,7 +85,7 @@ def show_transaction_live(context: RequestContext, transaction_id: str) -> Respo
     return show_live(about_transaction(_get(transaction_id, context), context))
 
 
-@console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:write")
+@console.page("POST", "/transactions/<transaction_id>/refund", needs="transactions:write", fresh_code=True)
 def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
     """Give a payment back, in whole or in part."""
     form = request.form

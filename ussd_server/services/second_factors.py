@@ -1,0 +1,143 @@
+"""Second factors of operators and of clients' people: TOTP codes (RFC 6238) and recovery codes, each accepted once."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime
+from typing import Any
+
+import pyotp
+
+from ussd_server.security.credentials import Vault
+from ussd_server.services.guesses import Guesses
+
+LONGEST_CODE = 64
+_STEP_SECONDS = 30
+_ISSUER = "USSD server"
+_RECOVERY_CODES = 10
+# 80 bits (32 characters to choose from): a plain digest of them cannot be searched through.
+_RECOVERY_CHARACTERS = 16
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
+
+
+def new_factor() -> str:
+    """A fresh TOTP secret in base 32."""
+    return pyotp.random_base32()
+
+
+def address_of(secret: str, email: str) -> str:
+    """The `otpauth:` address that an authenticator reads from a QR code."""
+    address: str = pyotp.TOTP(secret).provisioning_uri(name=email, issuer_name=_ISSUER)
+    return address
+
+
+def step_of(secret: str, code: str, now: datetime) -> int | None:
+    """The number of the 30 seconds whose TOTP code this is: the present ones, or those before or after. Else None."""
+    code, totp = _normal(code), pyotp.TOTP(secret)
+    present = int(now.timestamp()) // _STEP_SECONDS
+    if _is_totp(code):
+        for step in (present - 1, present, present + 1):
+            if secrets.compare_digest(totp.generate_otp(step), code):
+                return step
+    return None
+
+
+class FactorStore:
+    """The second factors in one pair of tables.
+
+    Rows of `factors` have `id` (whose factor it is), `factor_sealed` and `last_step`; rows of `recovery_codes` have
+    `owner_id`, `code_digest` and `used_at`.
+    """
+
+    def __init__(self, factors: Any, recovery_codes: Any, vault: Vault) -> None:
+        self._factors = factors
+        self._recovery_codes = recovery_codes
+        self._vault = vault
+
+    def encrypt(self, secret: str, owner_id: str) -> bytes:
+        """The encrypted TOTP secret of a person, for `factor_sealed`."""
+        return self._vault.encrypt(secret, "", owner_id)
+
+    def replace_recovery_codes(self, owner_id: str) -> tuple[str, ...]:
+        """Write ten new recovery codes in place of the old ones. Call in the unit of work of the change."""
+        codes, table = tuple(_new_code() for _ in range(_RECOVERY_CODES)), self._recovery_codes
+        self.remove_recovery_codes(owner_id)
+        table.insert_many([{"owner_id": owner_id, "code_digest": _digest(owner_id, code)} for code in codes]).execute()
+        return codes
+
+    def remove_recovery_codes(self, owner_id: str) -> None:
+        """Remove all recovery codes of a person."""
+        self._recovery_codes.delete().where(self._recovery_codes.owner_id == owner_id).execute()
+
+    def recovery_codes_left(self, owner_id: str) -> int:
+        """How many recovery codes a person has not used."""
+        table = self._recovery_codes
+        count: int = table.select().where(table.owner_id == owner_id, table.used_at.is_null()).count()
+        return count
+
+    def check(self, row: Any, code: str, guesses: Guesses, now: datetime) -> bool:
+        """Whether `accept` will take the code, under the limits of `guesses`; a False one is to be counted there.
+
+        Wrong TOTP codes of a person count from all addresses together too, until the person has another authenticator:
+        six digits can be guessed. Recovery codes cannot, and stay usable. RATE_LIMIT_EXCEEDED (429) as `guesses`.
+        """
+        code = _normal(code)
+        if not _is_totp(code):
+            return bool(self._unused(row.id, code).count())
+        secret = self._secret(row)
+        # 160 random bits, which their digest does not reveal.
+        guesses.add("wrong-code", hashlib.sha256(f"{row.id} {secret}".encode()).hexdigest())
+        guesses.refuse_when_used_up()
+        is_right = _unused_step(row, secret, code, now) is not None
+        if is_right:
+            # Of guesses made at once, a right one counts only while the wrong ones before it left room.
+            guesses.refuse_when_used_up()
+        return is_right
+
+    def accept(self, row: Any, code: str, now: datetime) -> bool:
+        """Use up a code. False for a wrong or used one. Call with the person's row locked."""
+        code = _normal(code)
+        if _is_totp(code):
+            step = _unused_step(row, self._secret(row), code, now)
+            if step is None:
+                return False
+            self._factors.update(last_step=step).where(self._factors.id == row.id).execute()
+            return True
+        used = self._recovery_codes.update(used_at=now).where(*self._conditions(row.id, code))
+        return bool(used.execute())
+
+    def _secret(self, row: Any) -> str:
+        return self._vault.decrypt(row.factor_sealed, "", row.id)
+
+    def _unused(self, owner_id: str, code: str) -> Any:
+        return self._recovery_codes.select().where(*self._conditions(owner_id, code))
+
+    def _conditions(self, owner_id: str, code: str) -> tuple[Any, ...]:
+        table = self._recovery_codes
+        return table.owner_id == owner_id, table.code_digest == _digest(owner_id, code), table.used_at.is_null()
+
+
+def _unused_step(row: Any, secret: str, code: str, now: datetime) -> int | None:
+    """The step of a TOTP code that is later than those that were used."""
+    step = step_of(secret, code, now)
+    return step if step is not None and step > row.last_step else None
+
+
+def _normal(code: str) -> str:
+    return "".join(code.split()).lower() if len(code) <= LONGEST_CODE else ""
+
+
+def _is_totp(code: str) -> bool:
+    return len(code) == 6 and code.isascii() and code.isdigit()
+
+
+def _new_code() -> str:
+    characters = "".join(secrets.choice(_ALPHABET) for _ in range(_RECOVERY_CHARACTERS))
+    return "-".join(characters[start : start + 4] for start in range(0, _RECOVERY_CHARACTERS, 4))
+
+
+def _digest(owner_id: str, code: str) -> str:
+    text = f"{owner_id} {code.replace('-', '')}"
+    # A form may carry half a surrogate; it must be refused as a wrong code, not fail.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
