@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 
 from tests.conftest import MovableClock
+from tests.services.clients.test_second_factors import Authenticator
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, MailServer
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
-from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.messages.clients.api_keys import CreateApiKey
 from ussd_server.messages.mail import CHOICES, OF_OPERATORS, ROLES, MailKind
 from ussd_server.messages.operators import CreateOperator
@@ -27,7 +27,7 @@ from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.webhooks import Webhook
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS
 from ussd_server.services.mail import outbox
-from ussd_server.services.mail.outbox import mail_factor_removed, notify_people
+from ussd_server.services.mail.outbox import notify_people
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.services.webhooks.subscriptions import switch_off
 
@@ -182,8 +182,9 @@ def test_the_removal_of_a_second_factor_is_mailed_to_its_owner(
 ) -> None:
     services.operators.accounts.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
     services.operators.accounts.reset_factor("ops@ops.example", OPERATOR)
-    with unit_of_work():
-        mail_factor_removed(User.get(User.email == client.email("viewer")), client.email(), clock.now())
+    viewer = client.at_console("viewer")
+    Authenticator(services, clock, viewer)
+    services.clients.second_factors.remove(viewer.caller.user_id, client.at_console())
     send_mails()
     (of_operator,), (of_viewer,) = (mail_server.of(each) for each in ("ops@ops.example", client.email("viewer")))
     assert "a command at the server" in of_operator.get_content()
