@@ -17,7 +17,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.messages.clients.api_keys import CreateApiKey
 from ussd_server.messages.mail import CHOICES, OF_OPERATORS, ROLES, MailKind
 from ussd_server.messages.operators import CreateOperator
-from ussd_server.messages.payouts import CreatePayout, NamePayout
+from ussd_server.messages.payouts import ApprovePayout, CreatePayout
 from ussd_server.messages.providers.states import ProviderStatus
 from ussd_server.messages.webhooks import CreateWebhook
 from ussd_server.models.clients import User
@@ -83,8 +83,8 @@ def test_those_who_may_approve_are_those_who_are_asked_to() -> None:
 def test_the_end_of_a_payout_is_mailed(services: Services, client: ExampleClient) -> None:
     payout_id = draft(services, client)
     deposit(services, client.at_console(), 100_000)
-    services.payouts.payouts.approve(NamePayout(payout_id), client.at_console())
-    services.payouts.payouts.cancel(NamePayout(payout_id), client.at_console())
+    services.payouts.payouts.approve(ApprovePayout(payout_id), client.at_console())
+    services.payouts.payouts.cancel(ApprovePayout(payout_id), client.at_console())
     assert recipients(MailKind.PAYOUT_COMPLETED) == [
         "admin@acme.example", "developer@acme.example", "owner@acme.example",
     ]  # fmt: skip
