@@ -9,6 +9,10 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(r'[ \t\r\n]*+("(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++)', re.DOTALL)
 
+# An unterminated string matches to the end: otherwise every quote in it would start another search.
+_STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BRACKETS = re.compile(r"[\[\]{}]")
+
 
 class JsonPart(NamedTuple):
     """A name (`is_name`) or a value, its path from the root, and its position; list items are numbered from 1."""
@@ -17,6 +21,18 @@ class JsonPart(NamedTuple):
     is_name: bool
     line: int
     column: int
+
+
+def bracket_depth(text: str) -> int:
+    """Return how deep brackets nest outside strings, without parsing."""
+    deepest = depth = 0
+    for bracket in _BRACKETS.findall(_STRINGS.sub("", text)):
+        if bracket in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        else:
+            depth -= 1
+    return deepest
 
 
 def duplicate_name(text: str) -> JsonPart | None:

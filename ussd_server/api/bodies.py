@@ -14,16 +14,13 @@ from werkzeug.wrappers import Request
 from werkzeug.wsgi import get_content_length, get_input_stream
 
 from ussd_server.api.requests import ApiRequest
-from ussd_server.json_text import duplicate_name
+from ussd_server.json_text import bracket_depth, duplicate_name
 from ussd_server.status import Code, ServiceError
 
 JSON, YAML = "application/json", "application/yaml"
 MAX_BODY_BYTES = 64 * 1024
 _MAX_DEPTH = 32
-# An unterminated string matches to the end: otherwise every quote in it would start another search.
-_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
-_BRACKETS = re.compile(rb"[\[\]{}]")
 # Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
 _MOST_DIGITS = 30
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -83,7 +80,7 @@ def parse_object(request: Request, body: bytes) -> dict[str, Any]:
         return {}
     if request.mimetype != JSON or not _is_utf8(request):
         raise ServiceError(Code.UNSUPPORTED_MEDIA_TYPE, "The request body must be application/json in UTF-8")
-    if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and _depth(body) > _MAX_DEPTH:
+    if body.count(b"[") + body.count(b"{") > _MAX_DEPTH and bracket_depth(body.decode("latin-1")) > _MAX_DEPTH:
         raise ServiceError(Code.INVALID_REQUEST, f"The request body is nested deeper than {_MAX_DEPTH} levels")
     try:
         document = json.loads(
@@ -164,18 +161,6 @@ def read_idempotency_key(api_request: ApiRequest) -> str | None:
     if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
         raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
     return given
-
-
-def _depth(body: bytes) -> int:
-    """Return how deep brackets nest outside strings, without parsing."""
-    deepest = depth = 0
-    for bracket in _BRACKETS.findall(_STRINGS.sub(b"", body)):
-        if bracket in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        else:
-            depth -= 1
-    return deepest
 
 
 class _GivenTwiceError(ValueError):

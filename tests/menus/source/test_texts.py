@@ -94,8 +94,12 @@ def test_yaml_that_is_no_document_is_refused_by_line_and_column(
         ('{"a": 1,\n "a": 2}', "`a` is given twice", (2, 2)),
         ('{"a": NaN}', "NaN", None),
         ("[1]", "has to be an object", None),
-        ("[" * 100_000, "not valid JSON", None),
-        ('{"a": ' + "1" * 5000 + "}", "too many digits", None),
+        ("[" * 100_000, "deeper than 32", None),
+        ('{"a": ' + "[" * 32 + "]" * 32 + "}", "deeper than 32", None),
+        ('{"a": ' + "1" * 5000 + "}", "A number has at most 30 digits", None),
+        ('{"a": 1e999}', "too long or too large", None),
+        ('{"a": "\\ud800"}', "NUL character or half", None),
+        ('{"a": "b\\u0000"}', "NUL character or half", None),
     ],
 )
 def test_json_that_is_no_document_is_refused_by_line_and_column(
@@ -112,6 +116,10 @@ def test_a_document_of_more_than_64_kib_is_refused_before_it_is_read(is_yaml: bo
         with pytest.raises(SourceError, match=r"^The document is larger than 64 KiB$"):
             read_text(text, is_yaml=is_yaml)
     assert read_text('{"a": "' + "x" * (MOST_BYTES - 9) + '"}', is_yaml=is_yaml)[0]["a"][0] == "x"
+
+
+def test_a_backslash_before_u_is_text() -> None:
+    assert read_json(r'{"a": "\\u0000 \u00e9"}')[0] == {"a": r"\u0000 é"}
 
 
 def test_positions_in_json_are_those_in_yaml() -> None:

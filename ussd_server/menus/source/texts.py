@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path as FilePath
 from typing import Any
 
-from ussd_server.json_text import duplicate_name
+from ussd_server.json_text import bracket_depth, duplicate_name
 from ussd_server.menus.source.places import Places, Position, SourceError, json_places
-from ussd_server.menus.source.yaml_text import read_yaml
+from ussd_server.menus.source.yaml_text import MAX_DEPTH, read_yaml
 
 MOST_BYTES = 64 * 1024
 """The largest document, by whatever way it comes."""
+_LONGEST_NUMBER = 30
+# In JSON that is written anew: half of a surrogate pair, or an escaped NUL.
+_UNWRITABLE = re.compile(r"[\ud800-\udfff]|(?<!\\)(?:\\\\)*\\u0000")
 
 
 def read_json(text: str) -> tuple[dict[str, Any], Places]:
-    """Return the object in a JSON text, and the positions in it. Raises `SourceError` for anything else."""
+    """Return the object in a JSON text, and the positions in it.
+
+    Raises `SourceError` for anything else, more than 32 levels, long and infinite numbers, NUL and lone surrogates.
+    """
+    if bracket_depth(text) > MAX_DEPTH:
+        raise SourceError(f"The document is nested deeper than {MAX_DEPTH} levels")
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
+        document = json.loads(text, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_decimal)
     except json.JSONDecodeError as error:
         place = Position(error.lineno, error.colno)
         raise SourceError(f"The text is not valid JSON: {error.msg}", place) from None
-    except RecursionError:
-        raise SourceError("The text is not valid JSON: it is nested too deeply") from None
-    except SourceError:
-        raise
-    except ValueError:
-        # Python converts no number of more than 4,300 digits.
-        raise SourceError("The text is not valid JSON: a number has too many digits") from None
+    if "\\u" in text and _UNWRITABLE.search(json.dumps(document, ensure_ascii=False)):
+        raise SourceError("The text contains a NUL character or half of a surrogate pair")
     if not isinstance(document, dict):
         raise SourceError("The document has to be an object with fields such as `id`, `start` and `nodes`")
     twice = duplicate_name(text)
@@ -59,6 +64,19 @@ def read_menu_file(path: FilePath) -> tuple[dict[str, Any], Places]:
         raise SourceError(f"{path}: {error}") from None
     except UnicodeDecodeError:
         raise SourceError(f"{path}: The file is not UTF-8") from None
+
+
+def _whole(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER:
+        raise SourceError(f"A number has at most {_LONGEST_NUMBER} digits; write a text in quotes")
+    return int(text)
+
+
+def _decimal(text: str) -> float:
+    number = float(text) if len(text) <= _LONGEST_NUMBER else math.inf
+    if not math.isfinite(number):
+        raise SourceError("The number is too long or too large; write a text in quotes")
+    return number
 
 
 def _refuse_constant(name: str) -> Any:
