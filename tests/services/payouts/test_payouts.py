@@ -19,6 +19,7 @@ from ussd_server.messages.providers.providers import Registration
 from ussd_server.messages.search import Search
 from ussd_server.messages.transactions import ChangeDetail, GetTransaction, ListTransactions, TransactionType
 from ussd_server.models.events import Event
+from ussd_server.models.payouts import Payout
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import set_fee
@@ -116,6 +117,15 @@ def test_the_maker_approves_nothing_and_an_approval_counts_once(desk: PayoutDesk
     stranger = a_client("other")
     assert code_of(lambda: desk.payouts.get(name, stranger)) is Code.NOT_FOUND
     assert check_everything() == []
+
+
+def test_wrong_fees_write_nothing_into_a_draft_that_shows_the_right_ones(desk: PayoutDesk, clock: MovableClock) -> None:
+    draft = desk.draft_of(2)
+    made_at = Payout.get_by_id(draft.payout_id).updated_at
+    clock.advance(1)
+    wrong = ApprovePayout(draft.payout_id, total_fee_cents=900)
+    assert code_of(lambda: desk.payouts.approve(wrong, desk.approver)) is Code.INVALID_REQUEST
+    assert Payout.get_by_id(draft.payout_id).updated_at == made_at
 
 
 def test_too_little_money_reserves_nothing(desk: PayoutDesk) -> None:

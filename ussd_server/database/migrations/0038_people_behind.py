@@ -6,6 +6,13 @@ Keys and passwords of before get theirs from the audit trail, as far as it reach
 from ussd_server.database.schema import execute_all
 from ussd_server.database.unit_of_work import is_postgres
 
+# The newest event of a key is about its present secret, the one before about its previous secret.
+_PEOPLE_OF_KEYS = """
+        UPDATE api_keys SET {column} = CAST(made.user_id AS text)
+        FROM (SELECT object_id, user_id, row_number() OVER (PARTITION BY object_id ORDER BY id DESC) AS place
+            FROM audit_events WHERE action IN ('api_key.created', 'api_key.rotated')) AS made
+        WHERE made.object_id = CAST(api_keys.id AS text) AND made.place = {place}"""
+
 
 def up(migrator, db):
     unless_there = "IF NOT EXISTS" if is_postgres() else ""
@@ -17,10 +24,8 @@ def up(migrator, db):
         ALTER TABLE api_keys ADD COLUMN {unless_there} people text;;
         ALTER TABLE api_keys ADD COLUMN {unless_there} previous_people text;;
         ALTER TABLE payouts ADD COLUMN {unless_there} people text;;
-        UPDATE api_keys SET people = CAST(made.user_id AS text), previous_people = CAST(made.user_id AS text)
-        FROM (SELECT object_id, user_id, row_number() OVER (PARTITION BY object_id ORDER BY id DESC) AS place
-            FROM audit_events WHERE action IN ('api_key.created', 'api_key.rotated')) AS made
-        WHERE made.object_id = CAST(api_keys.id AS text) AND made.place = 1;;
+        {_PEOPLE_OF_KEYS.format(column="people", place=1)};;
+        {_PEOPLE_OF_KEYS.format(column="previous_people", place=2)};;
         UPDATE users SET password_seen_by = CAST(chosen.shown_to AS text)
         FROM (SELECT object_id, action, row_number() OVER (PARTITION BY object_id ORDER BY id DESC) AS place,
                 (SELECT shown.user_id FROM audit_events AS shown

@@ -94,7 +94,8 @@ class PayoutApproval:
         self._require_as_judged(payout, drafted.items_digest)
         total_fee_cents = sum(drafted.fees.values())
         if shown_fee_cents not in (None, total_fee_cents):
-            _show_fees(payout, drafted.fees, now)
+            if total_fee_cents != payout.total_fee_cents:
+                _show_fees(payout, drafted.fees, now)
             raise ServiceError(
                 Code.INVALID_REQUEST, f"total_fee: The fees of the payout are {shillings(total_fee_cents)} now"
             )
