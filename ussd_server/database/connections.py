@@ -21,6 +21,7 @@ from playhouse.pool import (
     PooledPostgresqlDatabase,
     PooledSqliteDatabase,
 )
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
@@ -258,6 +259,8 @@ class _Sqlite(_Borrowed, PooledSqliteDatabase):  # type: ignore[misc]
 def database_at(url: str, max_connections: int) -> Any:
     """Return a connection pool for `url` (`sqlite:///...` or `postgresql://...`). Connects to nothing yet.
 
+    Of several hosts of PostgreSQL it connects to the one that takes writes.
+
     Raises ValueError for any other kind of address.
     """
     scheme = urlsplit(url).scheme
@@ -276,20 +279,25 @@ def database_at(url: str, max_connections: int) -> Any:
             },
         )
     if scheme in ("postgresql", "postgres"):
-        return postgres_at(url, max_connections)
+        return postgres_at(url, max_connections, **_the_writable_host(url))
     raise ValueError("the database address must begin with sqlite:/// or postgresql://")
 
 
-def postgres_at(url: str, max_connections: int) -> Any:
-    """Return a connection pool for PostgreSQL. Connects to nothing yet.
+def _the_writable_host(url: str) -> dict[str, str]:
+    """Return what makes PostgreSQL's client choose the host that takes writes, unless `url` says otherwise."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        return {}  # connecting says what is wrong with it
+    has_several = "," in str(parts.get("host", ""))
+    return {"target_session_attrs": "read-write"} if has_several and "target_session_attrs" not in parts else {}
 
-    Of several hosts in `url` it connects to the one that takes writes, unless `url` says otherwise.
-    """
-    hosts = urlsplit(url).netloc
-    several = {"target_session_attrs": "read-write"} if "," in hosts and "target_session_attrs" not in url else {}
+
+def postgres_at(url: str, max_connections: int, **named: str) -> Any:
+    """Return a connection pool for PostgreSQL. Connects to nothing yet."""
     return _Postgres(
         url,
-        **several,
+        **named,
         max_connections=max_connections,
         timeout=_CONNECT_TIMEOUT_SECONDS,
         connect_timeout=_CONNECT_TIMEOUT_SECONDS,
