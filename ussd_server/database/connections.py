@@ -191,8 +191,10 @@ class _SqliteCursor(sqlite3.Cursor):
 
     _rows: Iterator[Any] = iter(())
 
-    def execute(self, *given: Any) -> _SqliteCursor:
-        self._rows = iter(in_native_thread(self._run, *given, pool="SQLite"))
+    def execute(self, sql: str, *given: Any) -> _SqliteCursor:
+        # Reads have threads of their own: four long ones would hold up every write.
+        is_read = _is_read(sql) and not self.connection.in_transaction
+        self._rows = iter(in_native_thread(self._run, sql, *given, pool="SQLite reads" if is_read else "SQLite writes"))
         return self
 
     def _run(self, *given: Any) -> list[Any]:
@@ -231,7 +233,7 @@ class _Sqlite(_Borrowed, PooledSqliteDatabase):  # type: ignore[misc]
         return self.connection().cursor(_SqliteCursor)  # type: ignore[no-any-return]
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        if self.in_transaction() or sql.lstrip().upper().startswith(_READS):
+        if self.in_transaction() or _is_read(sql):
             return super().execute_sql(sql, params)
         with self._one_writer():
             return super().execute_sql(sql, params)
@@ -254,6 +256,10 @@ class _Sqlite(_Borrowed, PooledSqliteDatabase):  # type: ignore[misc]
             yield
         finally:
             self._writing.release()
+
+
+def _is_read(sql: str) -> bool:
+    return sql.lstrip().upper().startswith(_READS)
 
 
 def database_at(url: str, max_connections: int) -> Any:
