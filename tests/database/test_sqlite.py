@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from peewee import IntegrityError
 
+from tests.support.cooperative import run_cooperatively
 from ussd_server.database.unit_of_work import (
     close_connections,
     database,
@@ -66,3 +67,39 @@ def test_a_failure_freed_by_the_thread_that_holds_the_write_lock_delays_nobody(n
         holder.execute("COMMIT")
         done.result(PATIENCE_SECONDS)
     assert [name for (name,) in database.execute_sql("SELECT name FROM names ORDER BY name")] == ["free", "taken"]
+
+
+def test_long_reads_hold_up_no_write_in_a_cooperative_process(tmp_path: Path) -> None:
+    """Each read ends when the writes were made or given up."""
+    assert run_cooperatively(
+        """
+        import json, sys
+        import gevent
+        from ussd_server.database.unit_of_work import database, open_database, unit_of_work
+
+        open_database(f"sqlite:///{sys.argv[1]}/names.db", 16)
+        database.execute_sql("CREATE TABLE names (name text PRIMARY KEY)")
+        has_written = wrote = False
+
+        def read():
+            database.connect()
+            database.connection().set_progress_handler(lambda: has_written, 1000)
+            try:
+                database.execute_sql(
+                    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n WHERE x < 0")
+            except Exception:
+                pass
+
+        reads = [gevent.spawn(read) for _ in range(8)]
+        gevent.sleep(0.2)
+        with gevent.Timeout(10, False):
+            with unit_of_work():
+                database.execute_sql("INSERT INTO names SELECT 'one'")
+            database.execute_sql("INSERT INTO names VALUES ('two')")
+            wrote = True
+        has_written = True
+        gevent.joinall(reads)
+        print(json.dumps(wrote))
+        """,
+        tmp_path,
+    )

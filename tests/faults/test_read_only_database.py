@@ -20,6 +20,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.cli.service.doctor_checks import losses_of_a_failover
+from ussd_server.database.connections import database_at, postgres_at
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, database, database_fault, open_database
 from ussd_server.security.key_ring import Keyring
@@ -120,6 +121,31 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used_also_after_a_failove
         eventually(lambda: database_fault() is None)
         assert connected_to() == standby.port
         close_connections()
+
+
+@pytest.mark.parametrize("address", [
+    "postgresql://u:p@one,two/ussd", "postgresql:///ussd?host=one,two", "postgresql://u@one/ussd?host=one,two&user=u",
+])  # fmt: skip
+def test_several_hosts_are_seen_wherever_the_address_names_them(address: str) -> None:
+    assert database_at(address, 1).connect_params["target_session_attrs"] == "read-write"
+    chosen = f"{address}{'&' if '?' in address else '?'}target_session_attrs=any"
+    assert "target_session_attrs" not in database_at(chosen, 1).connect_params
+
+
+def test_a_comma_in_a_password_makes_no_second_host() -> None:
+    assert "target_session_attrs" not in database_at("postgresql://u:a,b@one/ussd", 1).connect_params
+
+
+def test_the_doctor_survives_an_address_with_an_unknown_option(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    Keyring.create(tmp_path / "secrets.json")
+    status, found = diagnose(tmp_path, USSD_DATABASE_URL="postgresql://127.0.0.1/ussd?nonsense=1")
+    assert status == 1
+    assert found["database"]["mend"]
+
+
+def test_of_several_replicas_none_has_to_take_writes() -> None:
+    assert "target_session_attrs" not in postgres_at("postgresql://one,two/ussd", 1).connect_params
 
 
 def connected_to() -> int:

@@ -21,6 +21,7 @@ from playhouse.pool import (
     PooledPostgresqlDatabase,
     PooledSqliteDatabase,
 )
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
@@ -190,8 +191,10 @@ class _SqliteCursor(sqlite3.Cursor):
 
     _rows: Iterator[Any] = iter(())
 
-    def execute(self, *given: Any) -> _SqliteCursor:
-        self._rows = iter(in_native_thread(self._run, *given, pool="SQLite"))
+    def execute(self, sql: str, *given: Any) -> _SqliteCursor:
+        # Reads have threads of their own: four long ones would hold up every write.
+        is_read = _is_read(sql) and not self.connection.in_transaction
+        self._rows = iter(in_native_thread(self._run, sql, *given, pool="SQLite reads" if is_read else "SQLite writes"))
         return self
 
     def _run(self, *given: Any) -> list[Any]:
@@ -230,7 +233,7 @@ class _Sqlite(_Borrowed, PooledSqliteDatabase):  # type: ignore[misc]
         return self.connection().cursor(_SqliteCursor)  # type: ignore[no-any-return]
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        if self.in_transaction() or sql.lstrip().upper().startswith(_READS):
+        if self.in_transaction() or _is_read(sql):
             return super().execute_sql(sql, params)
         with self._one_writer():
             return super().execute_sql(sql, params)
@@ -255,8 +258,14 @@ class _Sqlite(_Borrowed, PooledSqliteDatabase):  # type: ignore[misc]
             self._writing.release()
 
 
+def _is_read(sql: str) -> bool:
+    return sql.lstrip().upper().startswith(_READS)
+
+
 def database_at(url: str, max_connections: int) -> Any:
     """Return a connection pool for `url` (`sqlite:///...` or `postgresql://...`). Connects to nothing yet.
+
+    Of several hosts of PostgreSQL it connects to the one that takes writes.
 
     Raises ValueError for any other kind of address.
     """
@@ -276,20 +285,25 @@ def database_at(url: str, max_connections: int) -> Any:
             },
         )
     if scheme in ("postgresql", "postgres"):
-        return postgres_at(url, max_connections)
+        return postgres_at(url, max_connections, **_the_writable_host(url))
     raise ValueError("the database address must begin with sqlite:/// or postgresql://")
 
 
-def postgres_at(url: str, max_connections: int) -> Any:
-    """Return a connection pool for PostgreSQL. Connects to nothing yet.
+def _the_writable_host(url: str) -> dict[str, str]:
+    """Return what makes PostgreSQL's client choose the host that takes writes, unless `url` says otherwise."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        return {}  # connecting says what is wrong with it
+    has_several = "," in str(parts.get("host", ""))
+    return {"target_session_attrs": "read-write"} if has_several and "target_session_attrs" not in parts else {}
 
-    Of several hosts in `url` it connects to the one that takes writes, unless `url` says otherwise.
-    """
-    hosts = urlsplit(url).netloc
-    several = {"target_session_attrs": "read-write"} if "," in hosts and "target_session_attrs" not in url else {}
+
+def postgres_at(url: str, max_connections: int, **named: str) -> Any:
+    """Return a connection pool for PostgreSQL. Connects to nothing yet."""
     return _Postgres(
         url,
-        **several,
+        **named,
         max_connections=max_connections,
         timeout=_CONNECT_TIMEOUT_SECONDS,
         connect_timeout=_CONNECT_TIMEOUT_SECONDS,
