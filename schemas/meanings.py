@@ -222,6 +222,7 @@ _MEANINGS = {
     "AuditEventRecord.key_id": "The API key that called.",
     "AuditEventRecord.amount": "Of a refund or a settled payment: its amount in shillings.",
     "AuditEventRecord.phone_number": "Of a refund or a settled payment: the subscriber.",
+    "AuditEventRecord.reason": "Why, as the person or the operators wrote it.",
     "AuditEventRecord.decided_by": "The names of the two operators who decided.",
     "ApiKeyRecord.expires_at": "When the key expires; null means never.",
     "GetBalanceQuery.phone_number": "The subscriber whose balance is returned. Default: the main account.",

@@ -14,7 +14,7 @@ from tests.support.money import deposit, work
 from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.messages.clients.api_keys import CreateApiKey, DeleteApiKey
+from ussd_server.messages.clients.api_keys import SCOPES, CreateApiKey, DeleteApiKey
 from ussd_server.messages.clients.clients import CreateUser
 from ussd_server.messages.clients.logins import LogIn
 
@@ -68,7 +68,7 @@ class SeededClient:
 
     def _renew(self) -> None:
         """Take a fresh key and a fresh login, so that no limit is ever met."""
-        key = self._house.clients.api_keys.create(CreateApiKey(), self.shop.call)
+        key = self._house.clients.api_keys.create(CreateApiKey(tuple(sorted(SCOPES))), self.shop.call)
         if self._key_id:
             # A client may have 50 keys.
             self._house.clients.api_keys.delete(DeleteApiKey(self._key_id), self.shop.call)

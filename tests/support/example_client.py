@@ -54,7 +54,7 @@ class ExampleClient:
         return RequestContext(person.caller, address="192.0.2.1")
 
     def create_key(self, *scopes: str) -> ApiKeyView:
-        """A fresh key; without `scopes` it may do everything."""
+        """A fresh key; without `scopes` it may do everything but approve payouts."""
         return self.services.clients.api_keys.create(CreateApiKey(scopes or None), self.call())
 
     def browser(self, web: FlaskClient, role: str = "owner") -> Browser:
