@@ -37,6 +37,7 @@ _ANSWER_SECONDS = _STATEMENT_TIMEOUT_MS / 1000 + 1
 _REST_SECONDS = 1
 # What needs no write lock of SQLite. A write that begins otherwise, such as WITH, waits for its lock in SQLite.
 _READS = ("SELECT", "WITH", "PRAGMA", "EXPLAIN")
+_LONGEST_WORD = max(map(len, _READS))
 
 
 class ReadOnlyDatabaseError(OperationalError):
@@ -259,7 +260,7 @@ class _Sqlite(_Borrowed, PooledSqliteDatabase):  # type: ignore[misc]
 
 
 def _is_read(sql: str) -> bool:
-    return sql.lstrip().upper().startswith(_READS)
+    return sql.lstrip()[:_LONGEST_WORD].upper().startswith(_READS)
 
 
 def database_at(url: str, max_connections: int) -> Any:

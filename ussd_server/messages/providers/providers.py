@@ -14,7 +14,7 @@ PROVIDER_NAMES = ("mtn", "airtel", "sandbox")
 
 
 class Direction(StrEnum):
-    """Which way the money goes, seen from the client."""
+    """Which way the money goes, seen from the client: by the name of the type of its transaction."""
 
     COLLECTION = "collection"
     DISBURSEMENT = "disbursement"

@@ -20,8 +20,6 @@ from ussd_server.security.credentials import Vault
 OTHER_PAST = "does not have the payments of a past day, or their histories, as they were when that day was over"
 OTHER_DIGEST = "has a digest that was changed, or lacks the digest of the day before"
 
-HISTORY_DIGEST_RULES = (OTHER_PAST, OTHER_DIGEST)
-
 _DAY = timedelta(days=1)
 # Status changes until then count, and a while later each of them is committed.
 _COUNTED_FOR, _WRITTEN_AFTER = timedelta(hours=1), timedelta(hours=2)

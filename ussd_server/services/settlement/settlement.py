@@ -31,7 +31,7 @@ from ussd_server.messages.providers.providers import (
     Provider,
     ProviderAnswer,
 )
-from ussd_server.messages.transactions import UNFINISHED, ChangeDetail, Source, TransactionStatus, TransactionType
+from ussd_server.messages.transactions import UNFINISHED, ChangeDetail, Source, TransactionStatus
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
@@ -53,11 +53,6 @@ _RATE_PAUSE_SECONDS = 0.25
 _WAIT_WITHOUT_PROVIDER_SECONDS = 7200
 # The columns that `conclude` leaves as they are when another worker or a callback has set them during the call.
 _SCHEDULE = ("asked_at", "due_at", "due_source", "leased_until", "lease_token")
-_DIRECTIONS = {
-    TransactionType.COLLECTION: Direction.COLLECTION,
-    TransactionType.DISBURSEMENT: Direction.DISBURSEMENT,
-    TransactionType.REFUND: Direction.REFUND,
-}
 
 
 class Settlement:
@@ -307,7 +302,7 @@ def _payment(row: Transaction) -> PaymentOrder:
     return PaymentOrder(
         transaction_id=row.id,
         provider_reference=row.provider_reference,
-        direction=_DIRECTIONS[TransactionType(row.type)],
+        direction=Direction(row.type),
         phone_number=row.phone_number,
         amount_cents=row.amount_cents,
         currency=row.currency,

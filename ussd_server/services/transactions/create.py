@@ -47,11 +47,6 @@ from ussd_server.status import Code, ServiceError
 REFUSALS = (ServiceError, IntegrityError, OverdraftError)
 """What refuses a new transaction; `TransactionCreator.existing` handles them."""
 
-_DIRECTIONS = {
-    TransactionType.COLLECTION: Direction.COLLECTION,
-    TransactionType.DISBURSEMENT: Direction.DISBURSEMENT,
-}
-
 # The names are compared one by one, and how long a request waits changes nothing about it.
 _CONTENT = tuple(
     each.name
@@ -115,9 +110,8 @@ class TransactionCreator:
             if request.type is TransactionType.TRANSFER:
                 account = request.phone_number
             else:
-                direction = _DIRECTIONS[request.type]
                 provider = self._providers.choose(
-                    request.provider, request.phone_number, request.amount_cents, direction
+                    request.provider, request.phone_number, request.amount_cents, Direction(request.type)
                 ).name
             draft = self.draft(
                 identity, request.type, request.amount_cents, phone_number=request.phone_number,
