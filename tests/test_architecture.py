@@ -19,7 +19,7 @@ from ussd_server.api.endpoints import (
     authenticate_access_token,
     authenticate_api_key,
 )
-from ussd_server.messages.clients.api_keys import SCOPES
+from ussd_server.services.clients.key_messages import SCOPES
 from ussd_server.settings import SettingsError, read_settings
 
 REPOSITORY = Path(__file__).parents[1]
@@ -55,11 +55,6 @@ def test_imports_follow_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     # It would silence every logger that other tests of this process listen to.
     monkeypatch.setattr("importlinter.cli._configure_logging", lambda *_: None)
     assert lint_imports(config_filename="setup.cfg", no_cache=True) == 0
-
-
-def test_messages_bear_the_names_of_their_services() -> None:
-    names = {part: {path.stem for path in (PACKAGE / part).iterdir()} for part in ("messages", "services")}
-    assert names["messages"] <= names["services"]
 
 
 def test_every_route_is_an_api_endpoint_or_states_its_other_format(app: Flask) -> None:

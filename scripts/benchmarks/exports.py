@@ -14,7 +14,7 @@ from benchmarks.report import Size, compared, print_table, ratios, spread
 from benchmarks.services import opened_services, quick_ms
 from testbed.postgres import temporary_server
 from ussd_server.bootstrap import Services
-from ussd_server.messages.accounts.statements import GetStatement
+from ussd_server.services.accounts.messages import GetStatement
 
 
 def measure_exports(size: Size) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from benchmarks.report import Size, compared, print_table
 from benchmarks.services import opened_services, quick_ms
 from testbed.postgres import temporary_server
 from ussd_server.bootstrap import Services
-from ussd_server.messages.transactions import ListTransactions, TransactionStatus, TransactionType
 from ussd_server.security.key_ring import Keyring
 from ussd_server.security.tokens import Tokens
+from ussd_server.services.transactions.messages import ListTransactions, TransactionStatus, TransactionType
 
 _PAGE = 50
 _PAGES = ("newest", "in the middle", "of a type", "of a phone number", "of a rare status")

@@ -24,12 +24,12 @@ from benchmarks.report import Size, print_table, ratios, spread
 from benchmarks.services import opened_services
 from testbed.postgres import binaries, temporary_server
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.transactions import Source, TransactionType
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, Leg, legs_of
-from ussd_server.services.operations.book_check import check_ranges
+from ussd_server.services.operations.book_check.check import check_ranges
 from ussd_server.services.transactions.batch import document_of
 from ussd_server.services.transactions.create import Draft, TransactionCreator, batch_of
+from ussd_server.services.transactions.messages import Source, TransactionType
 from ussd_server.services.transactions.names import RequestIdentity
 
 _ACCOUNTS = 1000

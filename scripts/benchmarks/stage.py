@@ -24,14 +24,13 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.menus.codes import AssignCode, BindCode
-from ussd_server.messages.menus.menus import NameMenu, SaveDraft
-from ussd_server.messages.transactions import CreateDeposit
-from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
 from ussd_server.security.credentials import Vault, new_apikey, new_apisecret
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
+from ussd_server.services.transactions.messages import CreateDeposit
+from ussd_server.services.ussd.messages import CreateChannel
 
 PURPOSES = ("authenticated", "refused", "balance", "disbursement", "spent")
 _FUNDS_CENTS = 10**12

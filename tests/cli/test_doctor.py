@@ -16,13 +16,13 @@ from tests.support.shop import Shop, client_call
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
-from ussd_server.messages.clients.api_keys import CreateApiKey
-from ussd_server.messages.operators import CreateOperator
 from ussd_server.models.clients import Client
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.security.key_ring import Keyring
 from ussd_server.server.running import announced
+from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.settings import Settings, read_settings
 
 

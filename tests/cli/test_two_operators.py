@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from tests.support.money import request
 from ussd_server.cli import main, open_services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.messages.clients.clients import CreateClient
-from ussd_server.messages.operators import CreateOperator
+from ussd_server.services.clients.messages import CreateClient
+from ussd_server.services.operators.messages import CreateOperator
 
 NAMES = ("--by", "Jane", "--and", "Mary")
 

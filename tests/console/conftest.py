@@ -17,7 +17,7 @@ from tests.conftest import MovableClock
 from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.messages.operators import CreateOperator
+from ussd_server.services.operators.messages import CreateOperator
 
 _TOKEN = re.compile(r'name="csrf_token" value="([^"]+)"')
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ussd_server import amounts
+from ussd_server import values
 from ussd_server.console import charts, formats
 
 MOMENT = datetime(2026, 11, 20, 22, 15, 30, 123000, tzinfo=UTC)
@@ -24,7 +24,7 @@ MOMENT = datetime(2026, 11, 20, 22, 15, 30, 123000, tzinfo=UTC)
 )
 def test_money_is_written_in_shillings(cents: int, written: str, shillings: float) -> None:
     assert str(formats.money(cents)) == f'<span class="money">{written}</span>'
-    assert amounts.shillings(cents) == shillings
+    assert values.shillings(cents) == shillings
 
 
 def test_moments_are_shown_in_kampala_with_utc_beside() -> None:

@@ -21,11 +21,11 @@ from tests.support.shop import Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
-from ussd_server.messages.payouts import CreatePayout
-from ussd_server.messages.reconciliation.statements import ReconcileStatement
-from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.ledger import AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.payouts.messages import CreatePayout
+from ussd_server.services.reconciliation.messages import ReconcileStatement
+from ussd_server.services.sessions.messages import BeginSession
 
 ROWS = 10_000
 _ID = "{n}"

@@ -10,9 +10,9 @@ from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.database.columns import iso_milliseconds, written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.sessions.messages import BeginSession
 
 _FIND = CompiledQuery(
     lambda: (

@@ -13,11 +13,11 @@ from ussd_server.bootstrap import Services
 from ussd_server.database import schema
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.transactions import TransactionType
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.service_clock import ServiceClock
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.transactions.messages import TransactionType
 
 PAYER = "+256770000000"
 

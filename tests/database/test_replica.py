@@ -20,9 +20,9 @@ from ussd_server.database import replica as replicas
 from ussd_server.database.replica import rows_that_may_lag
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, database, open_database
-from ussd_server.messages.accounts.balances import GetBalance
-from ussd_server.messages.transactions import CreatedTransaction, GetTransaction, ListTransactions
-from ussd_server.messages.webhooks import ListEvents
+from ussd_server.services.accounts.messages import GetBalance
+from ussd_server.services.transactions.messages import CreatedTransaction, GetTransaction, ListTransactions
+from ussd_server.services.webhooks.messages import ListEvents
 from ussd_server.settings import Settings
 
 

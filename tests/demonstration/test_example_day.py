@@ -15,13 +15,13 @@ from tests.support.stand_ins import mtn_settings
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.demonstration.client import prepare_demonstration
-from ussd_server.messages.accounts.statements import GetStatement
-from ussd_server.messages.menus.drop_offs import GetDropOffs
 from ussd_server.models.payouts import Payout
 from ussd_server.models.service_clock import read_service_clock, set_service_time
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.services.accounts.messages import GetStatement
+from ussd_server.services.menus.messages import GetDropOffs
 from ussd_server.settings import Settings
 
 URL = "http://127.0.0.1:8000"

@@ -19,7 +19,7 @@ from tests.documents.steady import steady
 from tests.documents.webhooks import write_examples
 from tests.support.real_service.service import Service
 from tests.support.stand_ins import airtel_settings
-from ussd_server.messages.webhooks import EVENT_TYPES
+from ussd_server.services.webhooks.messages import EVENT_TYPES
 from ussd_server.status import Code
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -20,13 +20,13 @@ from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.ids import new_id
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.messages.clients.api_keys import CreateApiKey, DeleteApiKey
-from ussd_server.messages.payouts import ApprovePayout, CreatePayout
-from ussd_server.messages.sessions import BeginSession, NameSession
-from ussd_server.messages.transactions import CreateRefund
-from ussd_server.messages.webhooks import EVENT_TYPES, NameWebhook
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Webhook
+from ussd_server.services.clients.key_messages import CreateApiKey, DeleteApiKey
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.sessions.messages import BeginSession, NameSession
+from ussd_server.services.transactions.messages import CreateRefund
+from ussd_server.services.webhooks.messages import EVENT_TYPES, NameWebhook
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.settings import read_settings
 

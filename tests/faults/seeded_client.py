@@ -14,9 +14,8 @@ from tests.support.money import deposit, work
 from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.messages.clients.api_keys import SCOPES, CreateApiKey, DeleteApiKey
-from ussd_server.messages.clients.clients import CreateUser
-from ussd_server.messages.clients.logins import LogIn
+from ussd_server.services.clients.key_messages import SCOPES, CreateApiKey, DeleteApiKey
+from ussd_server.services.clients.messages import CreateUser, LogIn
 
 _CALLS_OF_A_CREDENTIAL = 95
 

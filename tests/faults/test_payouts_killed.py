@@ -18,8 +18,8 @@ from tests.support.stand_ins import StandInProcess, mtn_settings, start_mtn
 from ussd_server.bootstrap import build_services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.payouts import ApprovePayout
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.payouts.messages import ApprovePayout
 from ussd_server.settings import Settings
 
 _ROWS = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ussd_server.gateways import ADAPTERS
-from ussd_server.messages.ussd.gateways import (
+from ussd_server.gateways.messages import (
     Action,
     ChannelOptions,
     GatewayRequest,

@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 
 from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
 from ussd_server.gateways.fields import split_dialled
-from ussd_server.messages.ussd.gateways import (
-    Action,
-    GatewayRequest,
-    GatewayScreen,
-    StepKind,
-    UnreadableError,
-    UssdStep,
-)
+from ussd_server.gateways.messages import Action, GatewayRequest, GatewayScreen, StepKind, UnreadableError, UssdStep
 
 # Enough for every company at once, so that most of what is generated gets past the first fault.
 GOOD = {

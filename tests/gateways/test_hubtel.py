@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ussd_server.gateways import ADAPTERS
-from ussd_server.messages.ussd.gateways import (
+from ussd_server.gateways.messages import (
     Action,
     ChannelOptions,
     GatewayRequest,

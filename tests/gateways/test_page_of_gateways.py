@@ -11,8 +11,7 @@ import pytest
 from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
 from ussd_server.gateways.fields import RequestFields
 from ussd_server.gateways.handset import HANDSET_FORMATS
-from ussd_server.messages.ussd.gateways import Action, GatewayReply, GatewayScreen
-from ussd_server.messages.ussd.handsets import HandsetCall
+from ussd_server.gateways.messages import Action, GatewayReply, GatewayScreen, HandsetCall
 
 _PAGE = (Path(__file__).parents[2] / "docs/GATEWAYS.md").read_text(encoding="utf-8")
 _CALL = HandsetCall("ATUid_1", "+256772123456", "*165#", "64110")

@@ -22,7 +22,7 @@ from tests.support.eventually import eventually
 from tests.support.real_service.deployment import Installed, install
 from tests.support.real_service.edge import HOST, assert_refused, assert_refused_to_people
 from ussd_server.gateways import ADAPTERS
-from ussd_server.messages.ussd.gateways import Action, GatewayScreen
+from ussd_server.gateways.messages import Action, GatewayScreen
 
 SCREEN_OF_NGINX = (
     "Sorry, the service does not answer now. If you were paying, wait for a message about it before you try again."

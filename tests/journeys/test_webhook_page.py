@@ -20,8 +20,8 @@ from tests.documents.webhooks import examples, shown_in
 from tests.services.webhooks.receivers import deliver, deliveries_of, happen, subscribe
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
-from ussd_server.messages.webhooks import NameWebhook
 from ussd_server.models.events import Event
+from ussd_server.services.webhooks.messages import NameWebhook
 
 _PAGE = Path(__file__).parents[2] / "docs" / "WEBHOOKS.md"
 _JAVASCRIPT_LIBRARY = "standardwebhooks@1.1.1"

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from simulators.airtel import AirtelMoney, AirtelSettings
 from simulators.mtn import MtnMomo, MtnSettings
 from simulators.server import run
-from ussd_server.messages.providers.providers import Direction, PaymentOrder, ProviderAnswer
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.airtel.adapter import AirtelProvider
 from ussd_server.providers.airtel.settings import AirtelAccess
+from ussd_server.providers.messages import Direction, PaymentOrder, ProviderAnswer
 from ussd_server.providers.mtn.adapter import MtnProvider
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 

@@ -17,18 +17,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.outbound.strange_server import StrangeServer
 from tests.providers.provider_server import HANG_UP, SILENCE, ProviderServer, said
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import (
-    Direction,
-    Outcome,
-    PaymentOrder,
-    Provider,
-    ProviderAnswer,
-    Registration,
-)
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.airtel.adapter import AirtelProvider
 from ussd_server.providers.airtel.settings import AIRTEL_SCHEDULE, AirtelAccess
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Provider, ProviderAnswer, Registration
 
 REFERENCE = "0b3c8a50-9a44-4c1e-8a44-0d5b6a3f9f10"
 PAYMENT = PaymentOrder("t-1", REFERENCE, Direction.COLLECTION, "+256700123123", 50_000, "UGX", note="ACME's order, #12")

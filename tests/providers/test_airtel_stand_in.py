@@ -8,15 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.providers.meetings import LONG_SECONDS, Meeting, meet_airtel, payment_of
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import (
-    Direction,
-    Outcome,
-    PaymentOrder,
-    Registration,
-)
 from ussd_server.outbound.transport import Transport
 from ussd_server.providers.airtel.adapter import AirtelProvider
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Registration
 
 
 @pytest.fixture(params=["v1", "v2"])

@@ -12,17 +12,10 @@ import pytest
 
 from tests.outbound.strange_server import StrangeServer
 from tests.providers.provider_server import HANG_UP, SILENCE, TOKEN, ProviderServer, said
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import (
-    Direction,
-    Outcome,
-    PaymentOrder,
-    Provider,
-    ProviderAnswer,
-    Registration,
-)
 from ussd_server.outbound.transport import Transport
+from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http.breaker import Breaker
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Provider, ProviderAnswer, Registration
 from ussd_server.providers.mtn.adapter import MtnProvider
 from ussd_server.providers.mtn.settings import MTN_SCHEDULE, MtnAccess, MtnProduct
 

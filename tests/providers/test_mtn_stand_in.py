@@ -7,13 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.providers.meetings import LONG_SECONDS, Meeting, meet_mtn, payment_of
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import (
-    Direction,
-    Outcome,
-    PaymentOrder,
-    Registration,
-)
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Registration
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from importlib.resources import files
 
 import pytest
 
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import Direction
+from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http import replies
+from ussd_server.providers.messages import Direction
 from ussd_server.providers.reasons import Reasons, Standing
 from ussd_server.providers.registry import predict_provider
 

@@ -6,14 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import (
-    Direction,
-    Outcome,
-    PaymentOrder,
-    Provider,
-    ProviderAnswer,
-)
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, Provider, ProviderAnswer
 from ussd_server.providers.sandbox.adapter import SandboxProvider
 
 ASKED_AT = datetime(2026, 11, 20, 8, 0, tzinfo=UTC)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.providers.meetings import SHORT_SECONDS, Meeting, meet_airtel, meet_mtn, payment_of
-from ussd_server.messages.providers.providers import Outcome, PaymentOrder
+from ussd_server.providers.messages import Outcome, PaymentOrder
 
 Met = tuple[Meeting, PaymentOrder]
 

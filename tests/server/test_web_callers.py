@@ -23,8 +23,8 @@ from tests.support.eventually import eventually
 from tests.support.real_service.service import answers, descendants, environment
 from ussd_server.database.schema import migrate
 from ussd_server.database.unit_of_work import close_connections, open_database
-from ussd_server.messages.payouts import LARGEST_FILE_BYTES
 from ussd_server.security.credentials import new_apikey
+from ussd_server.services.payouts.messages import LARGEST_FILE_BYTES
 
 _REPOSITORY = Path(__file__).parents[2]
 # Few enough to be taken up by a handful of callers.

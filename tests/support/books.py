@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.conftest import MovableClock
 from ussd_server.security.credentials import Vault
-from ussd_server.services.operations.book_check import Violation, check_ranges
+from ussd_server.services.operations.book_check.check import Violation, check_ranges
 
 
 def check_everything(batch: int = 10_000, vault: Vault | None = None) -> list[Violation]:

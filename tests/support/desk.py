@@ -10,8 +10,10 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, request
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import (
+from ussd_server.models.events import Event
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import (
     AmountBounds,
     Direction,
     Outcome,
@@ -20,11 +22,9 @@ from ussd_server.messages.providers.providers import (
     ProviderAnswer,
     Registration,
 )
-from ussd_server.messages.transactions import GetTransaction, TransactionView
-from ussd_server.models.events import Event
-from ussd_server.models.transactions import Transaction
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.transactions.messages import GetTransaction, TransactionView
 
 SUCCESS = ProviderAnswer(Outcome.SUCCEEDED, provider_transaction_id="R-1", amount_cents=500_000)
 FAILURE = ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED)

@@ -10,9 +10,8 @@ from werkzeug.test import TestResponse
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.messages.clients.api_keys import ApiKeyView, CreateApiKey
-from ussd_server.messages.clients.clients import CreateClient, CreateUser
-from ussd_server.messages.clients.logins import LogIn
+from ussd_server.services.clients.key_messages import ApiKeyView, CreateApiKey
+from ussd_server.services.clients.messages import CreateClient, CreateUser, LogIn
 
 PASSWORD = "correct horse battery"
 OPERATOR = RequestContext(Caller(CallerKind.OPERATOR, grants=None))

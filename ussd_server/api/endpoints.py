@@ -28,7 +28,7 @@ from ussd_server.api.requests import ApiRequest, ApiResponse, takes_api_request
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers
-from ussd_server.messages.menus.menus import SourceText
+from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
 
 Authenticator = Callable[[ApiRequest], Caller]

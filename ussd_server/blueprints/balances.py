@@ -6,7 +6,7 @@ from schemas.balances import BalanceRecord, GetBalanceQuery
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.accounts.balances import Balance, GetBalance
+from ussd_server.services.accounts.messages import Balance, GetBalance
 
 balances = ApiBlueprint("balances", authenticate_api_key)
 

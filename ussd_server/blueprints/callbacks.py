@@ -7,7 +7,7 @@ from flask import Blueprint
 from ussd_server.api.bodies import read_body
 from ussd_server.api.endpoints import speaks
 from ussd_server.api.requests import ApiRequest, ApiResponse, takes_api_request
-from ussd_server.messages.settlement.provider_callbacks import Callback
+from ussd_server.services.settlement.messages import Callback
 
 callbacks = Blueprint("callbacks", __name__)
 

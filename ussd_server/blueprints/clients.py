@@ -20,8 +20,8 @@ from schemas.shared import DeletionResultRecord, RotateSecretBody
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, allow_anyone, authenticate_access_token
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.audit import AuditEventPage, ListAuditEvents
-from ussd_server.messages.clients.api_keys import (
+from ussd_server.services.audit.messages import AuditEventPage, ListAuditEvents
+from ussd_server.services.clients.key_messages import (
     ApiKeyView,
     BulkDeletion,
     CreateApiKey,
@@ -31,13 +31,7 @@ from ussd_server.messages.clients.api_keys import (
     RotateApiKey,
     RotatedApiKeyView,
 )
-from ussd_server.messages.clients.clients import ServiceIdentifier
-from ussd_server.messages.clients.logins import (
-    LogIn,
-    LoginView,
-    LogOut,
-    RefreshLogin,
-)
+from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin, ServiceIdentifier
 from ussd_server.status import Code
 
 _MAY_NOT_DELETE = "Insufficient permissions to delete this API key"

@@ -6,7 +6,7 @@ from schemas.transactions import ListTransactionsQuery, TransactionPageRecord
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.transactions import ListTransactions, TransactionPage
+from ussd_server.services.transactions.messages import ListTransactions, TransactionPage
 
 collection = ApiBlueprint("collection", authenticate_api_key)
 

@@ -7,7 +7,7 @@ from flask import Blueprint
 from ussd_server.api.bodies import read_body
 from ussd_server.api.endpoints import speaks
 from ussd_server.api.requests import ApiRequest, ApiResponse, takes_api_request
-from ussd_server.messages.ussd.gateways import GatewayRequest
+from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.status import ServiceError
 
 gateways = Blueprint("gateways", __name__)

@@ -23,10 +23,11 @@ from schemas.menus import (
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import ApiResponse, services
 from ussd_server.context import RequestContext
-from ussd_server.messages.menus.codes import BindCode, CodeView
-from ussd_server.messages.menus.menus import (
+from ussd_server.services.menus.messages import (
+    BindCode,
     CheckMenu,
     CheckReport,
+    CodeView,
     GetGraph,
     GraphView,
     MenuSummary,
@@ -36,7 +37,7 @@ from ussd_server.messages.menus.menus import (
     SaveDraft,
     VersionView,
 )
-from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu
+from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu
 from ussd_server.status import Code
 
 menus = ApiBlueprint("menus", authenticate_api_key)

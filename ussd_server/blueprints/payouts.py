@@ -26,7 +26,7 @@ from ussd_server.api.endpoints import (
 )
 from ussd_server.api.requests import ApiResponse, current_request, services
 from ussd_server.context import RequestContext
-from ussd_server.messages.payouts import (
+from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
     ApprovePayout,
     CreatePayout,

@@ -8,7 +8,7 @@ from schemas.providers import GetSubscriberQuery, ProvidersRecord, SubscriberRec
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.providers.subscribers import GetSubscriber, Subscriber
+from ussd_server.services.providers.messages import GetSubscriber, Subscriber
 
 providers = ApiBlueprint("providers", authenticate_api_key)
 

@@ -6,7 +6,7 @@ from schemas.search import SearchQuery, SearchReplyRecord
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.search import Search, SearchReply
+from ussd_server.services.search.messages import Search, SearchReply
 
 search = ApiBlueprint("search", authenticate_api_key)
 

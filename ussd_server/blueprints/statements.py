@@ -6,8 +6,8 @@ from schemas.statements import DailyReportRecord, GetDailyReportQuery, GetStatem
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, csv_file
 from ussd_server.api.requests import ApiResponse, services
 from ussd_server.context import RequestContext
-from ussd_server.messages.accounts.statements import GetStatement, StatementPage
-from ussd_server.messages.reports import DailyReport, GetDailyReport
+from ussd_server.services.accounts.messages import GetStatement, StatementPage
+from ussd_server.services.reports.messages import DailyReport, GetDailyReport
 
 statements = ApiBlueprint("statements", authenticate_api_key)
 

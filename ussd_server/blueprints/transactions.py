@@ -14,7 +14,7 @@ from schemas.transactions import (
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.transactions import (
+from ussd_server.services.transactions.messages import (
     CreatedTransaction,
     CreateRefund,
     CreateTransaction,

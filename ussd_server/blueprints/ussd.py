@@ -13,7 +13,7 @@ from schemas.ussd import (
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.sessions import (
+from ussd_server.services.sessions.messages import (
     BeginSession,
     EnterText,
     ListSessions,

@@ -20,7 +20,7 @@ from schemas.webhooks import (
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.webhooks import (
+from ussd_server.services.webhooks.messages import (
     CreateWebhook,
     EventPage,
     EventView,

@@ -33,7 +33,7 @@ from ussd_server.limits.limiter import Limiter
 from ussd_server.menus.engine.provider_states import use_provider_states
 from ussd_server.metrics import note_replica
 from ussd_server.redis.wake_up import WakeUpSignal
-from ussd_server.services.audit import AuditService
+from ussd_server.services.audit.trail import AuditService
 from ussd_server.services.search.search import SearchService
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.settings import Settings

@@ -19,8 +19,8 @@ from ussd_server.kill_points import kill_point
 from ussd_server.limits.limiter import Limiter, Policy
 from ussd_server.limits.quota_leases import KEPT_SECONDS
 from ussd_server.limits.sliding_window import SlidingWindowStorage
-from ussd_server.messages.providers.providers import Provider
 from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.providers.messages import Provider
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.provider_outages import ProviderOutages
 from ussd_server.redis.wake_up import WakeUpSignal

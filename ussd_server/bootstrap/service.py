@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from ussd_server.bootstrap.foundation import Foundation
 from ussd_server.bootstrap.money import AccountServices, ProviderServices, ReconciliationServices, TransactionServices
 from ussd_server.security.credentials import Vault
+from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.health import HealthService
 from ussd_server.services.operations.heartbeat import Heartbeat
-from ussd_server.services.operations.history_digests import HistoryDigests
 from ussd_server.services.operations.master_keys import MasterKeyService
 from ussd_server.services.operations.retention import Retention
 from ussd_server.services.operations.system import SystemService

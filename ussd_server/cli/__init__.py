@@ -15,7 +15,6 @@ import click
 from peewee import PeeweeException
 
 from schemas.fields import timestamp
-from ussd_server.amounts import shillings
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.cli.examples import add_help, program, with_program
 from ussd_server.cli.service.database_errors import explain
@@ -25,6 +24,7 @@ from ussd_server.logs import configure_logs
 from ussd_server.server.running import running_processes
 from ussd_server.settings import Settings, SettingsError, has_data, is_data_dir_given, read_settings
 from ussd_server.status import ServiceError
+from ussd_server.values import shillings
 
 _COMMANDS = {
     "accounts": "ussd_server.cli.money.accounts",

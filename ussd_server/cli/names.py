@@ -14,7 +14,7 @@ import click
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.messages.clients.clients import ClientView
+from ussd_server.services.clients.messages import ClientView
 from ussd_server.status import Code, ServiceError
 
 _MOST_NAMED = 20

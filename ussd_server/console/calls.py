@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import orjson
 
-from ussd_server.messages.menus.walks import ActKind, WalkAct, WalkMenu
-from ussd_server.messages.ussd.handsets import HandsetCall
+from ussd_server.gateways.messages import HandsetCall
+from ussd_server.services.menus.walk_messages import ActKind, WalkAct, WalkMenu
 
 MOST_ACTS = 99
 _LONGEST_TEXT = 200

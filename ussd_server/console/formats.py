@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 from markupsafe import Markup
 
-from ussd_server.amounts import written_amount
-from ussd_server.messages.reports import KAMPALA, HourOfPayments
+from ussd_server.services.reports.messages import HourOfPayments
+from ussd_server.values import KAMPALA, written_amount
 
 _TONES = {
     "good": {

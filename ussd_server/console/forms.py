@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 
-from ussd_server.messages.reports import KAMPALA
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA
 
 _AMOUNT = re.compile(r"([0-9]{1,6}|[0-9]{1,3}(?:,[0-9]{3})+)(?:\.([0-9]{1,2}))?", re.ASCII)
 _PHONE_NUMBER = re.compile(r"(?:\+?256|0)([0-9]{9})", re.ASCII)

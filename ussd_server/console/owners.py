@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.messages.clients.clients import ClientView
+from ussd_server.services.clients.messages import ClientView
 
 
 def acting_for(client: ClientView, context: RequestContext) -> RequestContext:

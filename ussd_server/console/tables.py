@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 import orjson
 from flask import Response, render_template, request
 
-from ussd_server.amounts import shillings
 from ussd_server.console import formats
 from ussd_server.spreadsheets.cells import csv_parts
+from ussd_server.values import shillings
 
 _LONGEST_SEND_SECONDS = 30
 

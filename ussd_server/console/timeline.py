@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ussd_server.console.formats import duration, provider_name
-from ussd_server.messages.transactions import (
-    Source,
-    TransactionChange,
-    TransactionStatus,
-    TransactionView,
-)
+from ussd_server.services.transactions.messages import Source, TransactionChange, TransactionStatus, TransactionView
 
 _TITLES = {
     TransactionStatus.CREATED: "Recorded here",

@@ -13,13 +13,12 @@ from ussd_server.context import RequestContext, operator_context
 from ussd_server.demonstration.example_day import ExampleClient, live_example_day
 from ussd_server.demonstration.moving_time import MovingTime
 from ussd_server.menus.source.texts import read_menu_file
-from ussd_server.messages.clients.api_keys import ApiKeyView, CreateApiKey
-from ussd_server.messages.clients.clients import CreateClient, CreateUser
-from ussd_server.messages.menus.codes import AssignCode, BindCode
-from ussd_server.messages.menus.menus import NameMenu, SaveDraft
-from ussd_server.messages.transactions import CreateDeposit
-from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.security.private_file import write_private
+from ussd_server.services.clients.key_messages import ApiKeyView, CreateApiKey
+from ussd_server.services.clients.messages import CreateClient, CreateUser
+from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
+from ussd_server.services.transactions.messages import CreateDeposit
+from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.status import Code, ServiceError
 
 _CLIENT = "Demonstration"

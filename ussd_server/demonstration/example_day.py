@@ -13,14 +13,9 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.demonstration.moving_time import MovingTime
 from ussd_server.demonstration.phones import Phones
-from ussd_server.messages.payouts import ApprovePayout, CreatePayout
-from ussd_server.messages.transactions import (
-    CreateRefund,
-    CreateTransaction,
-    TransactionType,
-    TransactionView,
-)
-from ussd_server.messages.webhooks import CreateWebhook
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
+from ussd_server.services.transactions.messages import CreateRefund, CreateTransaction, TransactionType, TransactionView
+from ussd_server.services.webhooks.messages import CreateWebhook
 
 # Sessions and payments in each hour of the day in Kampala, from midnight.
 _BUSY = (1, 0, 0, 0, 1, 2, 3, 5, 6, 5, 4, 5, 7, 6, 4, 4, 6, 8, 9, 7, 5, 4, 3, 2)

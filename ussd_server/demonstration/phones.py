@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from ussd_server.bootstrap import Services
 from ussd_server.context import new_request_id
 from ussd_server.demonstration.moving_time import MovingTime
-from ussd_server.messages.ussd.gateways import GatewayRequest
+from ussd_server.gateways.messages import GatewayRequest
 
 _READS_SECONDS = 6.0
 _NETWORK = "64110"

@@ -7,8 +7,8 @@ from ussd_server.gateways.comviva import Comviva
 from ussd_server.gateways.dmark import DMark
 from ussd_server.gateways.hubtel import Hubtel
 from ussd_server.gateways.madapi import Madapi
+from ussd_server.gateways.messages import EventGateway, Gateway
 from ussd_server.gateways.plain_json import PlainJson
-from ussd_server.messages.ussd.gateways import EventGateway, Gateway
 
 _africastalking = AfricasTalking()
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ussd_server.gateways.fields import RequestFields
-from ussd_server.gateways.replies import plain_reply
-from ussd_server.messages.ussd.gateways import (
+from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,
@@ -17,6 +16,7 @@ from ussd_server.messages.ussd.gateways import (
     UnreadableError,
     UssdStep,
 )
+from ussd_server.gateways.replies import plain_reply
 
 PREFIXES = {Action.CONTINUE: "CON ", Action.END: "END "}
 OUTCOMES = {

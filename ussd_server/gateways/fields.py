@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import parse_qsl
 
-from ussd_server.messages.ussd.gateways import GatewayRequest, UnreadableError
+from ussd_server.gateways.messages import GatewayRequest, UnreadableError
 
 MAX_REQUEST_BYTES = 16_384
 MAX_PARAMETERS = 64

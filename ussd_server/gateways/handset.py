@@ -7,13 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
-from ussd_server.messages.ussd.gateways import (
-    Action,
-    GatewayReply,
-    GatewayRequest,
-    GatewayScreen,
-)
-from ussd_server.messages.ussd.handsets import HandsetCall
+from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
 
 _CONTINUES = {"CON ": Action.CONTINUE, "END ": Action.END}
 

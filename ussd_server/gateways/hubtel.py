@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ussd_server.gateways.fields import RequestFields, split_dialled
-from ussd_server.gateways.replies import json_reply
-from ussd_server.messages.ussd.gateways import (
+from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,
@@ -15,6 +14,7 @@ from ussd_server.messages.ussd.gateways import (
     UnreadableError,
     UssdStep,
 )
+from ussd_server.gateways.replies import json_reply
 
 KINDS = {
     "initiation": StepKind.BEGIN,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ussd_server.gateways.fields import UGANDAN_NETWORKS, RequestFields, split_dialled
-from ussd_server.gateways.replies import json_reply
-from ussd_server.messages.ussd.gateways import (
+from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     Action,
     ChannelOptions,
@@ -15,6 +14,7 @@ from ussd_server.messages.ussd.gateways import (
     UnreadableError,
     UssdStep,
 )
+from ussd_server.gateways.replies import json_reply
 
 # 3 acknowledges a notification. We send none; an entry is the harmless meaning.
 KINDS = {

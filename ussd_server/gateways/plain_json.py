@@ -18,8 +18,7 @@ The reply is `{"action": "continue", "message": "...", "text": "..."}`, or `"end
 from __future__ import annotations
 
 from ussd_server.gateways.fields import RequestFields
-from ussd_server.gateways.replies import json_reply
-from ussd_server.messages.ussd.gateways import (
+from ussd_server.gateways.messages import (
     AS_DOCUMENTED,
     ChannelOptions,
     GatewayReply,
@@ -29,6 +28,7 @@ from ussd_server.messages.ussd.gateways import (
     UnreadableError,
     UssdStep,
 )
+from ussd_server.gateways.replies import json_reply
 
 KINDS = {kind.value: kind for kind in StepKind}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from ussd_server.messages.ussd.gateways import GatewayReply
+from ussd_server.gateways.messages import GatewayReply
 
 
 def plain_reply(text: str, headers: Mapping[str, str] | None = None) -> GatewayReply:

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from ussd_server.messages.mail import MailTrouble
+from ussd_server.outbound.mail_trouble import MailTrouble
 
 _PORTS = {"smtp": 587, "smtps": 465}
 _CONNECT_SECONDS = 10.0

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ussd_server.messages.providers.providers import PollingSchedule, Provider
-from ussd_server.messages.reconciliation.statement_formats import StatementFormat
 from ussd_server.outbound.transport import Transport
+from ussd_server.providers.messages import PollingSchedule, Provider
 from ussd_server.providers.settings import SettingsReader
+from ussd_server.providers.statement_format import StatementFormat
 
 
 @dataclass(frozen=True, slots=True)

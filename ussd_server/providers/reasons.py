@@ -6,8 +6,8 @@ import csv
 from enum import StrEnum
 from importlib.resources import files
 
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import Direction
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Direction
 
 
 class Standing(StrEnum):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from environs import Env
 
-from ussd_server.messages.providers.providers import Provider
 from ussd_server.outbound.transport import Transport, authorities
 from ussd_server.providers import airtel, mtn, sandbox
+from ussd_server.providers.messages import Provider
 from ussd_server.providers.package import ProviderAccess
 from ussd_server.providers.settings import SettingsReader
 

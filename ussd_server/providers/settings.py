@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from environs import Env, validate
 
-from ussd_server.messages.providers.providers import PollingSchedule
+from ussd_server.providers.messages import PollingSchedule
 
 _NUMBER = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
 _LONGEST_DELAY_SECONDS = 86_400

@@ -18,8 +18,8 @@ from schemas.fields import timestamp
 from tests.conftest import MovableClock
 from tests.support.example_client import PASSWORD, Browser, ExampleClient, answer
 from ussd_server.bootstrap import Services
-from ussd_server.messages.clients.api_keys import ApiKeyView, RotatedApiKeyView
 from ussd_server.models.keys import ApiKey
+from ussd_server.services.clients.key_messages import ApiKeyView, RotatedApiKeyView
 
 KEYS = "api-keys"
 RECORD = [

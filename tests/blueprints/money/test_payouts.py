@@ -18,10 +18,10 @@ from tests.support.unguarded import without_triggers
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import database
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.transactions import TransactionType
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.payouts import approval
+from ussd_server.services.transactions.messages import TransactionType
 
 RECORD = [
     "payout_id", "reference", "description", "status", "item_count", "ready_count", "invalid_count",

@@ -10,7 +10,7 @@ from tests.support.money import work
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.messages.transactions import OperatorRefund
+from ussd_server.services.transactions.messages import OperatorRefund
 
 
 def test_each_refund_is_in_the_clients_audit_trail_with_who_how_much_to_whom_and_why(

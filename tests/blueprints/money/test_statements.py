@@ -20,13 +20,13 @@ from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.reports import GetDailyReport
-from ussd_server.messages.transactions import Source, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts import statements as service
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.settlement.outcomes import succeed
+from ussd_server.services.transactions.messages import Source, TransactionType
 
 PAYER = "+256770000000"
 FIELDS = ["at", "kind", "transaction_id", "reference", "description", "debit", "credit", "balance"]

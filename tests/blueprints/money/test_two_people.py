@@ -17,10 +17,10 @@ from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.messages.clients.api_keys import CreateApiKey
-from ussd_server.messages.clients.clients import CreateUser
 from ussd_server.models.clients import User
 from ussd_server.models.keys import ApiKey
+from ussd_server.services.clients.key_messages import CreateApiKey
+from ussd_server.services.clients.messages import CreateUser
 
 BODY = {"reference": "P1", "items": [{"phone_number": "+256770000000", "amount": 500, "reference": "a"}]}
 APPROVE = "payouts:approve payouts:read"

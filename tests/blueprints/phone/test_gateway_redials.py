@@ -21,12 +21,11 @@ from tests.support.shop import OPERATOR, PHONE, Shop, shop_document
 from ussd_server import polling
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.menus.codes import AssignCode, BindCode
-from ussd_server.messages.menus.menus import NameMenu, SaveDraft
-from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
 from ussd_server.services.sessions.endings import SessionEndings
+from ussd_server.services.sessions.messages import BeginSession
 from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.transactions.transactions import TransactionService
 

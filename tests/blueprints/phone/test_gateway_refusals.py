@@ -13,11 +13,11 @@ from tests.support.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections, open_database
-from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import Channel
 from ussd_server.services.sessions.sessions import Sessions
+from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.settings import Settings
 
 

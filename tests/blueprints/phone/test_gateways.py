@@ -11,12 +11,11 @@ from tests.blueprints.conftest import Dial
 from tests.conftest import MovableClock
 from tests.support.shop import CODE, OPERATOR, PHONE, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.messages.menus.codes import AssignCode
-from ussd_server.messages.menus.menus import NameMenu, SaveDraft
-from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.menus.messages import AssignCode, NameMenu, SaveDraft
+from ussd_server.services.ussd.messages import CreateChannel
 
 
 def test_a_bill_is_paid_from_the_first_screen_to_the_last(at: Dial, shop: Shop) -> None:

@@ -14,9 +14,9 @@ from tests.support.money import work
 from tests.support.shop import CODE, OPERATOR, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.menus.codes import AssignCode, BindCode
-from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.ussd import ShownOutcome, UssdSession
+from ussd_server.services.menus.messages import AssignCode, BindCode
+from ussd_server.services.sessions.messages import BeginSession
 
 SUCCEEDED = "Your payment of UGX 5,000 to ACME succeeded.\n0 Menu"
 MENU = "Welcome to ACME"

@@ -12,10 +12,9 @@ from tests.conftest import MovableClock
 from tests.support.program import Program
 from tests.support.shop import CODE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.messages.menus.drop_offs import GetDropOffs
-from ussd_server.messages.menus.menus import SaveDraft
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.menus.messages import GetDropOffs, SaveDraft
 
 PATH = "/api/ussd/menus/shop/replay"
 WALKS = (["1", "5000", "1"], ["2"], ["4", VOUCHER, "1"], ["3", "2", "1"], ["9", "1", "12", "700", "0", "800"])

@@ -19,11 +19,11 @@ from tests.support.shop import CODE, PHONE, Shop, shop_document
 from ussd_server import polling
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.clients.api_keys import DeleteApiKey
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.accounts.balances import BalanceService
+from ussd_server.services.clients.key_messages import DeleteApiKey
 from ussd_server.services.sessions.sessions import LEASE_SECONDS, Sessions
 
 

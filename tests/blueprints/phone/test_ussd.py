@@ -15,10 +15,10 @@ from tests.support.program import Program
 from tests.support.shop import CODE, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.clients.api_keys import DeleteApiKey
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.clients.key_messages import DeleteApiKey
 
 RECORD = [
     "session_id", "phone_number", "service_code", "network", "status", "end_reason", "action", "message", "menu_id",

@@ -21,10 +21,10 @@ from tests.support.shop import Shop
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.messages.clients.team import InvitePerson
-from ussd_server.messages.menus.codes import AssignCode
-from ussd_server.messages.operators import CreateOperator, Propose
-from ussd_server.messages.ussd.channels import CreateChannel
+from ussd_server.services.clients.messages import InvitePerson
+from ussd_server.services.menus.messages import AssignCode
+from ussd_server.services.operators.messages import CreateOperator, Propose
+from ussd_server.services.ussd.messages import CreateChannel
 
 # A name as a hostile person would choose it: markup, text from right to left, and a sign of four bytes.
 HOSTILE_NAME = '"><script>alert(1)</script> שלום עולם 🦒 & Sons, Wholesale and Retail Traders'

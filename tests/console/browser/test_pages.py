@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.console.browser.visitor import LOOKS, Console, Paths, Visitor
 from ussd_server.context import operator_context
-from ussd_server.messages.clients.api_keys import CreateApiKey
-from ussd_server.messages.sessions import BeginSession
-from ussd_server.messages.transactions import CreateDeposit, GetTransaction
 from ussd_server.models.clients import Login
+from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.mail import outbox
+from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.transactions.messages import CreateDeposit, GetTransaction
 
 pytestmark = pytest.mark.needs_chromium
 

@@ -18,11 +18,10 @@ from tests.services.reconciliation.statement_files import csv_file
 from tests.support.example_client import PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.messages.operators import SecondFactor
-from ussd_server.messages.payouts import CreatePayout
-from ussd_server.messages.reconciliation.differences import ListDifferences
-from ussd_server.messages.reconciliation.statements import ReconcileStatement
-from ussd_server.messages.transactions import CreateTransaction, TransactionType
+from ussd_server.services.operators.messages import SecondFactor
+from ussd_server.services.payouts.messages import CreatePayout
+from ussd_server.services.reconciliation.messages import ListDifferences, ReconcileStatement
+from ussd_server.services.transactions.messages import CreateTransaction, TransactionType
 
 _AXE = (Path(__file__).parents[1] / "axe.min.js").read_text(encoding="utf-8")
 _RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}

@@ -13,8 +13,8 @@ from tests.conftest import MovableClock
 from tests.console.conftest import ConsoleVisitor, Visit
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
-from ussd_server.messages.clients.logins import LogOut
 from ussd_server.models.clients import AuditEvent, User
+from ussd_server.services.clients.messages import LogOut
 
 
 @pytest.fixture

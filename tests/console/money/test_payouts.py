@@ -18,8 +18,8 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.messages.payouts import ItemState
 from ussd_server.models.providers import ProviderFloat
+from ussd_server.services.payouts.messages import ItemState
 
 FILE = """phone_number,amount,reference,name,description
 0770000000,"1,000",E-1,<b>Sarah</b> שלום,Salary

@@ -15,7 +15,7 @@ from tests.support.example_client import ExampleClient
 from tests.support.money import deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.messages.reports import KAMPALA
+from ussd_server.values import KAMPALA
 
 
 def test_a_statement_adds_up_and_shows_the_balance_over_time(

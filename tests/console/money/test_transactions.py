@@ -13,9 +13,9 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.messages.transactions import CreateDeposit, TransactionView
-from ussd_server.messages.webhooks import CreateWebhook
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.transactions.messages import CreateDeposit, TransactionView
+from ussd_server.services.webhooks.messages import CreateWebhook
 
 
 def pay(services: Services, client: ExampleClient, **more: object) -> TransactionView:

@@ -10,9 +10,9 @@ from tests.console.conftest import Visit
 from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, OPERATOR, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
-from ussd_server.messages.menus.codes import AssignCode
-from ussd_server.messages.sessions import ListSessions
-from ussd_server.messages.ussd.handsets import HandsetCall
+from ussd_server.gateways.messages import HandsetCall
+from ussd_server.services.menus.messages import AssignCode
+from ussd_server.services.sessions.messages import ListSessions
 
 
 def test_a_menu_is_uploaded_checked_bound_published_changed_and_rolled_back(

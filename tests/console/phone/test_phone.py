@@ -14,11 +14,11 @@ from tests.support.example_client import ExampleClient
 from tests.support.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.gateways.handset import HANDSET_FORMATS
-from ussd_server.messages.menus.menus import NameMenu, NameVersion, SaveDraft
-from ussd_server.messages.ussd.channels import CreateChannel
-from ussd_server.messages.ussd.handsets import HandsetCall
+from ussd_server.gateways.messages import HandsetCall
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.menus.messages import NameMenu, NameVersion, SaveDraft
+from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.status import ServiceError
 
 _CALL = re.compile(r'name="call" value="([^"]+)"')

@@ -14,10 +14,10 @@ from tests.support.money import a_client, deposit, request, work
 from tests.support.shop import VOUCHER, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.messages.payouts import CreatePayout
-from ussd_server.messages.sessions import BeginSession, EnterText
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.payouts.messages import CreatePayout
+from ussd_server.services.sessions.messages import BeginSession, EnterText
 
 
 def test_operators_and_clients_people_see_their_own_pages_only(operator: Operators, visit: Visit, app: Flask) -> None:

@@ -8,10 +8,10 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.messages.transactions import CreateDeposit
-from ussd_server.messages.webhooks import CreateWebhook
 from ussd_server.models.webhooks import Webhook
 from ussd_server.services.providers.floats import FloatService
+from ussd_server.services.transactions.messages import CreateDeposit
+from ussd_server.services.webhooks.messages import CreateWebhook
 
 
 def test_the_overview_shows_what_moved_what_is_held_and_what_needs_a_person(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ussd_server.messages.providers.providers import (
+from ussd_server.outbound.transport import SendState
+from ussd_server.providers.http.connection import JSON, encode
+from ussd_server.providers.http.provider import HttpProvider
+from ussd_server.providers.http.replies import ProviderReply, code_or_message, failed, parse, uuid_in
+from ussd_server.providers.messages import (
     Direction,
     Outcome,
     PaymentOrder,
@@ -10,10 +14,6 @@ from ussd_server.messages.providers.providers import (
     ProviderAnswer,
     Registration,
 )
-from ussd_server.outbound.transport import SendState
-from ussd_server.providers.http.connection import JSON, encode
-from ussd_server.providers.http.provider import HttpProvider
-from ussd_server.providers.http.replies import ProviderReply, code_or_message, failed, parse, uuid_in
 from ussd_server.providers.package import ProviderAccess, ProviderPackage
 from ussd_server.providers.reasons import Reasons
 from ussd_server.providers.settings import SettingsReader

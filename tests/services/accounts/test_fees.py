@@ -11,9 +11,9 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.transactions import CreateRefund, GetTransaction, TransactionType
 from ussd_server.services.accounts.fees import fee_cents, list_fees, set_fee
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

@@ -14,9 +14,9 @@ from tests.support.money import a_client, balances, deposit, operator, request, 
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import close_connections, database, release_connection
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.transactions import CreateRefund, TransactionType
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

@@ -14,11 +14,10 @@ from tests.services.payouts.desk import PayoutDesk, row
 from tests.support.books import check_everything
 from tests.support.money import operator, request
 from ussd_server.bootstrap import Services
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.accounts.statements import GetStatement
-from ussd_server.messages.transactions import CreateRefund, TransactionType
 from ussd_server.models.ledger import Account, AccountEntry
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms, GetStatement
+from ussd_server.services.transactions.messages import CreateRefund, TransactionType
 from ussd_server.status import ServiceError
 
 SAVER, OTHER_SAVER = "+256770000000", "+256770000009"

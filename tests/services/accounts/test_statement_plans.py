@@ -9,7 +9,7 @@ import pytest
 from tests.support.money import a_client, deposit
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database, unit_of_work
-from ussd_server.messages.accounts.statements import GetStatement
+from ussd_server.services.accounts.messages import GetStatement
 
 _COPIES = """INSERT INTO ledger_entries (account_id, posted_us, transfer_id, balance_cents)
     SELECT account_id, posted_us - n, transfer_id, balance_cents FROM ledger_entries, generate_series(1, 10000) AS n"""

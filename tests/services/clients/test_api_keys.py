@@ -17,7 +17,13 @@ from tests.support.shop import Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
 from ussd_server.database.columns import iso_milliseconds
-from ussd_server.messages.clients.api_keys import (
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.events import Event
+from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.models.ussd import UssdSession
+from ussd_server.security.credentials import new_apikey, new_apisecret
+from ussd_server.services.clients import last_uses
+from ussd_server.services.clients.key_messages import (
     ApiKeyView,
     CreateApiKey,
     DeleteApiKey,
@@ -26,13 +32,7 @@ from ussd_server.messages.clients.api_keys import (
     RotateApiKey,
     joined_scopes,
 )
-from ussd_server.messages.sessions import BeginSession, NameSession
-from ussd_server.models.clients import AuditEvent
-from ussd_server.models.events import Event
-from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.models.ussd import UssdSession
-from ussd_server.security.credentials import new_apikey, new_apisecret
-from ussd_server.services.clients import last_uses
+from ussd_server.services.sessions.messages import BeginSession, NameSession
 from ussd_server.status import Code, ServiceError
 
 

@@ -15,8 +15,8 @@ from tests.support.program import Program
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.logs import GatheredLines
-from ussd_server.messages.clients.api_keys import CreateApiKey, DeleteApiKey, KeyExplanation
 from ussd_server.security.credentials import new_apikey
+from ussd_server.services.clients.key_messages import CreateApiKey, DeleteApiKey, KeyExplanation
 
 
 def explained(services: Services, key: str) -> KeyExplanation:

@@ -16,14 +16,9 @@ from tests.support.made_once import SHIPPED_HASHER
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import database
-from ussd_server.messages.clients.logins import (
-    LogIn,
-    LoginView,
-    LogOut,
-    RefreshLogin,
-)
 from ussd_server.models.clients import AuditEvent, Login
 from ussd_server.security import passwords
+from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin
 from ussd_server.status import Code, ServiceError
 
 

@@ -12,8 +12,8 @@ from tests.support.crowd import at_once, refusals
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.messages.clients.logins import LogIn, RefreshLogin
 from ussd_server.models.clients import AuditEvent, UserFactor, UserRecoveryCode
+from ussd_server.services.clients.messages import LogIn, RefreshLogin
 from ussd_server.status import Code, ServiceError
 
 STRANGER = RequestContext(Caller(CallerKind.NOBODY), address="192.0.2.1")

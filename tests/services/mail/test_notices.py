@@ -14,21 +14,21 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, MailServer
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
-from ussd_server.messages.clients.api_keys import CreateApiKey
-from ussd_server.messages.mail import CHOICES, OF_OPERATORS, ROLES, MailKind
-from ussd_server.messages.operators import CreateOperator
-from ussd_server.messages.payouts import ApprovePayout, CreatePayout
-from ussd_server.messages.providers.states import ProviderStatus
-from ussd_server.messages.webhooks import CreateWebhook
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.webhooks import Webhook
 from ussd_server.services.clients.auth import PAGE_PERMISSIONS
+from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.mail import outbox
+from ussd_server.services.mail.messages import CHOICES, OF_OPERATORS, ROLES, MailKind
 from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.operators.messages import CreateOperator
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout
 from ussd_server.services.providers.floats import FloatService
+from ussd_server.services.providers.messages import ProviderStatus
+from ussd_server.services.webhooks.messages import CreateWebhook
 from ussd_server.services.webhooks.subscriptions import switch_off
 
 Send = Callable[[], None]

@@ -12,12 +12,11 @@ from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, SENDER, MailServer
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.messages.clients.logins import LogIn
-from ussd_server.messages.clients.team import InvitePerson
-from ussd_server.messages.mail import ListMails, MailStatus
 from ussd_server.models.clients import AuditEvent, Client, Login, User
 from ussd_server.models.mail import Mail
+from ussd_server.services.clients.messages import InvitePerson, LogIn
 from ussd_server.services.mail import outbox
+from ussd_server.services.mail.messages import ListMails, MailStatus
 from ussd_server.services.operations.retention import Retention
 from ussd_server.status import Code, ServiceError
 

@@ -10,15 +10,8 @@ from peewee import DatabaseError
 from tests.support.shop import CODE, Shop, client_call, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.menus.codes import BindCode
-from ussd_server.messages.menus.menus import (
-    CheckMenu,
-    GetGraph,
-    NameMenu,
-    RollBack,
-    SaveDraft,
-)
 from ussd_server.models.ussd import MenuVersion
+from ussd_server.services.menus.messages import BindCode, CheckMenu, GetGraph, NameMenu, RollBack, SaveDraft
 from ussd_server.status import Code, ServiceError
 
 _BYE = {"type": "end", "text": {"en": "See you"}}

@@ -8,15 +8,10 @@ from tests.support.shop import Shop, client_call, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.menus.checks.check import check
 from ussd_server.menus.source.yaml_text import read_yaml
-from ussd_server.messages.menus.menus import NameMenu, SaveDraft
-from ussd_server.messages.menus.walks import (
-    ActKind,
-    MakeScript,
-    WalkAct,
-    WalkMenu,
-)
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.menus.messages import NameMenu, SaveDraft
+from ussd_server.services.menus.walk_messages import ActKind, MakeScript, WalkAct, WalkMenu
 from ussd_server.status import Code, ServiceError
 
 

@@ -14,13 +14,13 @@ from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import release_connection, unit_of_work
-from ussd_server.messages.payouts import ApprovePayout, CreatePayout, NamePayout
-from ussd_server.messages.sessions import BeginSession
-from ussd_server.messages.settlement.review import EndReview
-from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.payouts.messages import ApprovePayout, CreatePayout, NamePayout
+from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, open_review
+from ussd_server.services.transactions.messages import CreateRefund
 
 Scene = dict[str, str]
 

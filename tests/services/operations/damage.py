@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 
-from ussd_server.services.operations import book_check_approvals as check_approvals
-from ussd_server.services.operations import book_check_history as check_history
-from ussd_server.services.operations import book_check_reviews as check_reviews
+from ussd_server.services.operations.book_check import approvals as check_approvals
+from ussd_server.services.operations.book_check import history as check_history
+from ussd_server.services.operations.book_check import reviews as check_reviews
 
 _SUM = "has accounts that do not add up to zero"
 _BALANCE = "has a balance or reservation that differs from its transfers"

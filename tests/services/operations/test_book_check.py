@@ -22,7 +22,7 @@ from ussd_server.database.unit_of_work import database, is_postgres, release_con
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery
-from ussd_server.services.operations.book_check import MarkError, check_ranges
+from ussd_server.services.operations.book_check.check import MarkError, check_ranges
 from ussd_server.settings import Settings
 
 

@@ -11,11 +11,11 @@ from tests.services.operations.damage import ON_POSTGRES, SABOTAGE
 from tests.support.books import check_everything
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.services.operations import book_check as check
-from ussd_server.services.operations import book_check_history as check_history
-from ussd_server.services.operations.book_check_approvals import APPROVAL_RULES
-from ussd_server.services.operations.book_check_money import NAME_RULES
-from ussd_server.services.operations.book_check_reviews import UNDECIDED
+from ussd_server.services.operations.book_check import check as check
+from ussd_server.services.operations.book_check import history as check_history
+from ussd_server.services.operations.book_check.approvals import APPROVAL_RULES
+from ussd_server.services.operations.book_check.money import NAME_RULES
+from ussd_server.services.operations.book_check.reviews import UNDECIDED
 
 DELIVERED_LATE = "has a due time far ahead"
 

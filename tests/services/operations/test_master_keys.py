@@ -11,9 +11,6 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.columns import Table
-from ussd_server.messages.clients.api_keys import ApiKeyView, RotateApiKey
-from ussd_server.messages.ussd.channels import CreateChannel
-from ussd_server.messages.webhooks import CreateWebhook, RotateWebhook
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
@@ -21,6 +18,9 @@ from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook
 from ussd_server.security.credentials import DecryptionError, Vault
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.clients.key_messages import ApiKeyView, RotateApiKey
+from ussd_server.services.ussd.messages import CreateChannel
+from ussd_server.services.webhooks.messages import CreateWebhook, RotateWebhook
 from ussd_server.status import ServiceError
 
 

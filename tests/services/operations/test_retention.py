@@ -8,13 +8,13 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, request, work
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.messages.sessions import BeginSession
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.ledger import Transfer
 from ussd_server.models.transactions import StatusChange, Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
+from ussd_server.services.sessions.messages import BeginSession
 
 _DAY_SECONDS = 86_400
 FOR_EVER = (Transaction, StatusChange, Transfer, AuditEvent)

@@ -8,8 +8,8 @@ import pytest
 
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.services.operations import book_check as check
-from ussd_server.services.operations.book_check import check_ranges
+from ussd_server.services.operations.book_check import check as check
+from ussd_server.services.operations.book_check.check import check_ranges
 
 # What is done to the schema, and what the check must say of it: of which table, and how the sentence begins.
 _GUARDS_ON_POSTGRES = [

@@ -11,8 +11,10 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
-from ussd_server.messages.clients.logins import LogOut
-from ussd_server.messages.operators import (
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.operators import Operator
+from ussd_server.services.clients.messages import LogOut
+from ussd_server.services.operators.messages import (
     ConfirmProposal,
     CreateOperator,
     OperatorSignIn,
@@ -21,10 +23,8 @@ from ussd_server.messages.operators import (
     ProposedEffect,
     SecondFactor,
 )
-from ussd_server.messages.transactions import CreateRefund, GetTransaction
-from ussd_server.models.clients import AuditEvent
-from ussd_server.models.operators import Operator
 from ussd_server.services.operators.proposals import ProposalService
+from ussd_server.services.transactions.messages import CreateRefund, GetTransaction
 from ussd_server.status import Code, ServiceError
 
 PASSWORD = "correct horse battery"

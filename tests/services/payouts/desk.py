@@ -10,7 +10,7 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, work
 from ussd_server.bootstrap import Services
 from ussd_server.database.ids import new_id
-from ussd_server.messages.payouts import (
+from ussd_server.services.payouts.messages import (
     ApprovePayout,
     CreatePayout,
     ItemState,

@@ -12,10 +12,10 @@ from tests.support.books import check_everything
 from tests.support.money import operator
 from tests.support.unguarded import without_triggers
 from ussd_server.database.unit_of_work import database, unit_of_work
-from ussd_server.messages.payouts import ApprovePayout
 from ussd_server.models.payouts import Payout
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.payouts.digests import PayoutDigests
+from ussd_server.services.payouts.messages import ApprovePayout
 from ussd_server.status import Code, ServiceError
 
 _EDITS = [

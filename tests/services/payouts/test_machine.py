@@ -13,10 +13,10 @@ from tests.services.payouts.desk import PayoutDesk, code_of, row
 from tests.support.books import check_everything
 from tests.support.money import operator
 from ussd_server.bootstrap import Services
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.payouts import ItemState, PayoutView
-from ussd_server.messages.transactions import TransactionType
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.payouts.messages import ItemState, PayoutView
+from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code
 
 _FEE_CENTS = 1_000

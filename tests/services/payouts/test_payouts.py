@@ -13,17 +13,17 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, operator, request
 from tests.support.stand_ins import airtel_settings, mtn_settings
 from ussd_server.bootstrap import Services
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.payouts import ApprovePayout, ItemState, ListPayoutItems, ListPayouts
-from ussd_server.messages.providers.providers import Registration
-from ussd_server.messages.search import Search
-from ussd_server.messages.transactions import ChangeDetail, GetTransaction, ListTransactions, TransactionType
 from ussd_server.models.events import Event
 from ussd_server.models.payouts import Payout
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.transactions import Transaction
+from ussd_server.providers.messages import Registration
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.payouts.messages import ApprovePayout, ItemState, ListPayoutItems, ListPayouts
 from ussd_server.services.providers.providers import Providers
+from ussd_server.services.search.messages import Search
+from ussd_server.services.transactions.messages import ChangeDetail, GetTransaction, ListTransactions, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

@@ -14,9 +14,9 @@ from tests.support.books import check_everything
 from tests.support.money import work
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.payouts import ApprovePayout, ItemState
-from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
 from ussd_server.models.transactions import Transaction
+from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.payouts.messages import ApprovePayout, ItemState
 from ussd_server.status import Code
 
 _ROUNDS = 3

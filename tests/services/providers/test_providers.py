@@ -15,7 +15,7 @@ from tests.support.stand_ins import mtn_settings
 from ussd_server.app import create_app
 from ussd_server.bootstrap import build_services
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.messages.providers.providers import Direction
+from ussd_server.providers.messages import Direction
 from ussd_server.providers.mtn.settings import MtnAccess, MtnProduct
 from ussd_server.redis import provider_outages
 from ussd_server.redis.client import connect

@@ -14,17 +14,17 @@ from ussd_server.bootstrap import Services
 from ussd_server.menus.document.expressions import ExpressionError, compile_expression
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.state import State
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import PROVIDER_NAMES, Outcome, ProviderAnswer
-from ussd_server.messages.providers.states import ProviderState, SwitchProvider
-from ussd_server.messages.transactions import GetTransaction
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.workers import WorkerHeartbeat
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import PROVIDER_NAMES, Outcome, ProviderAnswer
 from ussd_server.providers.registry import provider_names
 from ussd_server.services.menus.drop_offs import DropOffs
 from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.providers.messages import ProviderState, SwitchProvider
 from ussd_server.services.providers.switches import ProviderSwitches
+from ussd_server.services.transactions.messages import GetTransaction
 from ussd_server.status import Code, ServiceError
 
 GOOD, DECLINED = ProviderAnswer(Outcome.PENDING), ProviderAnswer(Outcome.FAILED, FailureCode.PAYER_DECLINED)

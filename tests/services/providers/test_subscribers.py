@@ -9,8 +9,8 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, operator
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
-from ussd_server.messages.providers.providers import Registration
 from ussd_server.models.providers import ProviderFloat, SubscriberName
+from ussd_server.providers.messages import Registration
 from ussd_server.services.providers.floats import FloatService
 from ussd_server.status import ServiceError
 

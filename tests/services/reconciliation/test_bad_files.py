@@ -16,7 +16,7 @@ from tests.spreadsheets.workbooks import raw_workbook, workbook
 from tests.support.money import operator
 from ussd_server.bootstrap import Services
 from ussd_server.cli import main
-from ussd_server.messages.reconciliation.statements import ReconcileStatement
+from ussd_server.services.reconciliation.messages import ReconcileStatement
 from ussd_server.status import Code, ServiceError
 
 LINE = ["1", "", "2026-11-20 14:03:12", "Successful", "Payment", "FRI:256772123456/MSISDN", "", "5,000", "UGX", "", ""]

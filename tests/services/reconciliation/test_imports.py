@@ -15,22 +15,20 @@ from tests.conftest import MovableClock
 from tests.services.reconciliation.statement_files import csv_file, mtn_row
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.messages.reconciliation.differences import (
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.statements import DifferenceInStatement, ProviderStatement, StatementDifference
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.reconciliation import imports
+from ussd_server.services.reconciliation.messages import (
     ConcludeFromStatement,
     DifferenceView,
     EndDifference,
     ListDifferences,
-)
-from ussd_server.messages.reconciliation.statements import (
     ListProviderStatements,
     ReconcileStatement,
     Reconciliation,
     UndoImport,
 )
-from ussd_server.models.clients import AuditEvent
-from ussd_server.models.statements import DifferenceInStatement, ProviderStatement, StatementDifference
-from ussd_server.models.transactions import Transaction
-from ussd_server.services.reconciliation import imports
 from ussd_server.status import Code, ServiceError
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

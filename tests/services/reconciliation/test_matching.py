@@ -14,11 +14,15 @@ from tests.services.reconciliation.statement_files import csv_file, kampala, mtn
 from tests.support.money import a_client, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.messages.reconciliation.differences import ComparedLine, ListDifferences
-from ussd_server.messages.reconciliation.statements import ReconcileStatement, Reconciliation
-from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.reconciliation import statements
+from ussd_server.services.reconciliation.messages import (
+    ComparedLine,
+    ListDifferences,
+    ReconcileStatement,
+    Reconciliation,
+)
+from ussd_server.services.transactions.messages import CreateRefund
 from ussd_server.status import ServiceError
 
 SUCCEEDS, FAILS = "+256770000000", "+256770000001"

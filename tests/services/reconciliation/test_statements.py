@@ -14,19 +14,21 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
-from ussd_server.messages.reconciliation.differences import (
+from ussd_server.models.clients import AuditEvent
+from ussd_server.models.statements import ProviderStatement, StatementDifference
+from ussd_server.models.transactions import Transaction
+from ussd_server.services.reconciliation.messages import (
     ComparedLine,
     ConcludeFromStatement,
     DifferenceView,
     EndDifference,
     ListDifferences,
+    ListProviderStatements,
+    ReconcileStatement,
+    Reconciliation,
     Verdict,
 )
-from ussd_server.messages.reconciliation.statements import ListProviderStatements, ReconcileStatement, Reconciliation
-from ussd_server.messages.transactions import CreateRefund, GetTransaction
-from ussd_server.models.clients import AuditEvent
-from ussd_server.models.statements import ProviderStatement, StatementDifference
-from ussd_server.models.transactions import Transaction
+from ussd_server.services.transactions.messages import CreateRefund, GetTransaction
 from ussd_server.status import Code, ServiceError
 
 ON_SQLITE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

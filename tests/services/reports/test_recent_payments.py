@@ -8,10 +8,11 @@ from tests.conftest import MovableClock
 from tests.support.money import a_client, operator, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.messages.reports import KAMPALA, bounds_of_day
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.reports import recent_payments
+from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.status import ServiceError
+from ussd_server.values import KAMPALA
 
 
 def test_payments_count_by_the_moment_at_which_they_became_final(

@@ -14,8 +14,9 @@ from tests.conftest import MovableClock
 from tests.support.money import deposit
 from tests.support.program import Program
 from ussd_server.bootstrap import Services
-from ussd_server.messages.reports import KAMPALA, bounds_of_day
+from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.services.reports.report_files import ReportFiles
+from ussd_server.values import KAMPALA
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,11 @@ from tests.support.desk import (
     FakeProvider,
 )
 from tests.support.money import balances
-from ussd_server.messages.providers.providers import ProviderAnswer
-from ussd_server.messages.transactions import TransactionStatus
+from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.outcomes import REVIEW_LATE, REVIEW_RETRACTED, REVIEW_SILENT
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.transactions.messages import TransactionStatus
 
 
 def test_a_failure_gets_one_more_look_and_a_look_that_failed_is_made_again(desk: Desk, provider: FakeProvider) -> None:

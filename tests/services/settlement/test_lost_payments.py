@@ -17,12 +17,12 @@ from tests.support.desk import (
     FakeProvider,
 )
 from tests.support.money import balances, operator
-from ussd_server.messages.settlement.review import EndReview
-from ussd_server.messages.transactions import CreateRefund
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.providers.providers import Providers
+from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.outcomes import REVIEW_AMOUNT, REVIEW_SILENT
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.transactions.messages import CreateRefund
 
 
 def test_a_request_that_could_not_leave_is_tried_again_and_then_called_off(desk: Desk, provider: FakeProvider) -> None:

@@ -22,11 +22,16 @@ from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, operator
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.transactions import CreatedTransaction, CreateRefund, CreateTransaction, TransactionType
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.fees import agreed_fee, fee_cents, set_fee
+from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.settlement.settlement import Settlement
+from ussd_server.services.transactions.messages import (
+    CreatedTransaction,
+    CreateRefund,
+    CreateTransaction,
+    TransactionType,
+)
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

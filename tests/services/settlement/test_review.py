@@ -13,11 +13,11 @@ from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.settlement.review import EndReview, ListReviews
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.operations.book_check import check_ranges
+from ussd_server.services.operations.book_check.check import check_ranges
+from ussd_server.services.settlement.messages import EndReview, ListReviews
 from ussd_server.services.settlement.outcomes import open_review
 from ussd_server.status import Code, ServiceError
 

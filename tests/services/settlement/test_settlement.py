@@ -14,7 +14,7 @@ from tests.support.desk import (
     Desk,
     FakeProvider,
 )
-from ussd_server.messages.providers.providers import ProviderAnswer
+from ussd_server.providers.messages import ProviderAnswer
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION
 from ussd_server.services.settlement.settlement import Settlement

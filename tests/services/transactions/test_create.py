@@ -23,13 +23,13 @@ from tests.support.money import a_client, balances, deposit, operator, request, 
 from ussd_server.bootstrap import Services
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, release_connection, unit_of_work
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.transactions import CreatedTransaction, TransactionType
 from ussd_server.models.ledger import Account
 from ussd_server.models.transactions import Transaction
 from ussd_server.redis.wake_up import WakeUpSignal
 from ussd_server.services.accounts.fees import set_fee
+from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.transactions.batch import Batch, write_batch
+from ussd_server.services.transactions.messages import CreatedTransaction, TransactionType
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

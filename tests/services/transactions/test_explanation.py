@@ -15,9 +15,11 @@ from tests.services.payouts.desk import PayoutDesk
 from tests.support.desk import FAILURE, NOT_SENT, PENDING, SUCCESS, UNKNOWN, Desk, FakeProvider
 from tests.support.money import a_client, deposit, operator, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.messages.providers.failures import FAILURES, FailureCode
-from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
-from ussd_server.messages.transactions import (
+from ussd_server.models.transactions import StatusChange, Transaction
+from ussd_server.providers.failures import FAILURES, FailureCode
+from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.services.transactions.explanation import explain
+from ussd_server.services.transactions.messages import (
     CreateRefund,
     Failure,
     GetTransaction,
@@ -26,8 +28,6 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.transactions import StatusChange, Transaction
-from ussd_server.services.transactions.explanation import explain
 
 AT = datetime(2026, 11, 22, 11, 3, 12, tzinfo=UTC)
 NEXT = datetime(2026, 11, 22, 11, 3, 42, tzinfo=UTC)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services, build_services
-from ussd_server.messages.transactions import TransactionType
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.provider_references import ProviderReferences, check_value, kept_check_value
 from ussd_server.status import Code, ServiceError
 

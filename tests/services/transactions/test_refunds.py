@@ -17,19 +17,19 @@ from tests.support.money import a_client, balances, deposit, operator, request, 
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
-from ussd_server.messages.settlement.review import EndReview
-from ussd_server.messages.transactions import (
+from ussd_server.models.ledger import Account
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.providers.sandbox.adapter import SandboxProvider
+from ussd_server.services.settlement.messages import EndReview
+from ussd_server.services.transactions.messages import (
     CreatedTransaction,
     CreateRefund,
     GetTransaction,
     OperatorRefund,
     Source,
 )
-from ussd_server.models.ledger import Account
-from ussd_server.models.transactions import Transaction
-from ussd_server.providers.sandbox.adapter import SandboxProvider
 from ussd_server.settings import Settings
 from ussd_server.status import Code, ServiceError
 

@@ -11,12 +11,12 @@ from tests.support.money import a_client, balances, deposit, request, work
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.messages.transactions import CreateRefund, GetTransaction, ListTransactions, TransactionView
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import IdempotencyKey
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, ListTransactions, TransactionView
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError

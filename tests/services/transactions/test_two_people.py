@@ -6,7 +6,7 @@ import pytest
 
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.messages.operators import CreateOperator
+from ussd_server.services.operators.messages import CreateOperator
 from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 

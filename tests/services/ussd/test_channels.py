@@ -7,9 +7,9 @@ import pytest
 from tests.support.shop import CODE, OPERATOR, Shop
 from ussd_server.bootstrap import Services
 from ussd_server.database.ids import new_id
-from ussd_server.messages.menus.codes import AssignCode
-from ussd_server.messages.ussd.channels import CreateChannel
 from ussd_server.models.ussd import Channel
+from ussd_server.services.menus.messages import AssignCode
+from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.status import Code, ServiceError
 
 

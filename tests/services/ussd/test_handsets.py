@@ -10,13 +10,13 @@ from tests.support.shop import CODE, OPERATOR, PHONE, VOUCHER, Shop, client_call
 from ussd_server.bootstrap import Services
 from ussd_server.gateways import ADAPTERS
 from ussd_server.gateways.handset import HANDSET_FORMATS
-from ussd_server.messages.sessions import NameSession
-from ussd_server.messages.transactions import ListTransactions
-from ussd_server.messages.ussd.channels import CreateChannel
-from ussd_server.messages.ussd.handsets import HandsetCall, HandsetView
+from ussd_server.gateways.messages import HandsetCall
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
+from ussd_server.services.sessions.messages import NameSession
+from ussd_server.services.transactions.messages import ListTransactions
+from ussd_server.services.ussd.messages import CreateChannel, HandsetView
 from ussd_server.status import Code, ServiceError
 
 CALL = HandsetCall("0123456789abcdef-0", PHONE, CODE, "64110")

@@ -23,18 +23,13 @@ from ussd_server import polling
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.sessions import (
-    BeginSession,
-    EnterText,
-    NameSession,
-    SessionView,
-)
-from ussd_server.messages.ussd.gateways import GatewayRequest
+from ussd_server.gateways.messages import GatewayRequest
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.sessions import sessions
+from ussd_server.services.sessions.messages import BeginSession, EnterText, NameSession, SessionView
 from ussd_server.services.ussd.actions import payment_reference
 from ussd_server.settings import Settings
 from ussd_server.status import ServiceError

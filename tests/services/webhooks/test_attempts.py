@@ -9,10 +9,10 @@ from tests.services.webhooks.receivers import Receiver, answering, deliver, happ
 from tests.support.example_client import ExampleClient
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
-from ussd_server.messages.webhooks import NameEvent, NameWebhook, RotateWebhook
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.webhooks import DeliveryAttempt
 from ussd_server.services.operations.retention import Retention
+from ussd_server.services.webhooks.messages import NameEvent, NameWebhook, RotateWebhook
 from ussd_server.status import Code, ServiceError
 
 

@@ -11,18 +11,13 @@ from tests.conftest import MovableClock
 from tests.services.webhooks.receivers import Receiver, answering, deliver, happen, only_delivery, subscribe
 from tests.support.money import a_client, request, work
 from ussd_server.bootstrap import Services
-from ussd_server.messages.webhooks import (
-    NameEvent,
-    NameWebhook,
-    RotateCallbacks,
-    RotateWebhook,
-)
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import Transport
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
+from ussd_server.services.webhooks.messages import NameEvent, NameWebhook, RotateCallbacks, RotateWebhook
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -19,12 +19,8 @@ from tests.services.webhooks.receivers import (
 from tests.support.money import a_client, request
 from ussd_server.bootstrap import Services
 from ussd_server.database.ids import new_id
-from ussd_server.messages.webhooks import (
-    ListEvents,
-    NameEvent,
-    RedeliverEvents,
-)
 from ussd_server.models.events import Event, PendingEvent
+from ussd_server.services.webhooks.messages import ListEvents, NameEvent, RedeliverEvents
 
 HOUR = 3600.0
 DAY = 24 * HOUR

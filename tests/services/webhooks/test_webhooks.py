@@ -14,11 +14,11 @@ from tests.services.webhooks.receivers import Receiver, deliver, deliveries_of, 
 from tests.support.money import a_client
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
-from ussd_server.messages.webhooks import CreateWebhook, NameWebhook, RotateCallbacks, RotateWebhook
 from ussd_server.models.webhooks import Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
+from ussd_server.services.webhooks.messages import CreateWebhook, NameWebhook, RotateCallbacks, RotateWebhook
 from ussd_server.services.webhooks.subscriptions import MOST_WEBHOOKS_OF_A_CLIENT, WebhookService
 from ussd_server.status import Code, ServiceError
 

@@ -8,7 +8,7 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownName, client_id_of
 from ussd_server.context import operator_context
 from ussd_server.gateways import ADAPTERS
-from ussd_server.messages.ussd.channels import ChannelView, CreateChannel
+from ussd_server.services.ussd.messages import ChannelView, CreateChannel
 
 
 @click.group()

@@ -14,8 +14,8 @@ from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, 
 from ussd_server.cli.names import client_named
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
-from ussd_server.messages.clients.clients import ClientView, CreateClient, CreateUser
 from ussd_server.security.passwords import new_password
+from ussd_server.services.clients.messages import ClientView, CreateClient, CreateUser
 from ussd_server.settings import read_settings
 from ussd_server.status import Code, ServiceError
 

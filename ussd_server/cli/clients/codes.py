@@ -9,8 +9,8 @@ import click
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import among, client_named, client_option
 from ussd_server.context import operator_context
-from ussd_server.messages.clients.clients import ClientView
-from ussd_server.messages.menus.codes import AssignCode, BindCode, CodeView
+from ussd_server.services.clients.messages import ClientView
+from ussd_server.services.menus.messages import AssignCode, BindCode, CodeView
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask before the code is taken from another menu.")
 

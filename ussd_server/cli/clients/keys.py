@@ -15,7 +15,7 @@ from ussd_server.cli.clients.seeds import Row, SeededRow, read_rows, seed_file, 
 from ussd_server.cli.names import Moment, client_named, client_option, nearest
 from ussd_server.context import operator_context
 from ussd_server.database.schema import migrate
-from ussd_server.messages.clients.api_keys import (
+from ussd_server.services.clients.key_messages import (
     ACTIONS,
     RESOURCES,
     SCOPES,

@@ -12,9 +12,9 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import KnownName, among, client_id_of, client_named, client_option
 from ussd_server.context import operator_context
-from ussd_server.messages.clients.clients import CreateUser, UserView
 from ussd_server.security.passwords import new_password
 from ussd_server.services.clients.auth import PERMISSIONS
+from ussd_server.services.clients.messages import CreateUser, UserView
 
 _password_stdin = click.option(
     "--password-stdin",

@@ -7,14 +7,13 @@ from datetime import datetime
 import click
 
 from schemas.statements import StatementLineRecord
-from ussd_server.amounts import shillings
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import operator_context
-from ussd_server.messages.accounts.statements import GetStatement
-from ussd_server.messages.reports import KAMPALA
-from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateDeposit
+from ussd_server.services.accounts.messages import GetStatement
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit
+from ussd_server.values import KAMPALA, shillings
 
 
 @click.group()

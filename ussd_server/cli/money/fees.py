@@ -8,9 +8,9 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.cli.names import KnownName, client_named, client_option
 from ussd_server.context import operator_context
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.transactions import TransactionType
 from ussd_server.services.accounts.fees import list_fees, set_fee
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.transactions.messages import TransactionType
 
 _TYPES = [kind.value for kind in TransactionType if kind is not TransactionType.DEPOSIT]
 

@@ -9,7 +9,7 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.messages.payouts import ListPayouts, NamePayout, PayoutStatus, PayoutView
+from ussd_server.services.payouts.messages import ListPayouts, NamePayout, PayoutStatus, PayoutView
 
 
 @click.group()

@@ -9,8 +9,8 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownName
 from ussd_server.context import operator_context
-from ussd_server.messages.providers.states import ProviderState, SwitchProvider
 from ussd_server.providers.registry import provider_names
+from ussd_server.services.providers.messages import ProviderState, SwitchProvider
 
 _RECORD = OperatorProviderRecord()
 

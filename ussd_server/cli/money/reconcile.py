@@ -16,23 +16,25 @@ from typing import Any, TextIO
 import click
 
 from schemas.reconciliation import DIFFERENCE_FIELDS, plain_line
-from ussd_server.amounts import shillings
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownFile, KnownName
 from ussd_server.context import operator_context
-from ussd_server.messages.reconciliation.differences import (
+from ussd_server.providers.registry import provider_names
+from ussd_server.services.reconciliation.messages import (
     ComparedLine,
     ConcludeFromStatement,
     DifferenceView,
     EndDifference,
     ListDifferences,
+    ReconcileStatement,
+    Reconciliation,
+    UndoImport,
     Verdict,
 )
-from ussd_server.messages.reconciliation.statements import ReconcileStatement, Reconciliation, UndoImport
-from ussd_server.providers.registry import provider_names
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import ServiceError
+from ussd_server.values import shillings
 
 _HAS_DIFFERENCES = 1
 _PAGE = 100

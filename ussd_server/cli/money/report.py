@@ -11,7 +11,7 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import Moment, client_id_of
 from ussd_server.context import operator_context
-from ussd_server.messages.reports import DailyReport, GetDailyReport
+from ussd_server.services.reports.messages import DailyReport, GetDailyReport
 
 
 @click.group()

@@ -10,8 +10,8 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.cli.names import client_id_of
 from ussd_server.context import operator_context
-from ussd_server.messages.settlement.review import EndReview, ReviewItem
-from ussd_server.messages.transactions import OperatorRefund, TransactionChange
+from ussd_server.services.settlement.messages import EndReview, ReviewItem
+from ussd_server.services.transactions.messages import OperatorRefund, TransactionChange
 
 
 @click.group()

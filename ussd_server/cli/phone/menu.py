@@ -29,8 +29,7 @@ from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.menus.tools.diagram import draw as draw_diagram
 from ussd_server.menus.tools.graph import graph
 from ussd_server.menus.tools.scripts import play, read_script
-from ussd_server.messages.menus.codes import AssignCode, BindCode
-from ussd_server.messages.menus.menus import NameMenu, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
 
 _FILE = KnownFile()
 

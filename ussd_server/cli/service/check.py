@@ -8,9 +8,9 @@ from dataclasses import asdict
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.messages.operations.system import BoundedCheck
-from ussd_server.services.operations.book_check import MarkError, Violation, check_ranges
-from ussd_server.services.operations.examinations import keep_check
+from ussd_server.services.operations.book_check.check import MarkError, Violation, check_ranges
+from ussd_server.services.operations.book_check.examinations import keep_check
+from ussd_server.services.operations.messages import BoundedCheck
 
 _MOST_IN_JSON = 1000
 _MOST_ROWS = 1_000_000

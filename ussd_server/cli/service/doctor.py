@@ -16,9 +16,9 @@ from ussd_server.database.connections import UnsupportedDatabaseError
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import close_connections, database_now, open_database
 from ussd_server.logs import configure_logs
-from ussd_server.messages.operations.system import DoctorFinding
 from ussd_server.server.running import RunningProcess, running_processes
-from ussd_server.services.operations.examinations import keep_doctor
+from ussd_server.services.operations.book_check.examinations import keep_doctor
+from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.settings import Settings, SettingsError, read_settings
 
 _CONNECTIONS = 2

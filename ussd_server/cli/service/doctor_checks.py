@@ -18,18 +18,18 @@ from ussd_server.database.partitions import ends_of_partitions
 from ussd_server.database.replica import Replica
 from ussd_server.database.schema import check_version, missing_migrations
 from ussd_server.database.unit_of_work import close_connections, database, database_fault, database_now, open_database
-from ussd_server.messages.mail import TROUBLES
-from ussd_server.messages.operations.system import DoctorFinding
-from ussd_server.messages.providers.providers import Direction
 from ussd_server.models.clients import UserFactor
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
 from ussd_server.models.service_clock import read_service_clock
+from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.credentials import master_key_of
 from ussd_server.security.key_ring import Keyring, Ring
 from ussd_server.server.running import OF_PROCESSES_ALONE, RunningProcess
+from ussd_server.services.mail.messages import TROUBLES
+from ussd_server.services.operations.messages import DoctorFinding
 from ussd_server.services.transactions.provider_references import (
     WRONG_REFERENCE_KEY,
     check_value,

@@ -6,7 +6,7 @@ import click
 
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.context import operator_context
-from ussd_server.messages.search import Search, SearchHit
+from ussd_server.services.search.messages import Search, SearchHit
 
 
 @click.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ussd_server.cli import open_services, show, with_json
-from ussd_server.messages.mail import TROUBLES
+from ussd_server.services.mail.messages import TROUBLES
 
 
 @click.group()

@@ -14,8 +14,8 @@ from ussd_server.bootstrap import Services
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.names import among
 from ussd_server.context import operator_context
-from ussd_server.messages.operators import CreateOperator, OperatorView, SecondFactor
 from ussd_server.security.passwords import new_password
+from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
 
 
 @click.group()

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ussd_server.amounts import grouped
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.nodes import InputNode, LanguageNode, ListNode, MenuNode, TextNode
 from ussd_server.menus.document.variables import SessionFacts
@@ -14,6 +13,7 @@ from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, Navigat
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.views import Renderer
 from ussd_server.menus.text.phrases import phrase
+from ussd_server.values import grouped
 
 TO_MENU = "0"
 

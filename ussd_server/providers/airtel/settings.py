@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ussd_server.messages.providers.providers import PollingSchedule
+from ussd_server.providers.messages import PollingSchedule
 from ussd_server.providers.package import ProviderAccess
 from ussd_server.providers.settings import SettingsReader
 

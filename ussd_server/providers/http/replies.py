@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
 from ussd_server.outbound.transport import HttpExchange, SendState
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Outcome, ProviderAnswer
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MONEY = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,6})?", re.ASCII)

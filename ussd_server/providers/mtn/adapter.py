@@ -8,15 +8,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import (
-    Direction,
-    Outcome,
-    PaymentOrder,
-    ProviderAnswer,
-    Registration,
-)
 from ussd_server.outbound.transport import SendState, Transport
+from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http.breaker import Breaker
 from ussd_server.providers.http.connection import AuthorisedConnection, ProviderConnection, encode
 from ussd_server.providers.http.provider import HttpProvider
@@ -31,6 +24,7 @@ from ussd_server.providers.http.replies import (
     parse,
     uuid_in,
 )
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, ProviderAnswer, Registration
 from ussd_server.providers.mtn.settings import SANDBOX, MtnAccess, MtnProduct
 from ussd_server.providers.reasons import Meaning, Reasons, Standing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ussd_server.messages.providers.providers import PollingSchedule
+from ussd_server.providers.messages import PollingSchedule
 from ussd_server.providers.package import ProviderAccess
 from ussd_server.providers.settings import SettingsReader
 

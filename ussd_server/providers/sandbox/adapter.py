@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import (
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.http.replies import parse, uuid_in
+from ussd_server.providers.messages import (
     MOST_CENTS,
     AmountBounds,
     Direction,
@@ -18,7 +19,6 @@ from ussd_server.messages.providers.providers import (
     ProviderAnswer,
     Registration,
 )
-from ussd_server.providers.http.replies import parse, uuid_in
 
 _SCRIPTED_NUMBER = re.compile(r"\+2567700000([0-9]{2})")
 _FLOAT_CENTS = 100_000_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.group_commit import GroupCommit
-from ussd_server.messages.accounts.balances import Balance, GetBalance
-from ussd_server.messages.transactions import MAIN_ACCOUNT
 from ussd_server.models.ledger import Account, Holding, read_holdings
+from ussd_server.services.accounts.messages import Balance, GetBalance
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT
 
 
 class BalanceService:

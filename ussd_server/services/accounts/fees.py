@@ -7,9 +7,9 @@ from peewee import IntegrityError
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.transactions import TransactionType
 from ussd_server.models import transactions as tables
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
 
 _MOST_CENTS = 99_999_999

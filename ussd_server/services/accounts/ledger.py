@@ -13,10 +13,10 @@ from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update
-from ussd_server.messages.transactions import LedgerEntry, TransactionStatus
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import Transaction
 from ussd_server.services.accounts.postings import Postings, write_postings
+from ussd_server.services.transactions.messages import LedgerEntry, TransactionStatus
 
 PROVIDER_ACCOUNT = "provider:{}"
 FEES_ACCOUNT = "fees"

@@ -14,7 +14,11 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
-from ussd_server.messages.accounts.statements import (
+from ussd_server.models.ledger import Account, AccountEntry, Transfer
+from ussd_server.models.transactions import Transaction
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.accounts.ledger import FEE
+from ussd_server.services.accounts.messages import (
     GetBalances,
     GetStatement,
     StatementCsv,
@@ -22,10 +26,6 @@ from ussd_server.messages.accounts.statements import (
     StatementPage,
     StatementStream,
 )
-from ussd_server.models.ledger import Account, AccountEntry, Transfer
-from ussd_server.models.transactions import Transaction
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.accounts.ledger import FEE
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
 

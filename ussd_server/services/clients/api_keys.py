@@ -15,7 +15,13 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.clients.api_keys import (
+from ussd_server.models.clients import Client, User
+from ussd_server.models.keys import ApiKey, DeletedApiKey
+from ussd_server.security.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.auth import GIVES_SCOPES
+from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.clients.key_messages import (
     HIDDEN_SECRET,
     ApiKeyView,
     BulkDeletion,
@@ -31,12 +37,6 @@ from ussd_server.messages.clients.api_keys import (
     approves,
     joined_scopes,
 )
-from ussd_server.models.clients import Client, User
-from ussd_server.models.keys import ApiKey, DeletedApiKey
-from ussd_server.security.credentials import Vault, may_be_apikey, may_be_apisecret, new_apikey, new_apisecret
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.clients.auth import GIVES_SCOPES
-from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.people import people_behind
 from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event

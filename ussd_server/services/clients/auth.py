@@ -14,11 +14,11 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
-from ussd_server.messages.clients.api_keys import SCOPES
 from ussd_server.models.clients import Client, Login, User, UserFactor
 from ussd_server.security.credentials import Vault, may_be_apikey
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.clients.key_cache.cache import CachedKey, FoundKey, KeyCache
+from ussd_server.services.clients.key_messages import SCOPES
 from ussd_server.services.clients.last_uses import LastUses
 from ussd_server.status import Code, ServiceError
 

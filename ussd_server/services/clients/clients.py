@@ -12,7 +12,14 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import database, is_postgres, unit_of_work
-from ussd_server.messages.clients.clients import (
+from ussd_server.models.clients import AuditEvent, Client, User
+from ussd_server.security import passwords
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.auth import PERMISSIONS
+from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.clients.logins import end_logins_of_client, end_logins_of_user
+from ussd_server.services.clients.messages import (
     ClientPage,
     ClientView,
     CreateClient,
@@ -20,13 +27,6 @@ from ussd_server.messages.clients.clients import (
     ServiceIdentifier,
     UserView,
 )
-from ussd_server.models.clients import AuditEvent, Client, User
-from ussd_server.security import passwords
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.clients.auth import PERMISSIONS
-from ussd_server.services.clients.key_cache.cache import KeyCache
-from ussd_server.services.clients.logins import end_logins_of_client, end_logins_of_user
 from ussd_server.services.pages import of_period, page_of
 from ussd_server.status import Code, ServiceError
 

@@ -9,8 +9,8 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
-from ussd_server.messages.mail import MailKind
 from ussd_server.services.clients.clients import checked_email
+from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import queue_mail
 from ussd_server.status import Code, ServiceError
 

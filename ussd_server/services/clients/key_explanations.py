@@ -9,11 +9,11 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.clients.api_keys import KeyAnswer, KeyExplanation
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.security.credentials import may_be_apikey
+from ussd_server.services.clients.key_messages import KeyAnswer, KeyExplanation
 from ussd_server.services.pages import of_period
 
 _AUDIT_PRECISION = timedelta(milliseconds=1)

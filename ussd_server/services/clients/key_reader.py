@@ -8,10 +8,10 @@ from ussd_server.clock import Clock
 from ussd_server.context import APPROVE, RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.clients.api_keys import ApiKeySummary, CallWindow, ShowApiKey, approves
 from ussd_server.models.keys import ApiKey
 from ussd_server.security.credentials import Vault
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.key_messages import ApiKeySummary, CallWindow, ShowApiKey, approves
 from ussd_server.status import Code, ServiceError
 
 _MAY_NOT = "Insufficient permissions"

@@ -12,18 +12,13 @@ from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
-from ussd_server.messages.clients.logins import (
-    LogIn,
-    LoginView,
-    LogOut,
-    RefreshLogin,
-)
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
 from ussd_server.security import passwords
 from ussd_server.security.credentials import Vault
 from ussd_server.security.tokens import ACCESS_SECONDS, REFRESH_SECONDS, AccessClaims, RefreshClaims, Tokens
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.auth import PERMISSIONS
+from ussd_server.services.clients.messages import LogIn, LoginView, LogOut, RefreshLogin
 from ussd_server.services.guesses import Guesses
 from ussd_server.services.second_factors import FactorStore
 from ussd_server.status import Code, ServiceError

@@ -11,7 +11,7 @@ from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import User
 from ussd_server.security.tokens import PasswordLinkClaims, Tokens
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.clients import hash_checked_password
 from ussd_server.services.clients.logins import end_logins_of_user, is_client_active
 from ussd_server.status import Code, ServiceError

@@ -8,11 +8,11 @@ from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
-from ussd_server.messages.clients.second_factors import NewFactor, OwnFactor
 from ussd_server.models.clients import Client, Login, User, UserFactor, UserRecoveryCode
 from ussd_server.security.credentials import Vault
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.logins import end_logins_of_user
+from ussd_server.services.clients.messages import NewFactor, OwnFactor
 from ussd_server.services.guesses import Guesses
 from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.second_factors import FactorStore, address_of, new_factor, step_of

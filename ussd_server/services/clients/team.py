@@ -16,7 +16,15 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.clients.team import (
+from ussd_server.models.clients import Client, Login, User
+from ussd_server.models.keys import ApiKey
+from ussd_server.security import passwords
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
+from ussd_server.services.clients.clients import checked_email
+from ussd_server.services.clients.logins import end_logins_of_user
+from ussd_server.services.clients.messages import (
     ChangeRole,
     InvitePerson,
     ListPeople,
@@ -25,16 +33,8 @@ from ussd_server.messages.clients.team import (
     PeoplePage,
     PersonView,
 )
-from ussd_server.messages.mail import MailKind
-from ussd_server.models.clients import Client, Login, User
-from ussd_server.models.keys import ApiKey
-from ussd_server.security import passwords
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.clients.auth import PAGE_PERMISSIONS, PERMISSIONS
-from ussd_server.services.clients.clients import checked_email
-from ussd_server.services.clients.logins import end_logins_of_user
 from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
+from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
 from ussd_server.services.pages import page_of
 from ussd_server.services.people import counted_as_one, people_behind

@@ -7,7 +7,11 @@ from typing import Any
 
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.mail import (
+from ussd_server.models.clients import User
+from ussd_server.models.mail import Mail, UnwantedMail
+from ussd_server.outbound.mail_trouble import MailTrouble
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.mail.messages import (
     CHOICES,
     OF_OPERATORS,
     PERSONAL,
@@ -18,12 +22,8 @@ from ussd_server.messages.mail import (
     MailKind,
     MailPage,
     MailStatus,
-    MailTrouble,
     MailView,
 )
-from ussd_server.models.clients import User
-from ussd_server.models.mail import Mail, UnwantedMail
-from ussd_server.security.tokens import Tokens
 from ussd_server.services.mail.outbox import is_mail_on
 from ussd_server.services.pages import page_of
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from ussd_server.database.ids import new_id, new_id_floor
 from ussd_server.logs import logger
-from ussd_server.messages.mail import CHOICES, ROLES, MailKind, MailStatus
 from ussd_server.models.clients import Client, User
 from ussd_server.models.mail import Mail, UnwantedMail
 from ussd_server.models.operators import Operator
 from ussd_server.security import passwords
+from ussd_server.services.mail.messages import CHOICES, ROLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import written_moment
 from ussd_server.status import Code, ServiceError
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from ussd_server.clock import Clock
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.mail import MailKind
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.webhooks import Webhook
+from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, notify_people, was_queued
 from ussd_server.services.mail.texts import written_moment
 

@@ -17,12 +17,13 @@ from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.unit_of_work import for_update, release_connection, skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about
-from ussd_server.messages.mail import TROUBLES, MailKind, MailStatus, MailTrouble
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
 from ussd_server.models.operators import Operator
+from ussd_server.outbound.mail_trouble import MailTrouble
 from ussd_server.outbound.smtp import SmtpResult, SmtpServer, read_sender, sent_address
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.mail.messages import TROUBLES, MailKind, MailStatus
 from ussd_server.services.mail.texts import message_of, written_moment
 
 log = logger(__name__)

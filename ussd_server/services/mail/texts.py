@@ -9,8 +9,8 @@ from email.policy import SMTP
 from email.utils import format_datetime, parseaddr
 from typing import Any, NamedTuple
 
-from ussd_server.messages.mail import CHOICES, OF_OPERATORS, MailKind
-from ussd_server.messages.reports import KAMPALA
+from ussd_server.services.mail.messages import CHOICES, OF_OPERATORS, MailKind
+from ussd_server.values import KAMPALA
 
 _LONGEST_VALUE = 200
 _LONGEST_SUBJECT = 120

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ussd_server.messages.menus.codes import CodeView
 from ussd_server.models.ussd import Menu, ServiceCode
+from ussd_server.services.menus.messages import CodeView
 from ussd_server.status import Code, ServiceError
 
 _SERVICE_CODE = re.compile(r"(?=.{3,20}\Z)\*[0-9]+(?:\*[0-9]+)*#")

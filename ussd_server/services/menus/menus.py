@@ -25,10 +25,18 @@ from ussd_server.menus.source.places import Places, SourceError, json_places
 from ussd_server.menus.source.texts import read_text
 from ussd_server.menus.tools.diagram import draw
 from ussd_server.menus.tools.graph import graph
-from ussd_server.messages.menus.codes import BindCode, CodeView
-from ussd_server.messages.menus.menus import (
+from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
+from ussd_server.native_threads import in_native_thread
+from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
+from ussd_server.security.call_secrets import call_secrets
+from ussd_server.security.key_ring import Keyring
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.menus.codes import service_code, view_of_code
+from ussd_server.services.menus.messages import (
+    BindCode,
     CheckMenu,
     CheckReport,
+    CodeView,
     GetGraph,
     GraphView,
     MenuSummary,
@@ -38,13 +46,6 @@ from ussd_server.messages.menus.menus import (
     SaveDraft,
     VersionView,
 )
-from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode
-from ussd_server.native_threads import in_native_thread
-from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
-from ussd_server.security.call_secrets import call_secrets
-from ussd_server.security.key_ring import Keyring
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.status import Code, ServiceError
 
 MAX_MENUS = 200

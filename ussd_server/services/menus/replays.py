@@ -10,17 +10,17 @@ from datetime import datetime, timedelta
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id_floor
+from ussd_server.gateways.messages import Action
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions, display_options
 from ussd_server.menus.tools.replay import PastConversation, PastTurn, replay
-from ussd_server.messages.menus.drop_offs import DropOffItem, DropOffView, GetDropOffs
-from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu, ReplayResult
-from ussd_server.messages.sessions import DROPPED_OFF
-from ussd_server.messages.ussd.gateways import Action
 from ussd_server.models.ussd import Channel, Menu, UssdSession
 from ussd_server.services.menus.menus import MenuService, published_document
+from ussd_server.services.menus.messages import DropOffItem, DropOffView, GetDropOffs
 from ussd_server.services.menus.usable import usable_document
+from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
+from ussd_server.services.sessions.messages import DROPPED_OFF
 from ussd_server.status import Code, ServiceError
 
 MOST_REPLAYED = 500

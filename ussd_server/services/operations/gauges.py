@@ -15,16 +15,16 @@ from peewee import fn
 from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, database_fault
-from ussd_server.messages.mail import MailStatus
-from ussd_server.messages.operations.health import Measure
-from ussd_server.messages.transactions import UNFINISHED
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.mail import Mail
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.models.webhooks import Delivery
+from ussd_server.services.mail.messages import MailStatus
 from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.operations.messages import Measure
 from ussd_server.services.providers.floats import FloatService
+from ussd_server.services.transactions.messages import UNFINISHED
 
 MOST = 10_000
 _RECENTLY = timedelta(minutes=15)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import database_fault
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.operations.health import Health
+from ussd_server.services.operations.messages import Health
 from ussd_server.status import Code, ServiceError
 
 

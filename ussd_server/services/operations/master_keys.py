@@ -17,7 +17,7 @@ from ussd_server.models.ussd import Channel
 from ussd_server.models.webhooks import Webhook
 from ussd_server.security.credentials import Vault
 from ussd_server.security.key_ring import Keyring
-from ussd_server.services.operations.history_digests import HistoryDigests
+from ussd_server.services.operations.book_check.history_digests import HistoryDigests
 from ussd_server.services.payouts.digests import PayoutDigests
 from ussd_server.status import Code, ServiceError
 

@@ -12,11 +12,11 @@ from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.partitions import add_partitions, ends_of_partitions
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.webhooks import DeliveryStatus
 from ussd_server.models.events import Event, PendingEvent
 from ussd_server.models.mail import Mail
 from ussd_server.models.ussd import ShownOutcome, UssdSession
 from ussd_server.models.webhooks import Delivery
+from ussd_server.services.webhooks.messages import DeliveryStatus
 
 # This month and three whole ones after it.
 _MONTHS_AHEAD = timedelta(days=120)

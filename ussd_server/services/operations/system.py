@@ -14,18 +14,18 @@ from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import is_postgres
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.operations.system import (
-    BoundedCheck,
-    DoctorFinding,
-    LastExaminations,
-    SystemView,
-)
 from ussd_server.security.credentials import Vault
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.operations.book_check import MarkError, check_ranges
-from ussd_server.services.operations.examinations import MOST_VIOLATIONS, keep_check, keep_doctor, last_examinations
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.operations.book_check.check import MarkError, check_ranges
+from ussd_server.services.operations.book_check.examinations import (
+    MOST_VIOLATIONS,
+    keep_check,
+    keep_doctor,
+    last_examinations,
+)
 from ussd_server.services.operations.gauges import Gauges
 from ussd_server.services.operations.heartbeat import Heartbeat
+from ussd_server.services.operations.messages import BoundedCheck, DoctorFinding, LastExaminations, SystemView
 from ussd_server.status import Code, ServiceError
 
 _CHECK_SECONDS = 5.0

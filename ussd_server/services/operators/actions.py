@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ussd_server.amounts import written_amount
 from ussd_server.context import RequestContext
-from ussd_server.messages.operators import ProposalView, ProposedEffect
-from ussd_server.messages.reconciliation.differences import ConcludeFromStatement, DifferenceView
-from ussd_server.messages.reconciliation.statements import UndoImport
-from ussd_server.messages.settlement.review import EndReview
-from ussd_server.messages.transactions import OperatorRefund
 from ussd_server.models.clients import Client
 from ussd_server.models.transactions import Transaction
+from ussd_server.services.operators.messages import ProposalView, ProposedEffect
 from ussd_server.services.operators.proposals import TwoPersonAction
 from ussd_server.services.reconciliation.differences import DifferenceService
+from ussd_server.services.reconciliation.messages import ConcludeFromStatement, DifferenceView, UndoImport
 from ussd_server.services.reconciliation.statements import ProviderStatementService
+from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
+from ussd_server.services.transactions.messages import OperatorRefund
 from ussd_server.services.transactions.operators import find_any
 from ussd_server.services.transactions.refunds import RefundService
+from ussd_server.values import written_amount
 
 
 class EndOfReview:

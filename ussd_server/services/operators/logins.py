@@ -12,13 +12,13 @@ from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
-from ussd_server.messages.clients.logins import LogOut
-from ussd_server.messages.operators import OperatorSignIn
 from ussd_server.models.operators import Operator, OperatorLogin, RecoveryCode
 from ussd_server.security import passwords
 from ussd_server.security.credentials import Vault
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.clients.messages import LogOut
 from ussd_server.services.guesses import Guesses
+from ussd_server.services.operators.messages import OperatorSignIn
 from ussd_server.services.second_factors import FactorStore
 from ussd_server.status import Code, ServiceError
 

@@ -10,13 +10,13 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.operators import CreateOperator, OperatorView, SecondFactor
 from ussd_server.models.operators import Operator, RecoveryCode
 from ussd_server.security.credentials import Vault
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.clients.clients import checked_email, hash_checked_password
 from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.logins import end_logins_of_operator
+from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
 from ussd_server.services.second_factors import FactorStore, address_of, new_factor
 from ussd_server.status import Code, ServiceError
 

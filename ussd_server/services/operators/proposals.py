@@ -15,16 +15,16 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.operators import (
+from ussd_server.models.operators import Proposal
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.operator_names import is_same_person
+from ussd_server.services.operators.messages import (
     ConfirmProposal,
     ProposalView,
     Propose,
     ProposedEffect,
     ShownProposal,
 )
-from ussd_server.models.operators import Proposal
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.operator_names import is_same_person
 from ussd_server.status import Code, ServiceError
 
 PROPOSAL_HOURS = 24

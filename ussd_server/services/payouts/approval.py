@@ -10,27 +10,27 @@ from datetime import datetime
 import orjson
 from peewee import IntegrityError
 
-from ussd_server.amounts import shillings
 from ussd_server.clock import Clock
 from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.logs import logger
-from ussd_server.messages.payouts import PayoutStatus
-from ussd_server.messages.transactions import MAIN_ACCOUNT, TransactionType
 from ussd_server.models.ledger import Holding, read_holdings
 from ussd_server.models.payouts import Payout
 from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError, Postings
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.payouts.digests import ItemsDigest, PayoutDigests, judged_rows
 from ussd_server.services.payouts.drafts import caller_id, caller_people, used_lines
+from ussd_server.services.payouts.messages import PayoutStatus
 from ussd_server.services.payouts.queue import insert_queued, long_unit_of_work, queued_batch
 from ussd_server.services.payouts.rows import transaction_reference
 from ussd_server.services.people import people_behind
 from ussd_server.services.transactions.batch import Batch
 from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
 from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import shillings
 
 log = logger(__name__)
 

@@ -16,20 +16,20 @@ from ussd_server.context import RequestContext
 from ussd_server.database.bulk_insert import insert_rows
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.payouts import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus
-from ussd_server.messages.providers.providers import Direction
-from ussd_server.messages.transactions import TransactionType
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
+from ussd_server.providers.messages import Direction
 from ussd_server.services.accounts.fees import FeeBook, fee_cents
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.payouts.digests import ItemsDigest, JudgedRow, PayoutDigests
 from ussd_server.services.payouts.files import read_file
+from ussd_server.services.payouts.messages import MOST_ITEMS, CreatedPayout, CreatePayout, PayoutStatus
 from ussd_server.services.payouts.records import payout_views, write_payout_event
 from ussd_server.services.payouts.rows import PayoutRow, judge_references, row_of
 from ussd_server.services.people import people_behind
 from ussd_server.services.providers.providers import Providers, problems_of_amount
+from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.services.transactions.names import digest_of
 from ussd_server.status import Code, ServiceError
 

@@ -7,7 +7,7 @@ from io import BytesIO
 from itertools import islice
 from typing import NoReturn
 
-from ussd_server.messages.payouts import LARGEST_FILE_BYTES, MOST_ITEMS
+from ussd_server.services.payouts.messages import LARGEST_FILE_BYTES, MOST_ITEMS
 from ussd_server.services.payouts.rows import PayoutRow, row_of
 from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from ussd_server.messages.payouts import NameMatch
+from ussd_server.services.payouts.messages import NameMatch
 
 # From these lengths on, so many letters of a word may differ.
 _ONE_MISTAKE, _TWO_MISTAKES = 4, 7

@@ -14,7 +14,15 @@ from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import release_connection
 from ussd_server.logs import logger
-from ussd_server.messages.payouts import (
+from ussd_server.models.payouts import Payout, PayoutItem
+from ussd_server.models.providers import ProviderFloat
+from ussd_server.models.transactions import Transaction
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.payouts.approval import PayoutApproval
+from ussd_server.services.payouts.drafts import PayoutDrafts
+from ussd_server.services.payouts.messages import (
     ApprovePayout,
     CreatedPayout,
     CreatePayout,
@@ -29,14 +37,6 @@ from ussd_server.messages.payouts import (
     PayoutStatus,
     PayoutView,
 )
-from ussd_server.models.payouts import Payout, PayoutItem
-from ussd_server.models.providers import ProviderFloat
-from ussd_server.models.transactions import Transaction
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.payouts.approval import PayoutApproval
-from ussd_server.services.payouts.drafts import PayoutDrafts
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
 from ussd_server.services.payouts.records import item_state, item_view, payout_views, write_payout_event
 from ussd_server.services.people import counted_as_one

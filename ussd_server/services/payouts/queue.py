@@ -17,16 +17,16 @@ from ussd_server.database.bulk_insert import insert_rows
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database, for_update, is_postgres, unit_of_work, without_timeouts
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.transactions import UNFINISHED, Source, TransactionStatus
 from ussd_server.models.events import Event
 from ussd_server.models.ledger import Account, Transfer
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
+from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import Leg, end_holds, hold_legs, postings_of
 from ussd_server.services.accounts.postings import Postings, Rows, write_postings
 from ussd_server.services.transactions.batch import Batch, merged, write_batch
 from ussd_server.services.transactions.create import Draft, batch_of
 from ussd_server.services.transactions.history import later_payload, view_of
+from ussd_server.services.transactions.messages import UNFINISHED, Source, TransactionStatus
 
 _ROWS_AT_ONCE = 500
 # Some thousand rows take a busy database several seconds.

@@ -10,18 +10,25 @@ from typing import Any
 
 from peewee import SQL, Case, fn
 
-from ussd_server.amounts import shillings
 from ussd_server.database.columns import iso_milliseconds
-from ussd_server.messages.mail import MailKind
-from ussd_server.messages.payouts import ItemState, NameMatch, PayoutItemView, PayoutStatus, PayoutView, StateSum
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.transactions import SUCCESSFUL, TransactionStatus
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
+from ussd_server.providers.failures import FailureCode
+from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.payouts.messages import (
+    ItemState,
+    NameMatch,
+    PayoutItemView,
+    PayoutStatus,
+    PayoutView,
+    StateSum,
+)
 from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.history import failure_of
+from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
 from ussd_server.services.webhooks.events import write_event
+from ussd_server.values import shillings
 
 _NEVER_SENT = Transaction.asked_at.is_null()
 

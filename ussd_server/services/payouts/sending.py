@@ -18,11 +18,11 @@ from ussd_server.clock import Clock
 from ussd_server.database.compiled_queries import find_row, lock_row
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about, trace_of
-from ussd_server.messages.payouts import NameMatch, PayoutStatus
-from ussd_server.messages.providers.providers import Registration
 from ussd_server.models.clients import Client
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
+from ussd_server.providers.messages import Registration
+from ussd_server.services.payouts.messages import NameMatch, PayoutStatus
 from ussd_server.services.payouts.name_match import compare_names
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, release_queued, released_and_unsent
 from ussd_server.services.payouts.records import write_payout_event

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ussd_server.database.columns import iso_milliseconds
-from ussd_server.messages.providers.failures import FAILURES, Fault
-from ussd_server.messages.providers.providers import Outcome, ProviderAnswer
+from ussd_server.providers.failures import FAILURES, Fault
+from ussd_server.providers.messages import Outcome, ProviderAnswer
 
 WINDOW = timedelta(minutes=15)
 _THEIRS = (Fault.PROVIDER, Fault.SERVICE)

@@ -10,13 +10,13 @@ from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.logs import logger
-from ussd_server.messages.mail import MailKind
-from ussd_server.messages.operations.health import Measure
-from ussd_server.messages.providers.providers import Direction, Provider
 from ussd_server.models.providers import ProviderFloat
+from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
+from ussd_server.services.operations.messages import Measure
 from ussd_server.services.providers.providers import Providers
 
 log = logger(__name__)

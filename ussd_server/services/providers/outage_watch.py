@@ -8,12 +8,12 @@ from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, RequestContext, operator_context
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.mail import MailKind
-from ussd_server.messages.providers.states import ProviderState, ProviderStatus
 from ussd_server.models.providers import ProviderFloat
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.mail.texts import written_moment
+from ussd_server.services.providers.messages import ProviderState, ProviderStatus
 from ussd_server.services.providers.states import ProviderStateService
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from ussd_server.messages.providers.providers import Direction, Provider
+from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import predict_provider, provider_names
 from ussd_server.status import Code, ServiceError
 

@@ -6,18 +6,13 @@ from datetime import datetime
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.messages.providers.providers import Direction
-from ussd_server.messages.providers.states import (
-    ProviderChange,
-    ProviderState,
-    ProviderStatus,
-    SwitchProvider,
-)
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.models.workers import WorkerHeartbeat
+from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
 from ussd_server.services.providers.call_counts import CallSums, sums_of
+from ussd_server.services.providers.messages import ProviderChange, ProviderState, ProviderStatus, SwitchProvider
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.switches import ProviderSwitches
 

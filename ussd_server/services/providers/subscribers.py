@@ -9,9 +9,9 @@ from datetime import timedelta
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.limits.limiter import Limiter
-from ussd_server.messages.providers.providers import Registration
-from ussd_server.messages.providers.subscribers import GetSubscriber, Subscriber
 from ussd_server.models.providers import SubscriberName
+from ussd_server.providers.messages import Registration
+from ussd_server.services.providers.messages import GetSubscriber, Subscriber
 from ussd_server.services.providers.providers import Providers
 from ussd_server.status import Code, ServiceError
 

@@ -8,9 +8,9 @@ from ussd_server.cached_value import CachedValue
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, unit_of_work
-from ussd_server.messages.providers.states import SwitchProvider
 from ussd_server.models.providers import ProviderSwitch
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.providers.messages import SwitchProvider
 from ussd_server.status import Code, ServiceError
 
 _REFRESH_SECONDS = 1.0

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from ussd_server.messages.reports import KAMPALA
+from ussd_server.values import KAMPALA
 
 _AMOUNT = re.compile(
     r"(?P<open>\()?(?P<sign>[+-])?\s*(?P<before>[A-Za-z]{3})?\.?\s*(?P<inner>[+-])?"

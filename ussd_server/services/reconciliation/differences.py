@@ -8,7 +8,18 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.reconciliation.differences import (
+from ussd_server.models.statements import (
+    DifferenceInStatement,
+    ProviderStatement,
+    StatementDifference,
+    is_in_stored_statement,
+)
+from ussd_server.providers.statement_format import LineStatus
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.pages import page_of
+from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
+from ussd_server.services.reconciliation.messages import (
     ConcludeFromStatement,
     DifferencePage,
     DifferenceView,
@@ -16,20 +27,9 @@ from ussd_server.messages.reconciliation.differences import (
     ListDifferences,
     Verdict,
 )
-from ussd_server.messages.reconciliation.statement_formats import LineStatus
-from ussd_server.messages.settlement.review import EndReview
-from ussd_server.messages.transactions import SUCCESSFUL
-from ussd_server.models.statements import (
-    DifferenceInStatement,
-    ProviderStatement,
-    StatementDifference,
-    is_in_stored_statement,
-)
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.pages import page_of
-from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
+from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
+from ussd_server.services.transactions.messages import SUCCESSFUL
 from ussd_server.services.transactions.operators import find_any, require_reason, require_two_people
 from ussd_server.status import Code, ServiceError
 

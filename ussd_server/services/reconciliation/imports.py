@@ -19,8 +19,6 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import advisory_lock, is_postgres, unit_of_work
-from ussd_server.messages.reconciliation.differences import ComparedLine, Verdict
-from ussd_server.messages.reconciliation.statements import UndoImport
 from ussd_server.models.statements import (
     DifferenceInStatement,
     ProviderStatement,
@@ -28,7 +26,8 @@ from ussd_server.models.statements import (
     StatementState,
     insert_differences,
 )
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.reconciliation.messages import ComparedLine, UndoImport, Verdict
 from ussd_server.services.transactions.operators import require_two_people
 from ussd_server.status import Code, ServiceError
 

@@ -8,9 +8,9 @@ from typing import IO
 
 import orjson
 
-from ussd_server.messages.reconciliation.differences import ComparedLine, Verdict
-from ussd_server.messages.reconciliation.statement_formats import LineStatus
+from ussd_server.providers.statement_format import LineStatus
 from ussd_server.services.reconciliation.matching import Match
+from ussd_server.services.reconciliation.messages import ComparedLine, Verdict
 
 _IN_MEMORY_BYTES = 4 * 1024 * 1024
 

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import BinaryIO, NoReturn
 
-from ussd_server.messages.reconciliation.statement_formats import (
-    LineStatus,
-    LineType,
-    StatementField,
-    StatementFormat,
-)
+from ussd_server.providers.statement_format import LineStatus, LineType, StatementField, StatementFormat
 from ussd_server.services.reconciliation.cell_values import (
     CellAmount,
     SlashedDate,

@@ -14,24 +14,25 @@ from peewee import chunked
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import new_id
-from ussd_server.messages.reconciliation.differences import MAY_DIFFER, ComparedLine, Verdict
-from ussd_server.messages.reconciliation.statement_formats import StatementFormat
-from ussd_server.messages.reconciliation.statements import (
+from ussd_server.models.statements import ProviderStatement, StatementState
+from ussd_server.providers.registry import PACKAGES
+from ussd_server.providers.statement_format import StatementFormat, with_additions
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.pages import page_of
+from ussd_server.services.reconciliation.date_shift import DateShift
+from ussd_server.services.reconciliation.imports import StatementImports, stored_statement
+from ussd_server.services.reconciliation.matching import Match, Matcher
+from ussd_server.services.reconciliation.messages import (
+    MAY_DIFFER,
+    ComparedLine,
     ListProviderStatements,
     ProviderStatementPage,
     ProviderStatementView,
     ReconcileStatement,
     Reconciliation,
     UndoImport,
+    Verdict,
 )
-from ussd_server.models.statements import ProviderStatement, StatementState
-from ussd_server.providers.registry import PACKAGES
-from ussd_server.providers.statement_format import with_additions
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.pages import page_of
-from ussd_server.services.reconciliation.date_shift import DateShift
-from ussd_server.services.reconciliation.imports import StatementImports, stored_statement
-from ussd_server.services.reconciliation.matching import Match, Matcher
 from ussd_server.services.reconciliation.results_file import ResultsFile
 from ussd_server.services.reconciliation.statement_lines import StatementReader
 from ussd_server.spreadsheets.rows import SpreadsheetError

@@ -9,9 +9,10 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.messages.reports import KAMPALA, DailyReport, GetDailyReport, ReportRow, bounds_of_day
-from ussd_server.messages.transactions import TransactionStatus
+from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow, bounds_of_day
+from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
+from ussd_server.values import KAMPALA
 
 # Until then a unit of work of the day may still be committed.
 _SETTLES_WITHIN = timedelta(hours=1)

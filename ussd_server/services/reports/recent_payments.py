@@ -12,15 +12,15 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.messages.reports import (
-    KAMPALA,
+from ussd_server.services.reports.messages import (
     HourOfPayments,
     PaymentFigures,
     ProviderPayments,
     RecentPayments,
     bounds_of_day,
 )
-from ussd_server.messages.transactions import SUCCESSFUL, TransactionType
+from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionType
+from ussd_server.values import KAMPALA
 
 MOST_PAYMENTS = 100_000
 _KEPT_FOR = timedelta(seconds=10)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from ussd_server.clock import Clock
 from ussd_server.context import operator_context
-from ussd_server.messages.accounts.statements import GetStatement
-from ussd_server.messages.reports import KAMPALA, GetDailyReport, bounds_of_day
 from ussd_server.models.clients import Client
+from ussd_server.services.accounts.messages import GetStatement
 from ussd_server.services.accounts.statements import StatementService
 from ussd_server.services.reports.daily_reports import DailyReportService
+from ussd_server.services.reports.messages import GetDailyReport, bounds_of_day
+from ussd_server.values import KAMPALA
 
 # A report of a day is final an hour after its end.
 _WRITTEN_AFTER = timedelta(hours=1)

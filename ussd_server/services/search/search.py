@@ -11,8 +11,6 @@ from peewee import Expression, fn
 
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
-from ussd_server.messages.search import MOST_HITS, Search, SearchHit, SearchReply
-from ussd_server.messages.transactions import TransactionType
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
@@ -31,6 +29,8 @@ from ussd_server.services.search.hits import (
     transaction_hit,
     webhook_hit,
 )
+from ussd_server.services.search.messages import MOST_HITS, Search, SearchHit, SearchReply
+from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
 
 _MOST_CHANGES = 500

@@ -7,10 +7,10 @@ from typing import Any
 
 from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.sessions import DROPPED_OFF, EndReason, SessionStatus
-from ussd_server.messages.ussd.gateways import Action
+from ussd_server.gateways.messages import Action
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.drop_offs import DropOffs
+from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.sessions.transcripts import write_end_event
 
 _MOST_POSTPONED = 500

@@ -15,17 +15,17 @@ from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.ids import new_id, new_id_floor
 from ussd_server.database.unit_of_work import database, for_update, unit_of_work
+from ussd_server.gateways.messages import Action
 from ussd_server.menus.engine.state import State, Turn
 from ussd_server.menus.engine.turns import AnsweredText, Digest
 from ussd_server.menus.text.gsm7 import measure
-from ussd_server.messages.sessions import EndReason, SessionStatus
-from ussd_server.messages.ussd.gateways import Action
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.ussd import UssdSession
 from ussd_server.polling import attempts
 from ussd_server.security.key_ring import Keyring, MasterKey, Ring
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.sessions.endings import IS_ACTIVE, SessionEndings, is_as_read, is_over
+from ussd_server.services.sessions.messages import EndReason, SessionStatus
 from ussd_server.services.sessions.outcomes import WaitingOutcome, mark_shown
 from ussd_server.services.sessions.step_writes import StepWrite, WriteCondition, write_steps
 from ussd_server.services.sessions.transcripts import end_event

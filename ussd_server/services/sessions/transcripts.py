@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from ussd_server.database.columns import iso_milliseconds
-from ussd_server.messages.sessions import SessionStatus, SessionView, TurnView
-from ussd_server.messages.ussd.gateways import Action, GatewayScreen
+from ussd_server.gateways.messages import Action, GatewayScreen
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document
+from ussd_server.services.sessions.messages import SessionStatus, SessionView, TurnView
 from ussd_server.services.webhooks.events import write_event
 
 

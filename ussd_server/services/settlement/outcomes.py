@@ -6,9 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from ussd_server.database.compiled_queries import lock_row
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus, TransactionType
 from ussd_server.models.transactions import Transaction
+from ussd_server.providers.failures import FailureCode
 from ussd_server.services.accounts.ledger import (
     PROVIDER_ACCOUNT,
     SHORTFALL_ACCOUNT,
@@ -20,6 +19,7 @@ from ussd_server.services.accounts.ledger import (
     write_entry,
 )
 from ussd_server.services.transactions.history import NOTHING_KNOWN, append_change, write_transaction_event
+from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus, TransactionType
 
 # These sentences are stored with transactions and compared with: they do not change.
 REVIEW_LATE = "the provider reported success after it had reported failure"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from datetime import datetime, timedelta
 
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import Outcome, PollingSchedule, ProviderAnswer
-from ussd_server.messages.transactions import ChangeDetail, Source, TransactionStatus
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Outcome, PollingSchedule, ProviderAnswer
 from ussd_server.services.settlement.outcomes import (
     REVIEW_AMOUNT,
     REVIEW_ANOTHER,
@@ -20,6 +19,7 @@ from ussd_server.services.settlement.outcomes import (
     succeed,
 )
 from ussd_server.services.transactions.history import append_change
+from ussd_server.services.transactions.messages import ChangeDetail, Source, TransactionStatus
 
 # A payment that could not be sent for this long fails: the client should not wait for a provider that is away.
 UNREACHABLE_SECONDS = 60

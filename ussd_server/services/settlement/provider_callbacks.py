@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ussd_server.context import RequestContext
-from ussd_server.messages.settlement.provider_callbacks import Callback, CallbackPath
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.providers.providers import Providers
+from ussd_server.services.settlement.messages import Callback, CallbackPath
 from ussd_server.services.settlement.settlement import Settlement
 from ussd_server.status import Code, ServiceError
 

@@ -8,19 +8,20 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.settlement.review import (
-    EndReview,
-    ListReviews,
-    ReviewItem,
-    ReviewPage,
-)
-from ussd_server.messages.transactions import SUCCESSFUL, ChangeDetail, Source, TransactionStatus, TransactionView
 from ussd_server.models.transactions import Transaction
-from ussd_server.services.audit import write_audit_event
+from ussd_server.providers.failures import FailureCode
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.providers.providers import Providers
+from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewItem, ReviewPage
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.history import view_with_history, views_of
+from ussd_server.services.transactions.messages import (
+    SUCCESSFUL,
+    ChangeDetail,
+    Source,
+    TransactionStatus,
+    TransactionView,
+)
 from ussd_server.services.transactions.operators import find_any, require_two_people
 from ussd_server.status import Code, ServiceError
 

@@ -22,17 +22,9 @@ from ussd_server.clock import Clock
 from ussd_server.database.compiled_queries import find_row, lock_row
 from ussd_server.database.unit_of_work import skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about, trace_of
-from ussd_server.messages.providers.failures import FailureCode
-from ussd_server.messages.providers.providers import (
-    Direction,
-    Outcome,
-    PaymentOrder,
-    PollingSchedule,
-    Provider,
-    ProviderAnswer,
-)
-from ussd_server.messages.transactions import UNFINISHED, ChangeDetail, Source, TransactionStatus
 from ussd_server.models.transactions import QUEUED_UNTIL, Transaction
+from ussd_server.providers.failures import FailureCode
+from ussd_server.providers.messages import Direction, Outcome, PaymentOrder, PollingSchedule, Provider, ProviderAnswer
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.settlement.outcomes import REVIEW_CONTRADICTION, REVIEW_SILENT, fail, open_review
 from ussd_server.services.settlement.provider_answers import (
@@ -43,6 +35,7 @@ from ussd_server.services.settlement.provider_answers import (
     waits_since,
 )
 from ussd_server.services.transactions.history import append_change
+from ussd_server.services.transactions.messages import UNFINISHED, ChangeDetail, Source, TransactionStatus
 
 log = logger(__name__)
 

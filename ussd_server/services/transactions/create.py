@@ -13,9 +13,17 @@ from ussd_server.database.columns import values_of
 from ussd_server.database.group_commit import GroupCommit
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import database
-from ussd_server.messages.accounts.fees import FeeTerms
-from ussd_server.messages.providers.providers import Direction
-from ussd_server.messages.transactions import (
+from ussd_server.models.transactions import IdempotencyKey, Transaction
+from ussd_server.outbound.addresses import AddressGuard
+from ussd_server.providers.messages import Direction
+from ussd_server.services.accounts.fees import FeeBook, fee_cents
+from ussd_server.services.accounts.ledger import Leg, hold_legs, legs_of, postings_of
+from ussd_server.services.accounts.messages import FeeTerms
+from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError
+from ussd_server.services.providers.providers import Providers
+from ussd_server.services.transactions.batch import Batch, merged, write_batch
+from ussd_server.services.transactions.history import first_rows, view_of, views_of
+from ussd_server.services.transactions.messages import (
     MAIN_ACCOUNT,
     CreatedTransaction,
     CreateTransaction,
@@ -24,14 +32,6 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.transactions import IdempotencyKey, Transaction
-from ussd_server.outbound.addresses import AddressGuard
-from ussd_server.services.accounts.fees import FeeBook, fee_cents
-from ussd_server.services.accounts.ledger import Leg, hold_legs, legs_of, postings_of
-from ussd_server.services.accounts.postings import AnotherFeeError, OverdraftError
-from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.batch import Batch, merged, write_batch
-from ussd_server.services.transactions.history import first_rows, view_of, views_of
 from ussd_server.services.transactions.names import (
     RequestIdentity,
     bound_key,

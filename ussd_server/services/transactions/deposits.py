@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from ussd_server.context import RequestContext
-from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateDeposit, CreatedTransaction, Source, TransactionType
 from ussd_server.models.clients import Client
 from ussd_server.services.accounts.ledger import DEPOSITS_ACCOUNT, legs_of
 from ussd_server.services.transactions.create import REFUSALS, TransactionCreator
+from ussd_server.services.transactions.messages import (
+    MAIN_ACCOUNT,
+    CreateDeposit,
+    CreatedTransaction,
+    Source,
+    TransactionType,
+)
 from ussd_server.services.transactions.names import RequestIdentity, digest_of
 from ussd_server.services.transactions.operators import require_description, require_reference
 from ussd_server.status import Code, ServiceError

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ussd_server.amounts import written_amount
-from ussd_server.messages.providers.failures import Retry
-from ussd_server.messages.reports import KAMPALA
-from ussd_server.messages.transactions import TransactionStatus, TransactionType, TransactionView
+from ussd_server.providers.failures import Retry
 from ussd_server.providers.registry import short_name
+from ussd_server.services.transactions.messages import TransactionStatus, TransactionType, TransactionView
+from ussd_server.values import KAMPALA, written_amount
 
 _NEXT_STEPS = {
     Retry.NO: "the same payment would fail again",

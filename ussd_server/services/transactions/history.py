@@ -11,12 +11,14 @@ from typing import Any
 import orjson
 from peewee import Query, fn
 
-from ussd_server.amounts import shillings
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
-from ussd_server.messages.providers.failures import FAILURES, FailureCode
-from ussd_server.messages.transactions import (
+from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
+from ussd_server.providers.failures import FAILURES, FailureCode
+from ussd_server.services.accounts.ledger import entries_of
+from ussd_server.services.transactions.explanation import explain
+from ussd_server.services.transactions.messages import (
     SUCCESSFUL,
     UNFINISHED,
     ChangeDetail,
@@ -27,11 +29,9 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
-from ussd_server.services.accounts.ledger import entries_of
-from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.services.webhooks.payloads import RECORD_FIELDS
+from ussd_server.values import shillings
 
 
 def _next_change() -> Query:

@@ -11,8 +11,8 @@ from typing import Any
 from peewee import Query
 
 from ussd_server.database.compiled_queries import CompiledQuery, param
-from ussd_server.messages.transactions import TransactionType
 from ussd_server.models.transactions import IdempotencyKey, Transaction
+from ussd_server.services.transactions.messages import TransactionType
 from ussd_server.status import Code, ServiceError
 
 OPERATOR_REFUND = "operator-refund-"

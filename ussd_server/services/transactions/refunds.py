@@ -10,8 +10,20 @@ from ussd_server.context import CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.ids import is_id
 from ussd_server.database.unit_of_work import unit_of_work
-from ussd_server.messages.providers.providers import Direction
-from ussd_server.messages.transactions import (
+from ussd_server.models.transactions import Transaction
+from ussd_server.providers.messages import Direction
+from ussd_server.services.accounts.ledger import hold_legs
+from ussd_server.services.accounts.postings import AnotherFeeError
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.providers.providers import Providers
+from ussd_server.services.transactions.batch import write_batch
+from ussd_server.services.transactions.create import (
+    REFUSALS,
+    TransactionCreator,
+    batch_of,
+)
+from ussd_server.services.transactions.history import views_of
+from ussd_server.services.transactions.messages import (
     UNFINISHED,
     CreatedTransaction,
     CreateRefund,
@@ -23,18 +35,6 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.transactions import Transaction
-from ussd_server.services.accounts.ledger import hold_legs
-from ussd_server.services.accounts.postings import AnotherFeeError
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.providers.providers import Providers
-from ussd_server.services.transactions.batch import write_batch
-from ussd_server.services.transactions.create import (
-    REFUSALS,
-    TransactionCreator,
-    batch_of,
-)
-from ussd_server.services.transactions.history import views_of
 from ussd_server.services.transactions.names import (
     OPERATOR_REFUND,
     RequestIdentity,

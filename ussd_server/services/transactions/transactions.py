@@ -8,7 +8,13 @@ from dataclasses import replace
 from ussd_server.context import RequestContext
 from ussd_server.database.compiled_queries import CompiledQuery, find_row, param
 from ussd_server.database.ids import is_id
-from ussd_server.messages.transactions import (
+from ussd_server.models.transactions import Transaction
+from ussd_server.polling import attempts
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.transactions.create import TransactionCreator
+from ussd_server.services.transactions.history import view_with_history, views_of
+from ussd_server.services.transactions.messages import (
     CreatedTransaction,
     CreateTransaction,
     GetTransaction,
@@ -17,12 +23,6 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.models.transactions import Transaction
-from ussd_server.polling import attempts
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.transactions.create import TransactionCreator
-from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.waiting_places import WaitingPlaces
 from ussd_server.status import Code, ServiceError
 

@@ -25,15 +25,15 @@ from ussd_server.menus.engine.actions import (
     Paid,
     PayAction,
 )
-from ussd_server.messages.accounts.balances import GetBalance
-from ussd_server.messages.transactions import MAIN_ACCOUNT, CreateTransaction, TransactionType
 from ussd_server.outbound.client_server import ClientServer, Handover, NoAnswerError
 from ussd_server.outbound.signature import Signature
 from ussd_server.security.call_secrets import call_secrets
 from ussd_server.security.key_ring import Keyring
 from ussd_server.services.accounts.balances import BalanceService
+from ussd_server.services.accounts.messages import GetBalance
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.services.providers.subscribers import SubscriberNames
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateTransaction, TransactionType
 from ussd_server.services.transactions.transactions import TransactionService
 from ussd_server.status import Code, ServiceError
 

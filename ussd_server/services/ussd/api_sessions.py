@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id
-from ussd_server.messages.sessions import (
+from ussd_server.models.ussd import UssdSession
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.sessions.lookup import find_target
+from ussd_server.services.sessions.messages import (
     BeginSession,
     EndReason,
     EnterText,
@@ -14,10 +18,6 @@ from ussd_server.messages.sessions import (
     SessionStatus,
     SessionView,
 )
-from ussd_server.models.ussd import UssdSession
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.pages import of_period, page_of
-from ussd_server.services.sessions.lookup import find_target
 from ussd_server.services.sessions.sessions import Sessions
 from ussd_server.services.sessions.transcripts import view_of
 from ussd_server.services.ussd.conversations import Conversations, DialRequest

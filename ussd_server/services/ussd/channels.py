@@ -12,13 +12,13 @@ from ussd_server.gateways import ADAPTERS
 from ussd_server.limits.limiter import Limiter
 from ussd_server.limits.networks import network_of
 from ussd_server.logs import logger
-from ussd_server.messages.menus.codes import AssignCode, CodeView
-from ussd_server.messages.ussd.channels import CachedChannel, ChannelView, CreateChannel
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import Channel, ServiceCode
 from ussd_server.security.credentials import Vault
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
+from ussd_server.services.menus.messages import AssignCode, CodeView
+from ussd_server.services.ussd.messages import CachedChannel, ChannelView, CreateChannel
 from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)

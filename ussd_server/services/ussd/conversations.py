@@ -10,13 +10,13 @@ from ussd_server.menus.document.document import Document
 from ussd_server.menus.engine.engine import enter, resume, start
 from ussd_server.menus.engine.navigator import STANDARD, DisplayOptions
 from ussd_server.menus.engine.state import Turn
-from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document
 from ussd_server.services.sessions.lookup import CodeTarget
 from ussd_server.services.sessions.outcomes import find_waiting
 from ussd_server.services.sessions.sessions import Sessions, StepInput, state_of
+from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.services.ussd.actions import ActionContext, Actions
 from ussd_server.services.ussd.redials import Redial, Redials, facts_of
 

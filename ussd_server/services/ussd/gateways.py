@@ -6,13 +6,7 @@ from dataclasses import replace
 
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
 from ussd_server.gateways import ADAPTERS, EVENT_ADAPTERS
-from ussd_server.limits.quota_leases import QuotaLeases
-from ussd_server.logs import logger, trace_of
-from ussd_server.menus.engine.turns import Entry, Repeat, Restart, Start
-from ussd_server.menus.text.phrases import phrase
-from ussd_server.messages.sessions import EndReason, SessionStatus
-from ussd_server.messages.ussd.channels import CachedChannel
-from ussd_server.messages.ussd.gateways import (
+from ussd_server.gateways.messages import (
     Action,
     ChannelOptions,
     GatewayReply,
@@ -23,13 +17,19 @@ from ussd_server.messages.ussd.gateways import (
     StepKind,
     UnreadableError,
 )
+from ussd_server.limits.quota_leases import QuotaLeases
+from ussd_server.logs import logger, trace_of
+from ussd_server.menus.engine.turns import Entry, Repeat, Restart, Start
+from ussd_server.menus.text.phrases import phrase
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.cache import SessionCache
 from ussd_server.services.sessions.lookup import DialLookups, find_session, find_target
+from ussd_server.services.sessions.messages import EndReason, SessionStatus
 from ussd_server.services.sessions.sessions import Sessions, may_be_paying
 from ussd_server.services.sessions.transcripts import screen_of
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
+from ussd_server.services.ussd.messages import CachedChannel
 from ussd_server.services.ussd.steps import PhoneStep, classify
 from ussd_server.status import Code, ServiceError
 

@@ -10,24 +10,23 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.gateways.handset import HANDSET_FORMATS
+from ussd_server.gateways.messages import Action, GatewayReply, GatewayRequest, GatewayScreen, HandsetCall
 from ussd_server.menus.document.variables import PHONE_NUMBER
 from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, Screen
 from ussd_server.menus.tools.walk import Act, seen_screen
-from ussd_server.messages.menus.walks import WalkScreen
-from ussd_server.messages.sessions import SessionStatus
-from ussd_server.messages.ussd.channels import CachedChannel
-from ussd_server.messages.ussd.gateways import Action, GatewayReply, GatewayRequest, GatewayScreen
-from ussd_server.messages.ussd.handsets import HandsetCall, HandsetView
 from ussd_server.models.ussd import Menu, MenuVersion, ServiceCode, UssdSession
-from ussd_server.services.audit import write_audit_event
+from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.menus import published_document
+from ussd_server.services.menus.walk_messages import WalkScreen
 from ussd_server.services.menus.walks import screen_view
 from ussd_server.services.sessions.lookup import find_session
+from ussd_server.services.sessions.messages import SessionStatus
 from ussd_server.services.sessions.sessions import state_of
 from ussd_server.services.sessions.step_writes import save_language
 from ussd_server.services.ussd.channels import ChannelService
 from ussd_server.services.ussd.gateways import GatewayService
+from ussd_server.services.ussd.messages import CachedChannel, HandsetView
 from ussd_server.services.ussd.steps import display_of
 from ussd_server.status import Code, ServiceError
 

@@ -11,14 +11,14 @@ from ussd_server.menus.document.variables import SessionFacts
 from ussd_server.menus.engine.navigator import DisplayOptions
 from ussd_server.menus.engine.resumption import announce, reopen
 from ussd_server.menus.engine.state import Turn
-from ussd_server.messages.sessions import DROPPED_OFF, EndReason, SessionStatus
-from ussd_server.messages.transactions import TransactionStatus
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document
 from ussd_server.services.sessions.lookup import FEWEST_TURNS_TO_RESUME
+from ussd_server.services.sessions.messages import DROPPED_OFF, EndReason, SessionStatus
 from ussd_server.services.sessions.outcomes import OUTCOME_WORDS, WaitingOutcome
 from ussd_server.services.sessions.sessions import Sessions, StepInput, may_be_paying, state_of
+from ussd_server.services.transactions.messages import TransactionStatus
 
 _CUT_OFF = (SessionStatus.ACTIVE, *DROPPED_OFF)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ussd_server.gateways.messages import Action, GatewayScreen, StepKind, UssdStep
 from ussd_server.menus.engine.navigator import DisplayOptions, display_options
 from ussd_server.menus.engine.turns import (
     Arrival,
@@ -15,18 +16,12 @@ from ussd_server.menus.engine.turns import (
     classify_text,
 )
 from ussd_server.menus.text.phrases import phrase
-from ussd_server.messages.sessions import SessionStatus
-from ussd_server.messages.ussd.channels import CachedChannel
-from ussd_server.messages.ussd.gateways import (
-    Action,
-    GatewayScreen,
-    StepKind,
-    UssdStep,
-)
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.lookup import CodeTarget
+from ussd_server.services.sessions.messages import SessionStatus
 from ussd_server.services.sessions.sessions import Sessions, StepInput
 from ussd_server.services.ussd.actions import ActionContext
+from ussd_server.services.ussd.messages import CachedChannel
 
 
 @dataclass(slots=True)

@@ -9,7 +9,9 @@ from typing import Any
 from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
-from ussd_server.messages.webhooks import (
+from ussd_server.models.events import Event
+from ussd_server.models.webhooks import Delivery, DeliveryAttempt
+from ussd_server.services.webhooks.messages import (
     DeliveryAttemptView,
     DeliveryStatus,
     NameEvent,
@@ -17,8 +19,6 @@ from ussd_server.messages.webhooks import (
     SentEvent,
     WebhookHealth,
 )
-from ussd_server.models.events import Event
-from ussd_server.models.webhooks import Delivery, DeliveryAttempt
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
 

@@ -18,7 +18,6 @@ from peewee import fn
 from ussd_server.clock import Clock
 from ussd_server.database.unit_of_work import advisory_lock, for_update, release_connection, skip_locked, unit_of_work
 from ussd_server.logs import logger, now_about
-from ussd_server.messages.webhooks import DeliveryStatus
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
@@ -26,6 +25,7 @@ from ussd_server.outbound.signature import Signature
 from ussd_server.outbound.transport import HttpExchange, SendState, Transport
 from ussd_server.security.credentials import Vault
 from ussd_server.services.webhooks.attempts import event_body, keep_attempt
+from ussd_server.services.webhooks.messages import DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import switch_off
 
 log = logger(__name__)

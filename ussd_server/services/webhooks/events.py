@@ -11,7 +11,11 @@ from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.webhooks import (
+from ussd_server.models.events import Event, insert_event, last_event_id, queue_events
+from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     DeliveryStatus,
     DeliveryView,
@@ -22,10 +26,6 @@ from ussd_server.messages.webhooks import (
     RedeliverEvents,
     Redelivery,
 )
-from ussd_server.models.events import Event, insert_event, last_event_id, queue_events
-from ussd_server.models.webhooks import Delivery, Webhook
-from ussd_server.security.tokens import Tokens
-from ussd_server.services.pages import of_period, page_of
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from ussd_server.messages.transactions import TransactionView
 from ussd_server.models.events import Event
+from ussd_server.services.transactions.messages import TransactionView
 
 RECORD_FIELDS = {
     field.name.removesuffix("_cents"): field.name

@@ -9,11 +9,11 @@ from typing import Any
 from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
-from ussd_server.messages.webhooks import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.models.events import Event, PendingEvent, queue_events
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.security.credentials import Vault
+from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 
 _LOCK = 7_256_256_166

@@ -12,8 +12,16 @@ from ussd_server.context import RequestContext
 from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
-from ussd_server.messages.mail import MailKind
-from ussd_server.messages.webhooks import (
+from ussd_server.models.clients import Client
+from ussd_server.models.events import Event
+from ussd_server.models.webhooks import Delivery, Webhook
+from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
+from ussd_server.security.credentials import Vault
+from ussd_server.services.audit.trail import write_audit_event
+from ussd_server.services.mail.messages import MailKind
+from ussd_server.services.mail.outbox import notify_people
+from ussd_server.services.webhooks.events import event_views, no_such_type, write_event
+from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     WEBHOOK_DISABLED,
     WEBHOOK_TEST,
@@ -29,14 +37,6 @@ from ussd_server.messages.webhooks import (
     WebhookPage,
     WebhookView,
 )
-from ussd_server.models.clients import Client
-from ussd_server.models.events import Event
-from ussd_server.models.webhooks import Delivery, Webhook
-from ussd_server.outbound.addresses import AddressGuard, AddressRefusedError
-from ussd_server.security.credentials import Vault
-from ussd_server.services.audit import write_audit_event
-from ussd_server.services.mail.outbox import notify_people
-from ussd_server.services.webhooks.events import event_views, no_such_type, write_event
 from ussd_server.status import Code, ServiceError
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20

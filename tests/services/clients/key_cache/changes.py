@@ -9,8 +9,8 @@ import pytest
 from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
-from ussd_server.messages.clients.api_keys import ApiKeyView, DeleteApiKey, RotateApiKey
 from ussd_server.services.clients.key_cache.generations import Generations
+from ussd_server.services.clients.key_messages import ApiKeyView, DeleteApiKey, RotateApiKey
 from ussd_server.status import Code, ServiceError
 
 ADDRESS = "192.0.2.1"

@@ -15,13 +15,8 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.limits.decisions import tightest
-from ussd_server.messages.clients.api_keys import (
-    ApiKeyView,
-    DeleteApiKey,
-    ImportApiKey,
-    RotateApiKey,
-)
 from ussd_server.models.keys import ApiKey
+from ussd_server.services.clients.key_messages import ApiKeyView, DeleteApiKey, ImportApiKey, RotateApiKey
 from ussd_server.status import Code
 
 

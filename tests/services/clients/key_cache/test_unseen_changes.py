@@ -9,9 +9,9 @@ import pytest
 from tests.support.example_client import ExampleClient
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import database
-from ussd_server.messages.clients.api_keys import ApiKeyView
 from ussd_server.models.keys import UnseenChanges
 from ussd_server.services.clients.key_cache.cache import KeyCache
+from ussd_server.services.clients.key_messages import ApiKeyView
 
 
 def test_the_cache_has_a_maximum_size(

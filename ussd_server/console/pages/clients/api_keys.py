@@ -11,7 +11,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.clients.api_keys import (
+from ussd_server.services.clients.key_messages import (
     ACTIONS,
     RESOURCES,
     ApiKeySummary,
@@ -21,8 +21,8 @@ from ussd_server.messages.clients.api_keys import (
     RotateApiKey,
     ShowApiKey,
 )
-from ussd_server.messages.reports import KAMPALA
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA
 
 _COLUMNS = (
     Column("apikey", "API key", "code", link=lambda key: url_for("console.show_api_key", api_key_id=key.id)),

@@ -11,9 +11,9 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.owners import acting_for
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.clients.clients import ClientPage
-from ussd_server.messages.menus.codes import AssignCode
-from ussd_server.messages.ussd.channels import CreateChannel
+from ussd_server.services.clients.messages import ClientPage
+from ussd_server.services.menus.messages import AssignCode
+from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.status import Code, ServiceError
 
 

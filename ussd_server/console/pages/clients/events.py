@@ -15,7 +15,7 @@ from ussd_server.console.forms import local_moment
 from ussd_server.console.owners import acting_for_owner
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.webhooks import (
+from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     DeliveryAttemptView,
     DeliveryView,

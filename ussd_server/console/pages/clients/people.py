@@ -11,12 +11,7 @@ from ussd_server.console.blueprint import TOO_OLD, console
 from ussd_server.console.links import public_address
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.clients.team import (
-    ChangeRole,
-    InvitePerson,
-    ListPeople,
-    PasswordLink,
-)
+from ussd_server.services.clients.messages import ChangeRole, InvitePerson, ListPeople, PasswordLink
 from ussd_server.status import Code, ServiceError
 
 ROLES = {

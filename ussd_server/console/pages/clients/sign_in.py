@@ -11,8 +11,8 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import NO_PAGE, TOO_OLD, console
 from ussd_server.console.session import kept_form, remember
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.messages.clients.logins import LogIn, LogOut
-from ussd_server.messages.operators import OperatorSignIn
+from ussd_server.services.clients.messages import LogIn, LogOut
+from ussd_server.services.operators.messages import OperatorSignIn
 from ussd_server.status import Code, ServiceError
 
 # A path of the console: no other host, no second slash, no backslash.

@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.webhooks import (
+from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     WEBHOOK_TEST,
     CreateWebhook,

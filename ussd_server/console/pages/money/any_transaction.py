@@ -12,7 +12,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.owners import acting_for
 from ussd_server.console.pages.money.transactions import about_transaction, show_live
 from ussd_server.context import RequestContext
-from ussd_server.messages.operators import Propose
+from ussd_server.services.operators.messages import Propose
 from ussd_server.status import Code, ServiceError
 
 _ACTIONS: dict[str, tuple[str, dict[str, bool]]] = {

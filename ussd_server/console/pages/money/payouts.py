@@ -14,9 +14,9 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.accounts.balances import GetBalance
-from ussd_server.messages.clients.clients import ClientView
-from ussd_server.messages.payouts import (
+from ussd_server.services.accounts.messages import GetBalance
+from ussd_server.services.clients.messages import ClientView
+from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
     ApprovePayout,
     CreatePayout,

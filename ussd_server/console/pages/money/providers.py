@@ -10,8 +10,8 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.providers.failures import FAILURES, FailureCode
-from ussd_server.messages.providers.states import ProviderState, SwitchProvider
+from ussd_server.providers.failures import FAILURES, FailureCode
+from ussd_server.services.providers.messages import ProviderState, SwitchProvider
 
 _COLUMNS = (
     Column("provider", "Provider"),

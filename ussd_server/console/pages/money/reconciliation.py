@@ -13,30 +13,28 @@ from typing import IO, Any
 from flask import Response, flash, redirect, render_template, request, url_for
 
 from schemas.reconciliation import DIFFERENCE_FIELDS, plain_line
-from ussd_server.amounts import written_amount
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, TableFilter, send_csv, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.operators import Propose
-from ussd_server.messages.reconciliation.differences import (
+from ussd_server.providers.statement_format import LineStatus
+from ussd_server.services.operators.messages import Propose
+from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
     ComparedLine,
     DifferenceView,
     EndDifference,
     ListDifferences,
-    Verdict,
-)
-from ussd_server.messages.reconciliation.statement_formats import LineStatus
-from ussd_server.messages.reconciliation.statements import (
     ListProviderStatements,
     ReconcileStatement,
     Reconciliation,
+    Verdict,
 )
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import written_amount
 
 _LARGEST_BYTES = 101 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024

@@ -14,9 +14,10 @@ from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, send_csv, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.accounts.statements import GetBalances, GetStatement
-from ussd_server.messages.reports import KAMPALA, GetDailyReport
-from ussd_server.messages.transactions import MAIN_ACCOUNT
+from ussd_server.services.accounts.messages import GetBalances, GetStatement
+from ussd_server.services.reports.messages import GetDailyReport
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT
+from ussd_server.values import KAMPALA
 
 _MOST_POINTS = 31
 

@@ -12,7 +12,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.console.timeline import timeline_of
 from ussd_server.context import RequestContext
-from ussd_server.messages.transactions import (
+from ussd_server.services.transactions.messages import (
     CreateRefund,
     GetTransaction,
     ListTransactions,
@@ -20,7 +20,7 @@ from ussd_server.messages.transactions import (
     TransactionType,
     TransactionView,
 )
-from ussd_server.messages.webhooks import DeliveryStatus, EventView
+from ussd_server.services.webhooks.messages import DeliveryStatus, EventView
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_REFERENCE = 64

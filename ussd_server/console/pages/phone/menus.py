@@ -11,12 +11,13 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.pages.phone.phone import LANGUAGES, NETWORKS
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.menus.codes import BindCode
-from ussd_server.messages.menus.drop_offs import DropOffView, GetDropOffs
-from ussd_server.messages.menus.menus import (
+from ussd_server.services.menus.messages import (
+    BindCode,
     CheckMenu,
     CompareVersions,
     DrawMenu,
+    DropOffView,
+    GetDropOffs,
     MenuSummary,
     NameMenu,
     NameVersion,

@@ -15,9 +15,9 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.calls import Call
 from ussd_server.console.session import decrypt_field, encrypt_field
 from ussd_server.context import RequestContext
-from ussd_server.messages.menus.menus import DrawMenu, MenuSummary, NameMenu
-from ussd_server.messages.menus.walks import ActKind, MakeScript
-from ussd_server.messages.ussd.handsets import HandsetView
+from ussd_server.services.menus.messages import DrawMenu, MenuSummary, NameMenu
+from ussd_server.services.menus.walk_messages import ActKind, MakeScript
+from ussd_server.services.ussd.messages import HandsetView
 from ussd_server.status import Code, ServiceError
 
 NETWORKS = {"64110": "MTN", "64101": "Airtel", "64111": "UTL", "64114": "Africell"}

@@ -13,10 +13,10 @@ from ussd_server.console import forms
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.menus.menus import NameMenu
-from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu, ReplayResult
-from ussd_server.messages.reports import KAMPALA
+from ussd_server.services.menus.messages import NameMenu
+from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu, ReplayResult
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import KAMPALA
 
 _MOST_EXAMPLES = 5
 _RESULTS = {

@@ -11,15 +11,9 @@ from ussd_server.console.links import link_to
 from ussd_server.console.owners import acting_for, acting_for_owner
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.clients.clients import ClientView
-from ussd_server.messages.menus.replays import ReplayItem, ReplayMenu
-from ussd_server.messages.sessions import (
-    EndReason,
-    ListSessions,
-    NameSession,
-    SessionStatus,
-    SessionView,
-)
+from ussd_server.services.clients.messages import ClientView
+from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu
+from ussd_server.services.sessions.messages import EndReason, ListSessions, NameSession, SessionStatus, SessionView
 from ussd_server.status import ServiceError
 
 _COLUMNS = (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from flask import Response, request, url_for
 
-from ussd_server.amounts import written_amount
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.audit import AuditEventView, ListAuditEvents, ListOperatorActions
+from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
+from ussd_server.values import written_amount
 
 _DETAILS = (
     Column("details", "Reason", value=lambda event: _details(event), where="page"),

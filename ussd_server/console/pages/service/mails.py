@@ -10,7 +10,7 @@ from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.mail import ListMails, MailStatus
+from ussd_server.services.mail.messages import ListMails, MailStatus
 
 _COLUMNS = (
     Column("created_at", "Written", "moment"),

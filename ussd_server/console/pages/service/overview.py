@@ -9,9 +9,9 @@ from flask import redirect, render_template, url_for
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import NO_PAGE, console
 from ussd_server.context import CallerKind, RequestContext
-from ussd_server.messages.accounts.balances import GetBalance
-from ussd_server.messages.payouts import ListPayouts, PayoutStatus
-from ussd_server.messages.transactions import ListTransactions, TransactionStatus, TransactionType
+from ussd_server.services.accounts.messages import GetBalance
+from ussd_server.services.payouts.messages import ListPayouts, PayoutStatus
+from ussd_server.services.transactions.messages import ListTransactions, TransactionStatus, TransactionType
 from ussd_server.status import Code, ServiceError
 
 

@@ -12,8 +12,8 @@ from ussd_server.console.formats import provider_name
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.operators import ConfirmProposal
-from ussd_server.messages.settlement.review import ListReviews, ReviewItem
+from ussd_server.services.operators.messages import ConfirmProposal
+from ussd_server.services.settlement.messages import ListReviews, ReviewItem
 from ussd_server.status import Code, ServiceError
 
 

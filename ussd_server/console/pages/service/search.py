@@ -13,7 +13,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.links import link_to
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
-from ussd_server.messages.search import Search, SearchReply
+from ussd_server.services.search.messages import Search, SearchReply
 
 _SHORTEST, _LONGEST = 3, 64
 _COLUMNS = (

@@ -1,0 +1,161 @@
+"""Steps, screens and reports of gateways, the same for every gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class HandsetCall:
+    """A call as the phone knows it, up to its newest entry.
+
+    `session_id` is the gateway's name for the session. `dialled` are the entries dialled after the code, joined by `*`;
+    `entries` were typed since. `language` is stored as the subscriber's choice when the call begins; None changes
+    nothing.
+    """
+
+    session_id: str
+    phone_number: str
+    service_code: str
+    network: str = ""
+    language: str | None = None
+    dialled: str = field(default="", repr=False)
+    entries: tuple[str, ...] = field(default=(), repr=False)
+
+
+class StepKind(StrEnum):
+    """What a gateway reports with one request; the last three mean that the session is over."""
+
+    BEGIN = "begin"
+    INPUT = "input"
+    END = "end"
+    ABORT = "abort"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class UssdStep:
+    """A step of a gateway, normalised.
+
+    `provider_session_id` is 1 to 128 printable ASCII characters. `phone_number` is +256 and nine digits.
+    `service_code` has its star and hash (`*384*123#`). It counts only at the beginning of a session, because later
+    steps may have less of it, and is empty when the gateway does not send it. `network` is the network's number
+    (`64110`) where it is known, else the gateway's name for it or empty.
+
+    `text` is at most 1,000 printable characters: the whole history joined with `*` when `cumulative`, else this entry
+    alone; at a BEGIN that is not cumulative, the text dialled after the service code (`2*5000`). It may hold a PIN, so
+    no printed form shows it. `sequence` counts the steps of the session where the gateway numbers them. Gateways that
+    do not mark a first step set `opening_text`: it replaces `text` when the session turns out to be new.
+    """
+
+    provider_session_id: str
+    phone_number: str
+    service_code: str
+    network: str
+    kind: StepKind
+    text: str = field(repr=False)
+    cumulative: bool
+    sequence: int | None = None
+    opening_text: str | None = field(default=None, repr=False)
+
+
+class SessionOutcome(StrEnum):
+    """How a session ended, as the gateway reports it."""
+
+    COMPLETED = "completed"
+    ABANDONED = "abandoned"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """A gateway's report on an ended session, without anything that the subscriber typed.
+
+    ABANDONED: the subscriber hung up or did not answer a screen. FAILED: the gateway did not accept our reply.
+    """
+
+    provider_session_id: str
+    phone_number: str
+    outcome: SessionOutcome
+
+
+class Action(StrEnum):
+    """Whether the subscriber may answer the screen."""
+
+    CONTINUE = "continue"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayScreen:
+    """What the phone shows next."""
+
+    action: Action
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRequest:
+    """A gateway's HTTP request, not parsed yet."""
+
+    method: str
+    query_string: bytes = field(default=b"", repr=False)
+    body: bytes = field(default=b"", repr=False)
+    address: str = ""
+    """The gateway's IP address; empty when it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayReply:
+    """The HTTP reply to a gateway. The status is always 200, because gateways drop the call on any other."""
+
+    body: bytes
+    content_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOptions:
+    """The operator's settings of a channel.
+
+    `codes` are its service codes (`*384*123#`), which split a dialled text into code and entries. `cumulative`
+    overrides what the gateway documents: False where it sends one entry a step after all.
+    """
+
+    codes: tuple[str, ...] = ()
+    cumulative: bool | None = None
+
+
+AS_DOCUMENTED = ChannelOptions()
+
+
+class UnreadableError(Exception):
+    """A malformed request. The message names the field and the fault, never a value, which may hold a PIN."""
+
+
+class Gateway(Protocol):
+    """The adapter of a gateway."""
+
+    name: str
+
+    def read(self, request: GatewayRequest, options: ChannelOptions = AS_DOCUMENTED) -> UssdStep:
+        """Parse a request. Raises UnreadableError without a session or a Ugandan number, or beyond a bound."""
+        ...
+
+    def write(self, screen: GatewayScreen, step: UssdStep | None, /) -> GatewayReply:
+        """Write the reply to a step; to a request that could not be parsed when `step` is None.
+
+        The reply to the end of a session is an END screen without text.
+        """
+        ...
+
+
+class EventGateway(Protocol):
+    """The adapter of a gateway that reports on ended sessions."""
+
+    def read_event(self, request: GatewayRequest) -> SessionEnd:
+        """Parse a report. Raises UnreadableError as `Gateway.read` does. The reply is an empty 200."""
+        ...

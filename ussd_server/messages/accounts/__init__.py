@@ -1,1 +1,0 @@
-"""Messages about the money that clients keep here."""

@@ -1,1 +1,0 @@
-"""Messages about clients: API keys, people and logins."""

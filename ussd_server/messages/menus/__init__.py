@@ -1,1 +1,0 @@
-"""Messages about menus, service codes, walks, replays and drop-offs."""

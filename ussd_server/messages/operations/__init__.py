@@ -1,1 +1,0 @@
-"""Messages about the health and the state of the installation."""

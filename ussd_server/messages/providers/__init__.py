@@ -1,1 +1,0 @@
-"""Messages about providers, and those that they receive and return."""

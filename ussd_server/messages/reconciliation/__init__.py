@@ -1,1 +1,0 @@
-"""Messages about the statements of providers, and their differences from our transactions."""

@@ -1,1 +1,0 @@
-"""Messages about callbacks of providers, and reviews by operators."""

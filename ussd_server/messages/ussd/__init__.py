@@ -1,1 +1,0 @@
-"""Messages about gateways, channels and the console's phone."""

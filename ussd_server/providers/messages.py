@@ -1,0 +1,159 @@
+"""Providers, the payments that they receive and what they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from ussd_server.providers.failures import FailureCode
+
+PROVIDER_NAMES = ("mtn", "airtel", "sandbox")
+"""The providers that menus may ask about."""
+
+
+class Direction(StrEnum):
+    """Which way the money goes, seen from the client: by the name of the type of its transaction."""
+
+    COLLECTION = "collection"
+    DISBURSEMENT = "disbursement"
+    REFUND = "refund"
+
+
+MOST_CENTS = 99_999_900
+"""The largest whole amount that the API takes, in cents."""
+
+
+class Outcome(StrEnum):
+    """What one reply of a provider proves about a payment.
+
+    SUCCEEDED and FAILED are definite. PENDING: the provider has it and is not finished. UNKNOWN: nothing can be
+    concluded (silence, garbage, an error page). NOT_FOUND: the provider says that it has no such payment.
+    NOT_SENT: the request provably never left, so the same payment may be asked again at once.
+    """
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    PENDING = "pending"
+    UNKNOWN = "unknown"
+    NOT_FOUND = "not_found"
+    NOT_SENT = "not_sent"
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAnswer:
+    """One answer about a payment. `failure` is set exactly when the outcome is FAILED.
+
+    `reason` is the provider's own code or message, at most 80 characters of `A-Za-z0-9_ .-`, kept in the history.
+    `amount_cents` is the amount that the provider reports, if any; another amount than ours goes to review.
+    `is_about_another`: the provider has a payment to or from another number under our reference; it goes to review.
+    `left_machine` is False when the request certainly never left this machine.
+    """
+
+    outcome: Outcome
+    failure: FailureCode | None = None
+    provider_transaction_id: str | None = None
+    amount_cents: int | None = None
+    reason: str = ""
+    left_machine: bool = True
+    is_about_another: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentOrder:
+    """A payment as a provider receives it; the same message serves sending and querying the status.
+
+    `provider_reference` is a version 4 UUID, stored before the first request: the idempotency key at the provider.
+    `phone_number` is the subscriber (+256 and nine digits), `amount_cents` is 1 to 99_999_999.
+    `original_provider_reference` and `original_provider_transaction_id` name the collection that is refunded.
+    `asked_at` is when it was first sent (UTC), None before that. `note` is short text for the subscriber.
+    """
+
+    transaction_id: str
+    provider_reference: str
+    direction: Direction
+    phone_number: str
+    amount_cents: int
+    currency: str
+    note: str = ""
+    asked_at: datetime | None = None
+    original_provider_reference: str | None = None
+    original_provider_transaction_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PollingSchedule:
+    """When the status of an unfinished payment is queried; all in seconds but `per_second`.
+
+    `delays` follow one another, the last one repeats; each is jittered by the caller. `not_found_means_lost_after`:
+    a NOT_FOUND this long after sending proves that the payment never arrived and may be sent again under the same
+    reference. `late_check_after`: one more enquiry this long after a failure, because providers have been seen to
+    report success after failure. `give_up_after`: then an operator reviews it. `per_second`: the rate limit of calls
+    to the provider, which all processes share.
+    """
+
+    delays: tuple[float, ...]
+    not_found_means_lost_after: float
+    late_check_after: float
+    give_up_after: float
+    per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class AmountBounds:
+    """What a provider moves in one direction, in cents; `enabled` is False where it is not set up for it."""
+
+    enabled: bool
+    min_amount_cents: int
+    max_amount_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a provider answers about a phone number: the name, and whether there is a subscriber; None: no answer."""
+
+    name: str | None = None
+    is_registered: bool | None = None
+
+
+class Provider(Protocol):
+    """A provider. Implementations never raise for what the provider or the network does: they return UNKNOWN."""
+
+    name: str
+    pace: PollingSchedule
+    moves_whole_shillings_only: bool
+    refunds_in_full_only: bool
+
+    @property
+    def available(self) -> bool:
+        """False while the provider is known to be unavailable: no new payment should be created for it."""
+        ...
+
+    def bounds(self, direction: Direction) -> AmountBounds:
+        """What it moves in a direction."""
+        ...
+
+    def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+        """Send the payment; may be repeated with the same reference without a second effect."""
+        ...
+
+    def enquire(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
+        """Query the status of the payment."""
+        ...
+
+    def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
+        """Our float with the provider in cents, None when it cannot be read now."""
+        ...
+
+    def look_up(self, phone_number: str, timeout_seconds: float) -> Registration:
+        """Who is registered under a phone number. A reply that may be a proxy's says nothing."""
+        ...
+
+    def reference_in(self, callback: bytes) -> str | None:
+        """The provider reference that a callback body names, None for none. Nothing else in it is trusted."""
+        ...
+
+    def close(self) -> None:
+        """Close the idle connections. A later call opens a new one."""
+        ...

@@ -1,0 +1,109 @@
+"""Messages about balances, fees and statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
+
+
+@dataclass(frozen=True, slots=True)
+class FeeTerms:
+    """What a client pays for a type of transaction: a fixed part of 0 to 99_999_999 cents and a share of the amount.
+
+    `share_basis_points` is the share in hundredths of a percent, 0 to 10_000.
+    """
+
+    client_id: str
+    type: TransactionType
+    fixed_cents: int
+    share_basis_points: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetStatement:
+    """Request for the statement of an account: `main`, or a subscriber's phone number.
+
+    `from_at` is included, `to_at` is not and may lie ahead; None sets no bound. `limit` (1 to 100) and `cursor` are
+    those of a page.
+    """
+
+    account: str = MAIN_ACCOUNT
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GetBalances:
+    """Request for the balances of an account at 1 to 100 moments."""
+
+    account: str
+    moments: tuple[datetime, ...]
+
+
+class StatementLine(NamedTuple):
+    """One movement of an account. Either `debit_cents` or `credit_cents` is None.
+
+    `at` is when it was committed, as on the wire. `kind` is the type of its transaction, or `fee`.
+    """
+
+    at: str
+    kind: str
+    transaction_id: str
+    reference: str
+    description: str | None
+    debit_cents: int | None
+    credit_cents: int | None
+    balance_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatementPage:
+    """A page of a statement, oldest line first, with the balances before and after the whole period."""
+
+    opening_balance_cents: int
+    closing_balance_cents: int
+    items: tuple[StatementLine, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatementStream:
+    """A whole statement. `lines` are read some at a time, once."""
+
+    opening_balance_cents: int
+    closing_balance_cents: int
+    lines: Iterator[StatementLine]
+
+
+@dataclass(frozen=True, slots=True)
+class StatementCsv:
+    """A whole statement as a CSV file. Close `parts` when they are not read to the end."""
+
+    opening_balance: str
+    closing_balance: str
+    parts: Iterator[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class GetBalance:
+    """Request for the balance of the main account, or of the account of a subscriber."""
+
+    phone_number: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """A balance in cents. `current_cents` includes what is reserved, `available_cents` does not."""
+
+    account: str
+    currency: str
+    current_cents: int
+    available_cents: int
+    reserved_cents: int
+    as_of: datetime

@@ -1,0 +1,124 @@
+"""The audit trail: who did what to which object, kept for the client's owners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from peewee import SQL
+
+from ussd_server.context import CallerKind, RequestContext
+from ussd_server.database.compiled_queries import CompiledQuery, param
+from ussd_server.database.ids import new_id
+from ussd_server.models.clients import AuditEvent, Client, User
+from ussd_server.security.tokens import Tokens
+from ussd_server.services.audit.messages import AuditEventPage, AuditEventView, ListAuditEvents, ListOperatorActions
+from ussd_server.services.pages import page_of
+from ussd_server.status import Code, ServiceError
+
+# As its index has it, without parameters: only then the databases see that the index answers it.
+_BY_OPERATORS = SQL("(actor = 'operator' OR client_id IS NULL)")
+_WRITE = CompiledQuery(lambda: AuditEvent.insert({field: param(field) for field in AuditEvent._meta.sorted_fields}))
+
+
+def write_audit_event(
+    action: str,
+    context: RequestContext,
+    now: datetime,
+    *,
+    client_id: str | None,
+    user_id: str | None = None,
+    object_id: str | None = None,
+    operator: str | None = None,
+    reason: str | None = None,
+    amount_cents: int | None = None,
+    phone_number: str | None = None,
+    decided_by: str | None = None,
+    is_automatic: bool = False,
+) -> None:
+    """Add to the audit trail of `client_id`. Call in the unit of work of the change.
+
+    `user_id` or `operator` names the person where the call does not. `client_id` is None for what concerns no client,
+    and for a login under an e-mail address that no user has. `amount_cents` and `phone_number` are those of a payment,
+    `decided_by` the names of the operators who decided. `is_automatic` is what the service did by itself.
+    """
+    is_operator = context.caller.kind is CallerKind.OPERATOR
+    is_key = context.caller.kind is CallerKind.KEY
+    actor = "operator" if is_operator or operator else "key" if is_key else "user"
+    _WRITE.run(
+        id=new_id(now),
+        client_id=client_id,
+        user_id=user_id or (None if is_operator else context.caller.user_id),
+        actor="service" if is_automatic else actor,
+        action=action,
+        object_id=object_id,
+        address=context.address,
+        request_id=context.request_id,
+        created_at=now,
+        operator=operator or context.caller.operator,
+        reason=reason or None,
+        key_id=context.caller.key_id,
+        amount_cents=amount_cents,
+        phone_number=phone_number,
+        decided_by=decided_by,
+    )
+
+
+class AuditService:
+    """Shows a client's audit trail."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def list(self, request: ListAuditEvents, context: RequestContext) -> AuditEventPage:
+        """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
+        context.require("audit_events:read", "Insufficient permissions")
+        rows = (
+            AuditEvent.select(AuditEvent, User.email)
+            .left_outer_join(User, on=(User.id == AuditEvent.user_id), attr="user")
+            .where(AuditEvent.client_id == context.client_id)
+        )
+        try:
+            found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
+        except ServiceError:
+            raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
+        return AuditEventPage(tuple(_view(row, row.user.email if row.user_id else None) for row in found), next_cursor)
+
+    def list_of_operators(self, request: ListOperatorActions, context: RequestContext) -> AuditEventPage:
+        """One page of what operators did, and of what concerns no client, such as sign-ins that failed; newest first.
+
+        INVALID_REQUEST for a cursor that is not of this list.
+        """
+        context.require_operator()
+        which = _BY_OPERATORS if request.operator is None else AuditEvent.operator == request.operator
+        rows = AuditEvent.select().where(which)
+        found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, may_lag=False)
+        client_ids = {row.client_id for row in found if row.client_id}
+        clients = {row.id: row.name for row in Client.select().where(Client.id.in_(client_ids))}
+        return AuditEventPage(tuple(_view_of_operators(row, clients) for row in found), next_cursor)
+
+
+def _view(row: Any, email: str | None) -> AuditEventView:
+    return AuditEventView(
+        id=row.id,
+        action=row.action,
+        actor=row.actor,
+        user_id=row.user_id,
+        email=email,
+        object_id=row.object_id,
+        address=row.address,
+        request_id=row.request_id,
+        created_at=row.created_at,
+        reason=row.reason,
+        key_id=row.key_id,
+        amount_cents=row.amount_cents,
+        phone_number=row.phone_number,
+        decided_by=row.decided_by,
+    )
+
+
+def _view_of_operators(row: AuditEvent, clients: Mapping[str, str]) -> AuditEventView:
+    client = clients.get(row.client_id or "")
+    return replace(_view(row, None), operator=row.operator, client_id=row.client_id, client=client)

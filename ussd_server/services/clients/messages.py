@@ -1,0 +1,198 @@
+"""Messages about client companies, their people, logins and second factors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClient:
+    """Create a client with a unique name (1 to 100 characters); `client_id` None: a new id."""
+
+    name: str
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientView:
+    """A client as its operator sees it."""
+
+    client_id: str
+    name: str
+    is_active: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ClientPage:
+    """One page of clients; `next_cursor` is None on the last."""
+
+    items: tuple[ClientView, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateUser:
+    """Create a user of a client. `role` is owner, admin, developer or viewer."""
+
+    client_id: str  # or the client's name
+    email: str
+    role: str
+    password: str = field(repr=False)  # 12 to 256 characters
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    """A person as the operator sees them."""
+
+    user_id: str
+    client_id: str
+    email: str
+    role: str
+    is_active: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceIdentifier:
+    """The signed text by which a client names itself to the provider's support."""
+
+    service_identifier: str
+    client_id: str
+    issued_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LogIn:
+    """Sign a user in; the case of the e-mail address does not matter.
+
+    `code` is a TOTP code or a recovery code, which a person with a second factor needs.
+    """
+
+    email: str
+    password: str = field(repr=False)
+    code: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshLogin:
+    """Continue a login."""
+
+    refresh_token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LogOut:
+    """End this login, or every login of the same user."""
+
+    everywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoginView:
+    """What a login gives: both tokens, how many seconds each is good for, and what the person may do."""
+
+    access_token: str = field(repr=False)
+    token_type: str
+    expires_in: int
+    refresh_token: str = field(repr=False)
+    refresh_expires_in: int
+    client_id: str
+    permissions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewFactor:
+    """A TOTP secret that is not in use yet, and its `otpauth:` address."""
+
+    secret: str = field(repr=False)
+    uri: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFactor:
+    """The caller's second factor. `since` is None without one; `is_required`: the client requires it of everybody."""
+
+    since: datetime | None
+    recovery_codes_left: int
+    is_required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListPeople:
+    """Ask for one page (1 to 100) of a client's people, newest first."""
+
+    cursor: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class InvitePerson:
+    """Make a person of the caller's client, who chooses a password by a link. `role` is one of the four roles.
+
+    The link is mailed to the person; with `shows_link`, and where no mail is sent, it is shown to the caller instead.
+    """
+
+    email: str
+    role: str
+    shows_link: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRole:
+    """Give a person another role."""
+
+    user_id: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLogin:
+    """A login that has not ended: from which address, since when and until when at the latest."""
+
+    login_id: str
+    address: str
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PersonView:
+    """A person as their team sees them.
+
+    `state` is `active`, `invited` (no password chosen yet) or `disabled`. `logins` are the open ones, newest
+    first, 50 at most, and `counts_as` the e-mail addresses of the people who count as one person with them when payouts
+    are approved; both only where one person is asked for.
+    """
+
+    user_id: str
+    email: str
+    role: str
+    state: str
+    created_at: datetime
+    updated_at: datetime
+    logins: tuple[OpenLogin, ...]
+    counts_as: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PeoplePage:
+    """One page of people; `next_cursor` is None on the last."""
+
+    items: tuple[PersonView, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordLink:
+    """The secret part of a link by which a person chooses a password, once, until `expires_at`.
+
+    `token` is None where the link is mailed to the person.
+    """
+
+    person: PersonView
+    token: str | None = field(repr=False)
+    expires_at: datetime

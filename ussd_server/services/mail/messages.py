@@ -1,0 +1,128 @@
+"""Mails: their kinds, what is shown of them, and what a person chose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from ussd_server.outbound.mail_trouble import MailTrouble
+
+_MANAGERS = ("owner", "admin")
+_BUILDERS = (*_MANAGERS, "developer")
+
+
+class MailKind(StrEnum):
+    """Every kind of mail."""
+
+    INVITATION = "person.invited"
+    PASSWORD_LINK = "person.password_link"  # noqa: S105 - the name of a kind
+    PASSWORD_FORGOTTEN = "person.password_forgotten"  # noqa: S105 - the name of a kind
+    SECOND_FACTOR_REMOVED = "person.second_factor_removed"
+    NEEDS_APPROVAL = "payout.needs_approval"
+    PAYOUT_COMPLETED = "payout.completed"
+    WEBHOOK_FAILING = "webhook.failing"
+    WEBHOOK_DISABLED = "webhook.disabled"
+    KEY_EXPIRES = "api_key.expires"
+    PROVIDER_AWAY = "provider.away"
+    FLOAT_LOW = "provider.float_low"
+
+
+CHOICES: dict[MailKind, str] = {
+    MailKind.NEEDS_APPROVAL: "A payout waits for approval",
+    MailKind.PAYOUT_COMPLETED: "A payout is complete",
+    MailKind.WEBHOOK_FAILING: "A webhook fails for an hour",
+    MailKind.WEBHOOK_DISABLED: "A webhook was switched off",
+    MailKind.KEY_EXPIRES: "An API key expires in 7 days, and in 1 day",
+    MailKind.PROVIDER_AWAY: "A provider does not answer, and when it answers again",
+    MailKind.FLOAT_LOW: "The float at a provider is low",
+}
+"""The kinds that a person may switch off."""
+
+PERSONAL: dict[MailKind, str] = {
+    MailKind.INVITATION: "Invitation",
+    MailKind.PASSWORD_LINK: "Link for a new password",
+    MailKind.PASSWORD_FORGOTTEN: "Link for a forgotten password",
+    MailKind.SECOND_FACTOR_REMOVED: "Second factor removed",
+}
+"""The kinds about a person's own access, which are always sent."""
+
+ROLES: dict[MailKind, tuple[str, ...]] = {
+    MailKind.NEEDS_APPROVAL: _MANAGERS,
+    MailKind.PAYOUT_COMPLETED: _BUILDERS,
+    MailKind.WEBHOOK_FAILING: _BUILDERS,
+    MailKind.WEBHOOK_DISABLED: _BUILDERS,
+    MailKind.KEY_EXPIRES: _BUILDERS,
+}
+"""The roles of a client's people who receive a kind."""
+
+OF_OPERATORS = frozenset({MailKind.PROVIDER_AWAY, MailKind.FLOAT_LOW})
+"""The kinds that operators receive."""
+
+
+class MailStatus(StrEnum):
+    """The state of a mail; the values are stored."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    FAILED = "failed"
+
+
+TROUBLES: dict[MailTrouble, str] = {
+    MailTrouble.UNREACHABLE: "the mail server accepts no connection",
+    MailTrouble.TIMEOUT: "the mail server did not reply in time",
+    MailTrouble.TLS: "the connection with the mail server is not safe: TLS is missing or its certificate is not valid",
+    MailTrouble.LOGIN: "the mail server refused the user or the password",
+    MailTrouble.SENDER: "the mail server refused the sender",
+    MailTrouble.RECIPIENT: "the mail server refused the recipient",
+    MailTrouble.REFUSED: "the mail server refused the mail",
+    MailTrouble.LATER: "the mail server asks to try again later",
+    MailTrouble.INTERNATIONAL: "the mail server takes no addresses with letters beyond ASCII",
+    MailTrouble.MALFORMED: "this is not an address that mail can be sent to",
+    MailTrouble.ENDED: "the link in it was used or has ended",
+    MailTrouble.LATE: "no worker could send it in time",
+}
+"""Each trouble in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class MailView:
+    """A mail as it is shown: whom it is for and what became of it, not what it says."""
+
+    mail_id: str
+    kind: MailKind
+    title: str
+    recipient: str
+    client_id: str | None
+    status: MailStatus
+    attempts: int
+    trouble: str | None
+    next_attempt_at: datetime | None
+    created_at: datetime
+    completed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListMails:
+    """Ask for one page of mails, newest first; `status` leaves out the others."""
+
+    status: MailStatus | None = None
+    cursor: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class MailPage:
+    """One page of mails; `next_cursor` is None on the last."""
+
+    items: tuple[MailView, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MailChoice:
+    """A kind of mail that a person may switch off, and whether the person receives it."""
+
+    kind: MailKind
+    title: str
+    is_wanted: bool

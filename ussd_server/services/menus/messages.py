@@ -1,0 +1,209 @@
+"""Messages of menus: drafts, reports, versions, service codes and drop-offs. `menu_id` is the id in the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The text of a document as its author wrote it: YAML 1.2 or JSON."""
+
+    text: str = field(repr=False)
+    is_yaml: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SaveDraft:
+    """Save a document as the draft of a menu, even if it has errors.
+
+    The findings name lines and columns of `source`. Without `document`, the document is read from `source`.
+    """
+
+    menu_id: str
+    document: dict[str, Any] | None = None
+    source: SourceText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckMenu:
+    """Check a menu's draft, or the given document instead, which is not saved. `source` as for `SaveDraft`."""
+
+    menu_id: str
+    document: dict[str, Any] | None = None
+    source: SourceText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NameMenu:
+    """Read or publish a menu."""
+
+    menu_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class GetGraph:
+    """Read the graph of a menu; `version` None means the published version, or the draft without one."""
+
+    menu_id: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrawMenu:
+    """Draw a version of a menu, the draft for None.
+
+    `marks` are classes of nodes for a style sheet (`lit`), `notes` are written below their names.
+    """
+
+    menu_id: str
+    version: int | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NameVersion:
+    """A version of a menu, the draft for None."""
+
+    menu_id: str
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompareVersions:
+    """Compare two documents of a menu as YAML; None stands for the draft."""
+
+    menu_id: str
+    old: int | None
+    new: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FullestScreenView:
+    """The fullest screen of a language on a network, None for every other network; `used` and `limit` count `unit`."""
+
+    language: str
+    network: str | None
+    node: str
+    text: str
+    used: int
+    limit: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack:
+    """Publish an earlier version again."""
+
+    menu_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """The findings of a check; `errors` block publishing. Each has rule, message, node and measured values."""
+
+    menu_id: str
+    passes: bool
+    errors: tuple[dict[str, Any], ...]
+    warnings: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MenuSummary:
+    """A menu in a list."""
+
+    menu_id: str
+    title: str
+    published_version: int | None
+    draft_saved_at: datetime
+    codes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MenuView:
+    """A menu with its draft and its published document, None before it was first published."""
+
+    menu_id: str
+    title: str
+    published_version: int | None
+    draft_saved_at: datetime
+    codes: tuple[str, ...]
+    draft: dict[str, Any]
+    published: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionView:
+    """A published version; `in_force` marks the one that new sessions use."""
+
+    menu_id: str
+    version: int
+    published_at: datetime
+    in_force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GraphView:
+    """The nodes and edges of a menu, and its diagram as SVG."""
+
+    menu_id: str
+    version: int | None
+    nodes: tuple[dict[str, Any], ...]
+    edges: tuple[dict[str, Any], ...]
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssignCode:
+    """Give a service code (`*384*123#`) to a client."""
+
+    service_code: str
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindCode:
+    """Bind a service code of a client to one of its menus."""
+
+    service_code: str
+    menu_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeView:
+    """A service code, its client, and its menu, None while it has none."""
+
+    service_code: str
+    client_id: str
+    menu_id: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class GetDropOffs:
+    """Read where subscribers dropped off in a menu in the last seven days."""
+
+    menu_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropOffItem:
+    """How many of the sessions that were at a node ended there without a last screen. `share` is 0 to 1."""
+
+    node: str
+    visits: int
+    drop_offs: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class DropOffView:
+    """The drop-offs of the newest sessions of a menu, at most 1,000 (`sessions`)."""
+
+    sessions: int
+    items: tuple[DropOffItem, ...]

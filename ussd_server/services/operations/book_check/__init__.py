@@ -1,0 +1,1 @@
+"""The check of the books: whether the database says the same everywhere."""

@@ -1,0 +1,112 @@
+"""The rules of what was judged and approved: each payout is compared with its digests and its events.
+
+Rows may have been written by hand, so no value is trusted to be of its type.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+
+from ussd_server.database.ids import new_id_floor
+from ussd_server.database.schema import migrations
+from ussd_server.services.operations.book_check.history import as_text
+from ussd_server.services.payouts.digests import ItemsDigest, PayoutDigests, judged_rows
+from ussd_server.services.payouts.messages import PayoutStatus
+from ussd_server.values import shillings
+
+OTHER_THAN_JUDGED = "is not what was judged and approved"
+UNREPORTED = "was created without an event of it, or has an event that shows something else"
+
+APPROVAL_RULES = (OTHER_THAN_JUDGED, UNREPORTED)
+
+_MIGRATION = "0042_payout_digests"
+# A process of the version before may still make and approve payouts during the upgrade.
+_LONGEST_UPGRADE = timedelta(days=1)
+_SHOWN = (
+    "reference", "description", "item_count", "ready_count", "invalid_count", "created_by", "created_at",
+)  # fmt: skip
+_SHOWN_AT_THE_END = ("approved_by", "approved_at", "completed_at", "status")
+_COLUMNS = (
+    "id", "client_id", *_SHOWN, *_SHOWN_AT_THE_END, "total_amount_cents", "total_fee_cents", "request_digest", "people",
+    "items_digest",
+    "draft_digest", "approval_digest",
+)  # fmt: skip
+_PAYOUTS = "SELECT {} FROM payouts WHERE id > :low AND id <= :high ORDER BY id"
+_OF_EVENT = ("object_id", "type", "client_id", "created_at", "payload")
+_EVENTS = """SELECT {} FROM events
+    WHERE object_id > :low AND object_id <= :high AND type IN ('payout.needs_approval', 'payout.completed')
+    ORDER BY object_id, sequence"""
+
+
+def approval_faults(
+    low: str, high: str, digests: PayoutDigests | None, run: Callable[..., list[tuple[Any, ...]]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the id and the broken rule of every payout within (low, high] that its digests or events contradict.
+
+    Without `digests`, which need the master keys, the rows alone are compared. The range is in memory, and the rows of
+    one payout.
+    """
+    first_with_digests = _first_with_digests()
+    events = defaultdict(list)
+    for payout_id, *event in run(_EVENTS.format(as_text(_OF_EVENT)), low=low, high=high):
+        events[payout_id].append(tuple(event))
+    for row in run(_PAYOUTS.format(as_text(_COLUMNS)), low=low, high=high):
+        payout = SimpleNamespace(**dict(zip(_COLUMNS, row, strict=True)))
+        if not _is_as_judged(payout, digests, must_have=payout.id >= first_with_digests):
+            yield payout.id, OTHER_THAN_JUDGED
+        if not _is_reported(payout, events.pop(payout.id, [])):
+            yield payout.id, UNREPORTED
+    for payout_id in sorted(events):
+        yield payout_id, UNREPORTED
+
+
+def _first_with_digests() -> str:
+    applied = next((step.applied for step in migrations() if step.name == _MIGRATION), None)
+    # The time of a migration is the machine's own, without a zone.
+    return new_id_floor(applied.astimezone() + _LONGEST_UPGRADE) if applied else ""
+
+
+def _is_as_judged(payout: Any, digests: PayoutDigests | None, *, must_have: bool) -> bool:
+    is_cancelled = payout.status == PayoutStatus.CANCELLED
+    if must_have and (
+        payout.items_digest is None
+        or (payout.draft_digest is None and not is_cancelled)
+        or (payout.approval_digest is None and payout.approved_at is not None)
+    ):
+        return False
+    if payout.items_digest is None:
+        return payout.draft_digest is None and payout.approval_digest is None
+    if str(ItemsDigest(judged_rows(payout.id))) != payout.items_digest:
+        return False
+    return digests is None or digests.is_true(payout)
+
+
+def _is_reported(payout: Any, events: list[tuple[str, ...]]) -> bool:
+    created = [each for each in events if each[0] == "payout.needs_approval"]
+    if len(created) != bool(payout.ready_count):
+        return False
+    fixed = _record(payout, _SHOWN) | {"payout_id": payout.id, "total_amount": shillings(payout.total_amount_cents)}
+    at_the_end = fixed | _record(payout, _SHOWN_AT_THE_END) | {"total_fee": shillings(payout.total_fee_cents)}
+    for event_type, client_id, created_at, payload in events:
+        is_last = event_type == "payout.completed"
+        expected = at_the_end if is_last else fixed | {"status": PayoutStatus.DRAFT}
+        try:
+            shown = orjson.loads(payload)
+        except ValueError:
+            return False
+        written = (client_id, created_at)
+        if written != (payout.client_id, payout.completed_at if is_last else payout.created_at):
+            return False
+        if not isinstance(shown, dict) or not shown.items() >= expected.items():
+            return False
+    return True
+
+
+def _record(payout: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(payout, name) for name in names}

@@ -1,0 +1,246 @@
+"""The invariant check: what must be true of money, status histories, events and the schema, checked in ranges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from ussd_server.database.columns import iso_milliseconds
+from ussd_server.database.ids import is_id
+from ussd_server.database.schema_differences import schema_differences
+from ussd_server.database.unit_of_work import all_prepared, database, database_now, is_postgres, without_timeouts
+from ussd_server.models.service_clock import read_service_clock
+from ussd_server.security.credentials import Vault
+from ussd_server.services.operations.book_check.approvals import approval_faults
+from ussd_server.services.operations.book_check.history import history_faults
+from ussd_server.services.operations.book_check.history_digests import past_faults
+from ussd_server.services.operations.book_check.money import ACCOUNT_RULES, CLIENT_RULES, NAME_RULES, TRANSACTION_RULES
+from ussd_server.services.operations.book_check.payouts import IN_NO_PAYOUT, PAYOUT_RULES, TRANSACTION_RULE
+from ussd_server.services.operations.book_check.reviews import review_faults
+from ussd_server.services.payouts.digests import PayoutDigests
+
+_BOUND = re.compile(r"(?<![:\w]):([a-z]\w*)")
+_FIRST = "00000000-0000-0000-0000-000000000000"
+_LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+# Well beyond every lease and every pause between two attempts that the service itself sets.
+_LONGEST_LEASE = timedelta(minutes=10)
+_LONGEST_PAUSE = timedelta(days=2)
+_FURTHEST_AHEAD = timedelta(days=1)
+# An account with millions of transfers takes seconds, and no request waits for them. The other settings keep the time
+# of a range the same at any size of the tables. By itself, the planner reads whole tables for a range. In large tables
+# it expects one row in a range of ids, and compares each row with each; a generic plan does not depend on the range.
+_SETTINGS_OF_A_RANGE = (
+    "statement_timeout = 0", "enable_seqscan = off", "jit = off", "plan_cache_mode = force_generic_plan"
+)  # fmt: skip
+# When a transfer was made, in microseconds since 1970, as entries of statements have it.
+_MADE_US_ON_POSTGRES = "CAST(date_part('epoch', moved.created_at) * 1000000 AS bigint)"
+_MADE_US_ON_SQLITE = "CAST(strftime('%s', moved.created_at) AS integer) * 1000000"
+# So many transactions are compared with their histories and events at a time: these are in memory together.
+_COMPARED_TOGETHER = 500
+
+_EVENT_RULES = {
+    "has a gap in its events": """
+        SELECT object_id FROM events WHERE object_id > :low_text AND object_id <= :high_text
+        GROUP BY object_id HAVING count(*) <> max(sequence) OR count(DISTINCT sequence) <> max(sequence)""",
+    "is a session that ended without an event of it, or has such an event and did not end": """
+        WITH ended AS MATERIALIZED (
+            SELECT CAST(id AS text) AS id FROM ussd_sessions WHERE id > :low AND id <= :high AND ended_at IS NOT NULL
+        ), reported AS MATERIALIZED (
+            SELECT object_id AS id FROM events
+            WHERE object_id > :low_text AND object_id <= :high_text AND type = 'ussd.session.ended')
+        SELECT id FROM (SELECT id FROM ended EXCEPT SELECT id FROM reported) AS unreported
+        UNION ALL SELECT id FROM (SELECT id FROM reported EXCEPT SELECT id FROM ended) AS unended""",
+}
+_DELIVERY_RULES = {
+    "has a due time far ahead": """
+        SELECT id FROM deliveries WHERE id > :low AND id <= :high AND due_at > :latest_due""",
+}
+_SESSION_RULES = {
+    "has a lease or a due time far ahead": """
+        SELECT id FROM ussd_sessions WHERE id > :low AND id <= :high
+            AND (working_until > :latest_lease OR expires_at > :latest_due OR due_at > :latest_due)""",
+}
+
+
+class MarkError(ValueError):
+    """The mark is not one that a check has printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One table to go through in the order of a column, what a row is called, and the rules that rows must keep."""
+
+    noun: str
+    table: str
+    column: str
+    rules: dict[str, str]
+
+
+_SCHEMA = "schema"
+_CLOCK = "clock"
+_PARTS = {
+    "clients": _Part("Client", "clients", "id", CLIENT_RULES),
+    "accounts": _Part("Account", "ledger_accounts", "id", ACCOUNT_RULES),
+    "transactions": _Part("Transaction", "transactions", "id", TRANSACTION_RULES | {IN_NO_PAYOUT: TRANSACTION_RULE}),
+    "payouts": _Part("Payout", "payouts", "id", PAYOUT_RULES),
+    "events": _Part("Object", "events", "object_id", _EVENT_RULES),
+    "deliveries": _Part("Delivery", "deliveries", "id", _DELIVERY_RULES),
+    "past_days": _Part("The past of", "history_digests", "id", {}),
+    "sessions": _Part("Session", "ussd_sessions", "id", _SESSION_RULES),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken rule: its part, the id, and what is wrong, as a phrase that follows the id.
+
+    In the part `schema` the id is the name of a table, or `database` for what belongs to none; in the part `clock` it
+    is `service_clock`.
+    """
+
+    part: str
+    id: str
+    rule: str
+
+    def __str__(self) -> str:
+        noun = {_SCHEMA: "The schema of", _CLOCK: "The row of"}.get(self.part) or _PARTS[self.part].noun
+        return f"{noun} {self.id} {self.rule}."
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRange:
+    """What one range showed: its part, how many rows it had, and the mark to go on from, None after the last one."""
+
+    part: str
+    rows: int
+    violations: tuple[Violation, ...]
+    mark: str | None
+
+
+def check_ranges(
+    mark: str | None = None, batch: int = 10_000, now: datetime | None = None, vault: Vault | None = None
+) -> Iterator[CheckedRange]:
+    """Check everything after `mark` (from the beginning where it is None), `batch` rows of a table at a time.
+
+    The schema comes first, as one range. Each further range is one moment of the whole database, which no writer has to
+    wait for; memory does not grow with the tables. `now` is what leases and due times are measured from, the database's
+    time where it is None. `vault` verifies digests; without it, only their contents are compared.
+    MarkError for a mark that was never given.
+    """
+    if mark is None:
+        mark = f"{next(iter(_PARTS))}:{_FIRST}"
+        violations = (*_schema_violations(), *_clock_violations())
+        yield CheckedRange(_SCHEMA, 1, violations, mark)
+    names = list(_PARTS)
+    name, low = _read_mark(mark)
+    now = now or database_now()
+    limits = {"latest_lease": now + _LONGEST_LEASE, "latest_due": now + _LONGEST_PAUSE}
+    given = {limit: iso_milliseconds(moment) for limit, moment in limits.items()}
+    while True:
+        with _snapshot():
+            # A day may have as many payments as a range of them.
+            high, rows = _bounds(_PARTS[name], low, 1 if name == "past_days" else batch)
+            violations = tuple(_violations(name, low, high, given, vault))
+        is_last_range = high == _LAST
+        is_last_part = name == names[-1]
+        part, low = name, _FIRST if is_last_range else high
+        if is_last_range and not is_last_part:
+            name = names[names.index(name) + 1]
+        is_over = is_last_range and is_last_part
+        yield CheckedRange(part, rows, violations, None if is_over else f"{name}:{low}")
+        if is_over:
+            return
+
+
+def _read_mark(mark: str) -> tuple[str, str]:
+    name, _, low = mark.partition(":")
+    if name not in _PARTS or not is_id(low):
+        raise MarkError("a mark is a part and an id, as this check printed it")
+    return name, low
+
+
+@contextmanager
+def _snapshot() -> Iterator[None]:
+    """A read-only snapshot. On SQLite it must not begin as a writer, as every unit of work does."""
+    if is_postgres():
+        with without_timeouts(), all_prepared(), database.atomic():
+            database.execute_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            for setting in _SETTINGS_OF_A_RANGE:
+                database.execute_sql(f"SET LOCAL {setting}")
+            yield
+    else:
+        with database.atomic("DEFERRED"):
+            yield
+
+
+def _schema_violations() -> Iterator[Violation]:
+    """What the schema lacks, and the names that are taken twice where a table is not what the migrations make."""
+    differences = schema_differences()
+    for table, fault in differences:
+        yield Violation(_SCHEMA, table or "database", fault)
+    parts = {part.table: name for name, part in _PARTS.items()}
+    with _snapshot():
+        for table in {difference.table for difference in differences} & NAME_RULES.keys():
+            yield from _found(parts[table], NAME_RULES[table], {})
+
+
+def _clock_violations() -> Iterator[Violation]:
+    """Where the service's time is not near the database's, deadlines lie where no person expects them."""
+    reading = read_service_clock()
+    if reading.decided_at is None:
+        yield Violation(_CLOCK, "service_clock", "is missing, or cannot be true, so that no process follows it")
+    elif abs(reading.ahead) > _FURTHEST_AHEAD:
+        yield Violation(
+            _CLOCK, "service_clock", "puts the service's time more than a day before or after the database's"
+        )
+
+
+def _bounds(part: _Part, low: str, batch: int, highest: str = _LAST) -> tuple[str, int]:
+    """The end of the range that begins after `low` and has `batch` rows, and how many it really has."""
+    following = f"FROM {part.table} WHERE {part.column} > :low AND {part.column} <= :highest"
+    found = _run(
+        f"SELECT {part.column} {following} ORDER BY {part.column} LIMIT 1 OFFSET :skipped",
+        low=low, highest=highest, skipped=batch - 1,
+    )  # fmt: skip
+    high = str(found[0][0]) if found else highest
+    ((rows,),) = _run(f"SELECT count(*) {following}", low=low, highest=high)
+    return high, int(rows)
+
+
+def _violations(name: str, low: str, high: str, given: dict[str, str], vault: Vault | None) -> Iterator[Violation]:
+    bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
+    yield from _found(name, _PARTS[name].rules, bounds | given)
+    compared: dict[str, Callable[[str, str], Iterator[tuple[str, str]]]] = {
+        "transactions": _transaction_faults,
+        "payouts": partial(approval_faults, digests=PayoutDigests(vault) if vault else None, run=_run),
+        "past_days": partial(past_faults, vault=vault),
+    }
+    while name in compared and low != high:
+        end, _ = _bounds(_PARTS[name], low, _COMPARED_TOGETHER, high)
+        for found, rule in compared[name](low, end):
+            yield Violation(name, found, rule)
+        low = end
+
+
+def _transaction_faults(low: str, high: str) -> Iterator[tuple[str, str]]:
+    yield from history_faults(low, high, _run)
+    yield from review_faults(low, high, _run)
+
+
+def _found(name: str, rules: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Violation]:
+    for rule, query in rules.items():
+        for found in dict.fromkeys(str(row[0]) for row in _run(query, **given)):
+            yield Violation(name, found, rule)
+
+
+def _run(query: str, **given: str | int) -> list[tuple[Any, ...]]:
+    """What a query finds; it names what it is given as `:name`."""
+    query = query.replace("{made_us}", _MADE_US_ON_POSTGRES if is_postgres() else _MADE_US_ON_SQLITE)
+    if is_postgres():
+        query = _BOUND.sub(r"%(\1)s", query)
+    return list(database.execute_sql(query, given))

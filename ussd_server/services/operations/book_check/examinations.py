@@ -1,0 +1,67 @@
+"""The last results of the doctor and of the check, kept for the console."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ussd_server.database.unit_of_work import unit_of_work
+from ussd_server.models.examinations import Examination
+from ussd_server.services.operations.messages import (
+    BoundedCheck,
+    DoctorFinding,
+    LastCheck,
+    LastDoctor,
+    LastExaminations,
+)
+
+MOST_VIOLATIONS = 100
+
+
+def keep_doctor(findings: Sequence[DoctorFinding], now: datetime, operator: str | None = None) -> None:
+    """Keep what the doctor found on this machine, in place of what it found before."""
+    _keep("doctor", {"findings": [[each.part, each.found, each.mend] for each in findings]}, now, operator)
+
+
+def keep_check(checked: BoundedCheck, now: datetime, *, is_whole: bool, operator: str | None = None) -> None:
+    """Keep the result of a check, in place of the one before; `is_whole` when it began at the beginning.
+
+    A check of a part says nothing about the rest: without a violation it is not kept.
+    """
+    if (is_whole and checked.mark is None) or checked.violations:
+        violations = list(checked.violations[:MOST_VIOLATIONS])
+        is_complete = is_whole and checked.mark is None
+        _keep("check", {"rows": checked.rows, "violations": violations, "is_complete": is_complete}, now, operator)
+
+
+def last_examinations() -> LastExaminations:
+    """The last result of each kind, None for a kind that never ran."""
+    kept = {row.kind: row for row in Examination.select()}
+    return LastExaminations(
+        _last_doctor(kept["doctor"]) if "doctor" in kept else None,
+        _last_check(kept["check"]) if "check" in kept else None,
+    )
+
+
+def _last_doctor(row: Examination) -> LastDoctor:
+    findings = tuple(DoctorFinding(*each) for each in row.result["findings"])
+    return LastDoctor(row.ended_at, row.machine, row.operator, findings)
+
+
+def _last_check(row: Examination) -> LastCheck:
+    result = row.result
+    return LastCheck(
+        row.ended_at, row.machine, row.operator, result["rows"], tuple(result["violations"]), result["is_complete"]
+    )
+
+
+def _keep(kind: str, result: Mapping[str, Any], now: datetime, operator: str | None) -> None:
+    with unit_of_work():
+        Examination.insert(
+            kind=kind, ended_at=now, machine=socket.gethostname(), operator=operator, result=result
+        ).on_conflict(
+            conflict_target=[Examination.kind],
+            preserve=[Examination.ended_at, Examination.machine, Examination.operator, Examination.result],
+        ).execute()  # fmt: skip

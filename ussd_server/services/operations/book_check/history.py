@@ -1,0 +1,217 @@
+"""The rules of status histories and events: each transaction is compared with every step and event about it.
+
+Rows may have been written by hand, so no value is trusted to be of its type.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import orjson
+
+from ussd_server.database.unit_of_work import is_postgres
+from ussd_server.providers.failures import FAILURES
+from ussd_server.services.transactions.messages import UNFINISHED
+from ussd_server.services.webhooks.messages import EVENT_TYPES
+
+MISSING = "is not there, and its status history or its events are"
+BROKEN_HISTORY = "has a status history with a gap, an impossible step or another end than its status"
+EVENTS_MISSING = "does not have one event for each step of its status history"
+CONTRADICTED = "has an event that contradicts its status history"
+FORGED = "has an event that shows something else than the transaction"
+UNREPORTED_REVIEW = "has a review without an event of it, or such an event and no review"
+
+HISTORY_RULES = (MISSING, BROKEN_HISTORY, EVENTS_MISSING, CONTRADICTED, FORGED, UNREPORTED_REVIEW)
+
+_NEEDS_REVIEW = "transaction.needs_review"
+# Only known other types are left out, so an event whose type was changed counts as missing.
+_OTHER_TYPES = ", ".join(f"'{name}'" for name in EVENT_TYPES if not name.startswith("transaction."))
+
+_FOLLOWERS: dict[str, set[str]] = {
+    "created": {"submitted", "pending", "ambiguous", "succeeded", "failed"},
+    "submitted": {"pending", "ambiguous", "succeeded", "failed"},
+    "pending": {"ambiguous", "succeeded", "failed"},
+    "ambiguous": {"pending", "succeeded", "failed"},
+    "failed": {"succeeded"},
+    "succeeded": {"reversed"},
+}
+# What an event shows of its transaction and never changes, beside amounts and metadata, as text on both databases.
+_FIXED = (
+    "reference", "type", "phone_number", "to_phone_number", "currency", "account", "provider", "provider_reference",
+    "session_id", "description", "created_at",
+)  # fmt: skip
+_MOVING = (
+    "client_id", "status", "failure_code", "late", "completed_at", "provider_transaction_id", "review_opened_at",
+    "amount_cents", "fee_cents", "metadata",
+)  # fmt: skip
+_MOMENTS = ("created_at", "completed_at", "review_opened_at", "review_closed_at", "approved_at")
+_NUMBERS = (
+    "sequence", "late", "amount_cents", "fee_cents", "item_count", "ready_count", "invalid_count",
+    "total_amount_cents", "total_fee_cents",
+)  # fmt: skip
+
+
+class _Step(NamedTuple):
+    owner: str
+    client_id: str
+    created_at: str
+    sequence: int
+    status: str
+
+
+class _EventRow(NamedTuple):
+    owner: str
+    client_id: str
+    created_at: str
+    type: str
+    payload: str
+
+
+def history_faults(low: str, high: str, run: Callable[..., list[tuple[Any, ...]]]) -> Iterator[tuple[str, str]]:
+    """Yield the id and the broken rule of every transaction within (low, high] whose history or events contradict it.
+
+    `run` runs a query with named bounds. The range is in memory: some 6 kB for each transaction.
+    """
+    bounds = {"low": low, "high": high, "low_text": low, "high_text": high}
+    columns = ("id", *_FIXED, *_MOVING)
+    rows = {row[0]: dict(zip(columns, row, strict=True)) for row in run(_ROWS.format(as_text(columns)), **bounds)}
+    steps, events = defaultdict(list), defaultdict(list)
+    for step in map(_Step._make, run(_STEPS.format(as_text(("transaction_id", *_Step._fields[1:]))), **bounds)):
+        steps[step.owner].append(step)
+    found = run(_EVENTS.format(as_text(("object_id", *_EventRow._fields[1:])), _OTHER_TYPES), **bounds)
+    for event in map(_EventRow._make, found):
+        events[event.owner].append(event)
+    for owner in sorted(rows.keys() | steps.keys() | events.keys()):
+        if owner in rows:
+            yield from ((owner, rule) for rule in _broken(rows[owner], steps[owner], events[owner]))
+        else:
+            yield owner, MISSING
+
+
+_ROWS = "SELECT {} FROM transactions WHERE id > :low AND id <= :high"
+_STEPS = """SELECT {} FROM transaction_events
+    WHERE transaction_id > :low AND transaction_id <= :high ORDER BY transaction_id, sequence"""
+_EVENTS = """SELECT {} FROM events
+    WHERE object_id > :low_text AND object_id <= :high_text AND type NOT IN ({})
+    ORDER BY object_id, sequence, id"""
+
+
+def as_text(columns: Sequence[str]) -> str:
+    """Return the columns for a SELECT: times as events write them, numbers unchanged, all else as text."""
+    if not is_postgres():
+        return ", ".join(columns)
+    written = """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
+    return ", ".join(
+        name if name in _NUMBERS else written.format(name) if name in _MOMENTS else f"CAST({name} AS text)"
+        for name in columns
+    )
+
+
+def _broken(row: dict[str, Any], steps: Sequence[_Step], events: Sequence[_EventRow]) -> Iterator[str]:
+    statuses = [step.status for step in steps]
+    if (
+        [step.sequence for step in steps] != [*range(1, len(steps) + 1)]
+        or statuses[:1] != ["created"]
+        or statuses[-1] != row["status"]
+        or any(after not in _FOLLOWERS.get(before, ()) for before, after in pairwise(statuses))
+    ):
+        yield BROKEN_HISTORY
+    changes = [event for event in events if event.type != _NEEDS_REVIEW]
+    reviews = [event.created_at for event in events if event.type == _NEEDS_REVIEW]
+    if row["review_opened_at"] != (reviews[-1] if reviews else None):
+        yield UNREPORTED_REVIEW
+    if len(changes) != len(steps):
+        yield EVENTS_MISSING
+    elif any(
+        (event.type, event.created_at) != (f"transaction.{step.status}", step.created_at)
+        or {event.client_id, step.client_id} != {row["client_id"]}
+        for step, event in zip(steps, changes, strict=True)
+    ):
+        yield CONTRADICTED
+    if _is_forged(row, events):
+        yield FORGED
+
+
+def _is_forged(row: dict[str, Any], events: Sequence[_EventRow]) -> bool:
+    """Return whether an event shows a value that the transaction cannot have had then."""
+    try:
+        metadata = row["metadata"] and orjson.loads(row["metadata"])
+        stored = [orjson.loads(event.payload) for event in events]
+    except ValueError:
+        return True
+    if not all(isinstance(each, dict) for each in stored):
+        return True
+    amounts = {"amount": row["amount_cents"] / 100, "fee": row["fee_cents"] / 100}
+    fixed = {"transaction_id": row["id"], "metadata": metadata} | amounts | {name: row[name] for name in _FIXED}
+    outcome, payload = _Outcome(), dict[str, Any]()
+    for event, changed in zip(events, stored, strict=True):
+        # The first event keeps no nulls, a later one what differs from the first.
+        payload = dict.fromkeys(fixed) | stored[0] | changed
+        outcome = outcome.after(event)
+        if not payload.items() >= fixed.items() or not outcome.is_shown_by(payload):
+            return True
+        # Events of the first version do not show it.
+        refunded = payload.get("refunded_amount")
+        if refunded is not None and not _may_be_refunded(refunded, event, outcome.status, amounts["amount"]):
+            return True
+    return bool(events) and not _ends_with(row, outcome, payload)
+
+
+def _may_be_refunded(shown: object, event: _EventRow, status: str | None, amount: float) -> bool:
+    """Return whether an event may show that so much of an amount was refunded."""
+    if status == "reversed":
+        return shown == amount
+    if event.type == _NEEDS_REVIEW and status == "succeeded":
+        return isinstance(shown, int | float) and 0 <= shown <= amount
+    return shown == 0
+
+
+class _Outcome(NamedTuple):
+    """What the events of a transaction, up to one of them, say of its outcome."""
+
+    status: str | None = None
+    completed_at: str | None = None
+    is_late: bool = False
+    has_failed: bool = False
+
+    def after(self, event: _EventRow) -> _Outcome:
+        """Return the outcome after the next event."""
+        if event.type == _NEEDS_REVIEW:
+            return self
+        status = event.type.removeprefix("transaction.")
+        return _Outcome(
+            status,
+            event.created_at if status in ("succeeded", "failed") else self.completed_at,
+            self.is_late or (self.has_failed and status == "succeeded"),
+            self.has_failed or status == "failed",
+        )
+
+    def is_shown_by(self, payload: dict[str, Any]) -> bool:
+        """Return whether an event with this payload may have been written at this point."""
+        return (
+            (payload.get("status"), payload.get("completed_at"), payload.get("late"))
+            == (self.status, self.completed_at, self.is_late)
+            and (payload.get("failure") is not None) == (self.status == "failed")
+            and (self.status != "failed" or _failure_code(payload) in FAILURES)
+        )  # fmt: skip
+
+
+def _ends_with(row: dict[str, Any], outcome: _Outcome, payload: dict[str, Any]) -> bool:
+    """Return whether a transaction has the outcome of its events, and the provider's number that the last one shows."""
+    if (row["completed_at"], row["failure_code"], row["late"]) != (
+        outcome.completed_at, _failure_code(payload), outcome.is_late
+    ):  # fmt: skip
+        return False
+    shown, number = payload.get("provider_transaction_id"), row["provider_transaction_id"]
+    # A provider may send its transaction id after the outcome, but never two of them.
+    is_settled = outcome.status not in UNFINISHED and row["review_opened_at"] is None
+    return shown is None or shown == number or (number is not None and not is_settled)
+
+
+def _failure_code(payload: dict[str, Any]) -> str | None:
+    failure = payload.get("failure")
+    code = failure.get("code") if isinstance(failure, dict) else None
+    return code if isinstance(code, str) else None

@@ -1,0 +1,103 @@
+"""Messages about the state of the installation: health, measures and what the operator sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """A background worker: its start and last heartbeat. `state` is `running`, `silent` or `taken_over`."""
+
+    worker_id: str
+    started_at: datetime
+    seen_at: datetime
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemView:
+    """The state of the parts: the database's kind, Redis (`up` or `away`), missing migrations, workers, queues."""
+
+    database: str
+    redis: str
+    missing_migrations: tuple[str, ...]
+    workers: tuple[WorkerView, ...]
+    queues: tuple[Measure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """One result of the doctor; `mend` says what to do, None when nothing is wrong."""
+
+    part: str
+    found: str
+    mend: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedCheck:
+    """What a check of the books found: rows by table, sentences of violations, and where the next one goes on.
+
+    `mark` is None when everything was checked.
+    """
+
+    rows: dict[str, int]
+    violations: tuple[str, ...]
+    mark: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LastDoctor:
+    """What the doctor found last, on which machine. `operator` ran it in the console, None at the command line."""
+
+    ended_at: datetime
+    machine: str
+    operator: str | None
+    findings: tuple[DoctorFinding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheck:
+    """What the last check found: rows by table, and at most 100 sentences of violations.
+
+    `is_complete` unless it was ended before everything was checked.
+    """
+
+    ended_at: datetime
+    machine: str
+    operator: str | None
+    rows: dict[str, int]
+    violations: tuple[str, ...]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LastExaminations:
+    """The last doctor and the last check; None for what never ran."""
+
+    doctor: LastDoctor | None
+    check: LastCheck | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """State of the parts: `database` is `up`; `redis` is `up`, or `away` while processes limit by their share."""
+
+    database: str
+    redis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number for monitoring: name, meaning, labels and value.
+
+    A name that ends in `_total` is a counter; any other is a gauge. Names end with their unit.
+    """
+
+    name: str
+    meaning: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)

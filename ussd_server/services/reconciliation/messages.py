@@ -1,0 +1,195 @@
+"""Messages about statements of providers: what the comparison found, and the review of differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import BinaryIO
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileStatement:
+    """Request to compare a statement with our transactions.
+
+    `source` is the file, open for reading bytes and seekable; `file_name` is its name for people. `on_progress` is
+    called with the number of lines read so far, then `on_line` with the result for every line, in their order, before
+    anything is stored. A dry run stores nothing. `is_confirmed` stores a statement in spite of a doubt.
+    """
+
+    provider: str
+    file_name: str
+    source: BinaryIO
+    on_line: Callable[[ComparedLine], object] = lambda _: None
+    on_progress: Callable[[int], object] = lambda _: None
+    is_dry_run: bool = False
+    is_confirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderStatementView:
+    """A statement that was imported.
+
+    `lines` counts lines by verdict; `difference_count` are those that went to review. `ours_cents` and `theirs_cents`
+    are what succeeded, money to us less money from us.
+    """
+
+    statement_id: str
+    provider: str
+    file_name: str
+    first_at: datetime
+    last_at: datetime
+    lines: Mapping[Verdict, int]
+    difference_count: int
+    ours_cents: int
+    theirs_cents: int
+    imported_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """The result of a comparison. `differences` reads them again from a file at every call, in constant memory.
+
+    `is_stored`: the statement has been imported, now or before; otherwise the id of `statement` names nothing.
+    `is_repeat`: it was imported before, and nothing was stored now. `doubt` is a sentence, when the statement has more
+    than 1,000 differences or differs in more than half of its lines, and was not imported before.
+    """
+
+    statement: ProviderStatementView
+    is_stored: bool
+    is_repeat: bool
+    doubt: str | None
+    differences: Callable[[], Iterator[ComparedLine]]
+
+
+@dataclass(frozen=True, slots=True)
+class UndoImport:
+    """Request to take an import back. `by` and `second` name two people; `reason` has 1 to 200 characters."""
+
+    statement_id: str
+    by: str
+    second: str
+    reason: str = "the import was undone"
+
+
+@dataclass(frozen=True, slots=True)
+class ListProviderStatements:
+    """Request for a page of imported statements, newest first."""
+
+    cursor: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderStatementPage:
+    """A page of statements and the cursor of the next one."""
+
+    items: tuple[ProviderStatementView, ...]
+    next_cursor: str | None
+
+
+class Verdict(StrEnum):
+    """What the comparison found for a line, or for a transaction that the statement lacks (wire contract 13)."""
+
+    MATCHED = "matched"
+    AMOUNT_DIFFERS = "amount_differs"
+    STATUS_DIFFERS = "status_differs"
+    NOT_OURS = "not_ours"
+    NOT_THEIRS = "not_theirs"
+    REVERSAL = "reversal"
+    FEE = "fee"
+
+
+MAY_DIFFER = tuple(verdict for verdict in Verdict if verdict not in (Verdict.MATCHED, Verdict.FEE))
+"""The verdicts that differences have. Of reversals, only those that no refund of ours explains are differences."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedLine:
+    """The result for one line; `line` is None for a transaction that the statement lacks.
+
+    `reference` is our name for the payment at the provider. `ours` and `theirs` are what was compared: statuses for
+    `status_differs`, else cents with a sign, positive for money to us; None on a side that has nothing.
+    `is_difference` says whether an operator must look at it. `dated` and `party` are as in the statement.
+    """
+
+    line: int | None
+    verdict: Verdict
+    provider_id: str | None
+    reference: str | None
+    transaction_id: str | None
+    ours: int | str | None
+    theirs: int | str | None
+    is_difference: bool
+    dated: str | None = None
+    party: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListDifferences:
+    """Request for a page of differences: those of one statement in its order, or else the open ones, newest first.
+
+    With `verdict` only those of a statement that have it.
+    """
+
+    statement_id: str | None = None
+    cursor: str | None = None
+    limit: int = 50
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceView:
+    """A difference and its review; `statement_id`, `file_name` and the line are of the first statement that had it.
+
+    `reason` and `ended_by` say how the review ended; they and `ended_at` are None while it is open.
+    """
+
+    difference_id: str
+    provider: str
+    statement_id: str
+    file_name: str
+    line: int | None
+    verdict: Verdict
+    provider_id: str | None
+    reference: str | None
+    transaction_id: str | None
+    ours: int | str | None
+    theirs: int | str | None
+    dated: str | None
+    party: str | None
+    opened_at: datetime
+    ended_at: datetime | None
+    ended_by: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DifferencePage:
+    """A page of differences and the cursor of the next one."""
+
+    items: tuple[DifferenceView, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndDifference:
+    """Request to end the review of a difference. `reason` is 1 to 200 characters, `by` the name of the operator."""
+
+    difference_id: str
+    reason: str
+    by: str = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class ConcludeFromStatement:
+    """Request to conclude a payment that succeeded for the provider, and is unfinished or failed here.
+
+    `by` and `second` are the names of two different people.
+    """
+
+    difference_id: str
+    reason: str
+    by: str
+    second: str

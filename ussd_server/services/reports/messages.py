@@ -1,0 +1,92 @@
+"""Messages about reports: what became final on a day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from ussd_server.values import KAMPALA
+
+
+@dataclass(frozen=True, slots=True)
+class GetDailyReport:
+    """Request for the report of a day in Kampala; None is today."""
+
+    date: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRow:
+    """The payments of one type, provider and status. `fees_cents` is what was charged: nothing for failed ones."""
+
+    type: str
+    provider: str | None
+    status: str
+    count: int
+    amount_cents: int
+    fees_cents: int
+    median_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DailyReport:
+    """What became final on a day. `success_rate` is 0 to 1, None on a day without payments."""
+
+    date: str
+    rows: tuple[ReportRow, ...]
+    success_rate: float | None
+
+
+def bounds_of_day(day: date) -> tuple[datetime, datetime]:
+    """The first moment of a day in Kampala, and that of the next day."""
+    begin = datetime(day.year, day.month, day.day, tzinfo=KAMPALA)
+    return begin, begin + timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class PaymentFigures:
+    """How many payments became final, the share that succeeded (0 to 1), and the median seconds until then.
+
+    The last two are None without payments.
+    """
+
+    count: int
+    success_rate: float | None
+    median_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderPayments:
+    """The payments of one provider in the last hour and the last 24 hours."""
+
+    provider: str
+    hour: PaymentFigures
+    day: PaymentFigures
+
+
+@dataclass(frozen=True, slots=True)
+class HourOfPayments:
+    """What was collected and paid out in one hour."""
+
+    began_at: datetime
+    collected_cents: int
+    paid_out_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecentPayments:
+    """What was collected and paid out since the day began in Kampala, and each provider's figures.
+
+    `hours` are the present hour and the 23 before it, oldest first.
+
+    `is_complete` is False when there were more payments than are counted at once: the figures are the newest ones'.
+    """
+
+    as_of: datetime
+    collected_count: int
+    collected_cents: int
+    paid_out_count: int
+    paid_out_cents: int
+    providers: tuple[ProviderPayments, ...]
+    hours: tuple[HourOfPayments, ...]
+    is_complete: bool

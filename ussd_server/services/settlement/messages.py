@@ -1,0 +1,72 @@
+"""Messages about callbacks of providers, and about transactions that an operator must review."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ussd_server.services.transactions.messages import TransactionView
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A request to a provider's callback path. Only the reference of the payment is read from the body."""
+
+    provider: str
+    secret: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackPath:
+    """The path at which a provider may call back."""
+
+    provider: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewItem:
+    """A transaction as the operator sees it: `reason` is why it needs a review; `note` is how the review ended.
+
+    `request_id` is that of the call which created it, for the logs.
+    """
+
+    transaction: TransactionView
+    client_id: str
+    reason: str | None
+    note: str | None
+    opened_at: datetime | None
+    closed_at: datetime | None
+    request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListReviews:
+    """Request for a page of open reviews. `after` is the id of the last transaction of the page before."""
+
+    limit: int = 50
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewPage:
+    """Open reviews, the one that has waited longest first; `next_after` is None on the last page."""
+
+    items: tuple[ReviewItem, ...]
+    next_after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EndReview:
+    """Request to end the review of a transaction.
+
+    `has_succeeded` settles one without an outcome; None closes the review of one that is final. `reason` is 1 to 200
+    characters; `by` and `second` are the names of two different people.
+    """
+
+    transaction_id: str
+    reason: str
+    by: str
+    second: str
+    has_succeeded: bool | None = None
