@@ -1,4 +1,5 @@
-"""Marshmallow schemas of the API: request bodies, query parameters and the records in replies.
+"""Marshmallow schemas of what callers send: request bodies and query parameters.
 
-A `...Body` or `...Query` is named after the message that it becomes, a `...Record` after what it shows.
+A `...Body` or `...Query` is named after the message that it becomes. What a reply shows is declared by its view, beside
+the service (`ussd_server/wire.py`).
 """

@@ -6,9 +6,9 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validate
 
-from schemas.envelopes import Body, Query, Record
-from schemas.fields import Amount, Flag, Text, Timestamp, Whole
-from schemas.shared import DeletionResultRecord
+from schemas.envelopes import Body, Query
+from schemas.fields import Flag, Text, Timestamp
+from schemas.shared import PAGE_CURSOR, PAGE_LIMIT
 
 
 class Scopes(fields.Field[tuple[str, ...]]):
@@ -33,9 +33,15 @@ class LogInBody(Body):
 
     example = {"email": "owner@client.example", "password": "correct horse battery", "code": "492039"}
 
-    email = Text(longest=254, required=True)
-    password = Text(longest=256, required=True)
-    code = Text(shortest=0, longest=64, load_default=None, allow_none=True)
+    email = Text(longest=254, required=True, metadata={"description": "The e-mail address of the user."})
+    password = Text(longest=256, required=True, metadata={"description": "The person's password."})
+    code = Text(
+        shortest=0,
+        longest=64,
+        load_default=None,
+        allow_none=True,
+        metadata={"description": "A TOTP code or a recovery code, where a second factor is needed."},
+    )
 
 
 class RefreshLoginBody(Body):
@@ -43,7 +49,9 @@ class RefreshLoginBody(Body):
 
     example = {"refresh_token": "eyJsIjoi..."}
 
-    refresh_token = Text(shortest=0, longest=8192, required=True)
+    refresh_token = Text(
+        shortest=0, longest=8192, required=True, metadata={"description": "Exchange it for new tokens. It works once."}
+    )
 
 
 class LogOutBody(Body):
@@ -51,7 +59,11 @@ class LogOutBody(Body):
 
     example = {"all": True}
 
-    everywhere = Flag(data_key="all", load_default=False)
+    everywhere = Flag(
+        data_key="all",
+        load_default=False,
+        metadata={"description": "True ends every login of this user. Default: this login only."},
+    )
 
 
 class CreateApiKeyBody(Body):
@@ -59,8 +71,14 @@ class CreateApiKeyBody(Body):
 
     example = {"scopes": "transactions:* balance:read", "expires_at": None}
 
-    scopes = Scopes(load_default=None, allow_none=True)
-    expires_at = Timestamp(load_default=None, allow_none=True)
+    scopes = Scopes(
+        load_default=None,
+        allow_none=True,
+        metadata={"description": "One string with single spaces, or an array; null means everything."},
+    )
+    expires_at = Timestamp(
+        load_default=None, allow_none=True, metadata={"description": "A future time; null means never."}
+    )
 
 
 class DeleteApiKeysBody(Body):
@@ -68,101 +86,17 @@ class DeleteApiKeysBody(Body):
 
     example = {"api_key_ids": ["0193a3f2-9b7c-7d4e-8f10-2a3b4c5d6e7f"], "atomic": False}
 
-    api_key_ids = fields.List(Text(longest=1024, shortest=0), required=True, validate=validate.Length(1, 100))
-    atomic = Flag(load_default=False)
+    api_key_ids = fields.List(
+        Text(longest=1024, shortest=0),
+        required=True,
+        validate=validate.Length(1, 100),
+        metadata={"description": "The `id`s of 1 to 100 API keys."},
+    )
+    atomic = Flag(load_default=False, metadata={"description": "True: if one key is not found, none is deleted."})
 
 
 class ListAuditEventsQuery(Query):
     """The page of the audit trail."""
 
-    cursor = Text(longest=512)
-    limit = Whole(lowest=1, highest=100)
-
-
-class LoginRecord(Record):
-    """The tokens of a login."""
-
-    access_token = fields.String()
-    token_type = fields.String()
-    expires_in = fields.Integer()
-    refresh_token = fields.String()
-    refresh_expires_in = fields.Integer()
-    client_id = fields.String()
-    permissions = fields.List(fields.String())
-
-
-class ServiceIdentifierRecord(Record):
-    """The signed name that a client quotes to support."""
-
-    service_identifier = fields.String()
-    client_id = fields.String()
-    issued_at = Timestamp()
-
-
-class ApiKeyRecord(Record):
-    """The API key record: ten fields, in the order of the API document."""
-
-    id = fields.String()
-    client_id = fields.String()
-    apikey = fields.String()
-    apisecret = fields.String()
-    scopes = fields.String(allow_none=True)
-    is_active = fields.Integer()
-    created_at = Timestamp()
-    updated_at = Timestamp()
-    expires_at = Timestamp(allow_none=True)
-    last_used_at = Timestamp(allow_none=True)
-
-    def dump(self, obj: Any, *, many: bool | None = None) -> Any:
-        """Return the views unchanged: they already have these fields, in this order, with JSON values."""
-        return obj
-
-
-class RotatedApiKeyRecord(ApiKeyRecord):
-    """A key with its new secret, and when the old one expires."""
-
-    previous_secret_expires_at = Timestamp()
-
-
-class FailedDeletionRecord(Record):
-    """A key that a bulk deletion did not find."""
-
-    id = fields.String()
-    status = fields.Integer()
-    message = fields.String()
-
-
-class BulkDeletionRecord(Record):
-    """The result for every key of a bulk deletion."""
-
-    deleted = fields.List(fields.Nested(DeletionResultRecord))
-    failed = fields.List(fields.Nested(FailedDeletionRecord))
-    requested = fields.Integer()
-    deleted_count = fields.Integer()
-    failed_count = fields.Integer()
-
-
-class AuditEventRecord(Record):
-    """Who did what, when and from where."""
-
-    id = fields.String()
-    action = fields.String()
-    actor = fields.String()
-    user_id = fields.String(allow_none=True)
-    email = fields.String(allow_none=True)
-    object_id = fields.String(allow_none=True)
-    address = fields.String()
-    request_id = fields.String()
-    created_at = Timestamp()
-    key_id = fields.String(allow_none=True)
-    amount_cents = Amount(data_key="amount", allow_none=True)
-    phone_number = fields.String(allow_none=True)
-    reason = fields.String(allow_none=True)
-    decided_by = fields.String(allow_none=True)
-
-
-class AuditEventPageRecord(Record):
-    """One page of the audit trail."""
-
-    items: Any = fields.List(fields.Nested(AuditEventRecord))
-    next_cursor = fields.String(allow_none=True)
+    cursor = PAGE_CURSOR
+    limit = PAGE_LIMIT

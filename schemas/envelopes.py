@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 from marshmallow import RAISE, Schema, ValidationError, missing
@@ -86,47 +86,6 @@ class Query(Body):
 
     is_query: ClassVar[bool] = True
     error_messages = {"unknown": "Unknown query parameter."}
-
-
-class Record(Schema):
-    """An object in a reply. Every field is always present; it is null where there is no value."""
-
-    is_reply: ClassVar[bool] = True
-
-    def dump(self, obj: Any, *, many: bool | None = None) -> Any:
-        """Serialise our own views without the checks of marshmallow: a view has every field."""
-        if self.many if many is None else many:
-            return [self._write(each) for each in obj]
-        return self._write(obj)
-
-    def _write(self, obj: Any) -> dict[str, Any]:
-        get = obj.__getitem__ if isinstance(obj, Mapping) else partial(getattr, obj)
-        written = {}
-        for key, name, serialize in self._writers:
-            value = get(name)
-            written[key] = value if value is None or type(value) is str else serialize(value, name, obj)
-        return written
-
-    @cached_property
-    def _writers(self) -> list[tuple[str, str, Callable[..., Any]]]:
-        return [
-            (field.data_key or name, field.attribute or name, field._serialize)
-            for name, field in self.dump_fields.items()
-        ]
-
-    def on_bind_field(self, field_name: str, field_obj: Field[Any]) -> None:
-        """Mark the field as always present."""
-        field_obj.required = True
-
-
-class SparseRecord(Record):
-    """An object in a reply that has only the fields whose values are known."""
-
-    def _write(self, obj: Any) -> dict[str, Any]:
-        return {key: value for key, value in super()._write(obj).items() if value is not None}
-
-    def on_bind_field(self, field_name: str, field_obj: Field[Any]) -> None:
-        """Leave the field optional."""
 
 
 def is_management(path: str) -> bool:

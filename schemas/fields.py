@@ -7,11 +7,10 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from marshmallow import ValidationError, fields, validate
+from marshmallow import ValidationError, fields
 
 PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
 PROVIDERS = ("mtn", "airtel", "sandbox")
-is_provider = validate.OneOf(PROVIDERS)
 _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
@@ -72,14 +71,9 @@ class Amount(fields.Field[int]):
             raise self.make_error("invalid")
         return int(cents)
 
-    def _serialize(self, value: int | None, attr: str | None, obj: Any, **kwargs: Any) -> int | float | None:
-        return None if value is None else shillings(value)
-
     @property
     def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field. A balance in a reply may be larger than one payment."""
-        if getattr(self.root, "is_reply", False):
-            return {"type": "number", "minimum": 0, "examples": [5000]}
+        """The JSON Schema of the field."""
         number = {
             "type": "number",
             "exclusiveMinimum": 0,
@@ -106,15 +100,6 @@ class FeeSum(Amount):
         number = {"type": "number", "minimum": 0, "exclusiveMaximum": int(self.upper_bound), "multipleOf": 0.01}
         text = {"type": "string", "pattern": r"^[0-9]{1,10}(\.[0-9]{1,2})?$"}
         return {"anyOf": [number, text], "examples": [1500]}
-
-
-class SignedAmount(Amount):
-    """An amount in a reply that may be negative: shillings in JSON, whole cents in Python."""
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        """The JSON Schema of the field."""
-        return {"type": "number", "examples": [-5000]}
 
 
 class Text(fields.Field[str]):
@@ -207,9 +192,6 @@ class Timestamp(fields.Field[datetime]):
                 pass
         raise ValidationError("Must be an ISO 8601 time with its offset, such as 2026-11-20T08:15:30.123Z.")
 
-    def _serialize(self, value: datetime | None, attr: str | None, obj: Any, **kwargs: Any) -> str | None:
-        return None if value is None else timestamp(value)
-
     @property
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the field."""
@@ -252,11 +234,6 @@ class JsonObject(fields.Field[dict[str, Any]]):
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the field. JSON Schema cannot express the length."""
         return {"type": "object"}
-
-
-def shillings(cents: int) -> int | float:
-    """Convert cents to shillings, with no more decimals than needed: 500000 is 5000, 500050 is 5000.5."""
-    return cents // 100 if cents % 100 == 0 else cents / 100
 
 
 def timestamp(moment: datetime) -> str:

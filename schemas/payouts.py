@@ -6,9 +6,9 @@ from typing import Any
 
 from marshmallow import ValidationError, fields, validate
 
-from schemas.envelopes import Body, Query, Record
-from schemas.fields import Amount, FeeSum, Text, Timestamp, Whole
-from schemas.transactions import FailureRecord
+from schemas.envelopes import Body, Query
+from schemas.fields import FeeSum, Text
+from schemas.shared import PAGE_CURSOR, PAGE_LIMIT, PERIOD_BEGIN, PERIOD_END
 
 _MOST_ITEMS = 5000
 _FIELDS = ("phone_number", "amount", "reference", "description", "name")
@@ -64,16 +64,25 @@ class CreatePayoutBody(Body):
         ],
     }
 
-    reference = Text(required=True, longest=64)
-    description = Text(longest=200, allow_none=True)
-    items = PayoutItems(required=True)
+    reference = Text(
+        required=True,
+        longest=64,
+        metadata={"description": "The client's own name for the payout. The same content again is the same payout."},
+    )
+    description = Text(longest=200, allow_none=True, metadata={"description": "A description by the client."})
+    items = PayoutItems(
+        required=True,
+        metadata={"description": "The rows: 1 to 5,000. A row that cannot be sent is reported, not refused."},
+    )
 
 
 class CreatePayoutQuery(Query):
     """With a CSV file: what the file does not say."""
 
-    reference = Text(longest=64)
-    description = Text(longest=200)
+    reference = Text(
+        longest=64, metadata={"description": "Required with a file: the client's own name for the payout."}
+    )
+    description = Text(longest=200, metadata={"description": "A description by the client."})
 
 
 class ApprovePayoutBody(Body):
@@ -81,90 +90,28 @@ class ApprovePayoutBody(Body):
 
     example = {"total_fee": 1500}
 
-    total_fee_cents = FeeSum(data_key="total_fee")
+    total_fee_cents = FeeSum(
+        data_key="total_fee", metadata={"description": "The fees of the ready rows, in shillings."}
+    )
 
 
 class ListPayoutsQuery(Query):
     """The filters of a list of payouts, newest first."""
 
-    status = fields.String(validate=validate.OneOf(_STATUSES))
-    reference = Text(longest=64)
-    from_at = Timestamp(data_key="from")
-    to_at = Timestamp(data_key="to")
-    limit = Whole(lowest=1, highest=100)
-    cursor = Text(longest=512)
+    status = fields.String(validate=validate.OneOf(_STATUSES), metadata={"description": "The status."})
+    reference = Text(
+        longest=64,
+        metadata={"description": "The client's own reference, unique for ever. Repeating a request with it is safe."},
+    )
+    from_at = PERIOD_BEGIN
+    to_at = PERIOD_END
+    limit = PAGE_LIMIT
+    cursor = PAGE_CURSOR
 
 
 class ListPayoutItemsQuery(Query):
     """The filter of the rows of a payout, in the order of their lines."""
 
-    state = fields.String(validate=validate.OneOf(_STATES))
-    limit = Whole(lowest=1, highest=100)
-    cursor = Text(longest=512)
-
-
-class PayoutRecord(Record):
-    """A payout."""
-
-    payout_id = fields.String()
-    reference = fields.String()
-    description = fields.String(allow_none=True)
-    status = fields.String(validate=validate.OneOf(_STATUSES))
-    item_count = fields.Integer()
-    ready_count = fields.Integer()
-    invalid_count = fields.Integer()
-    succeeded_count = fields.Integer()
-    failed_count = fields.Integer()
-    queued_count = fields.Integer()
-    total_amount_cents = Amount(data_key="total_amount")
-    total_fee_cents = Amount(data_key="total_fee")
-    created_by = fields.String()
-    approved_by = fields.String(allow_none=True)
-    created_at = Timestamp()
-    approved_at = Timestamp(allow_none=True)
-    completed_at = Timestamp(allow_none=True)
-
-
-class StateSumRecord(Record):
-    """The rows of a payout that are in one state."""
-
-    count = fields.Integer()
-    amount_cents = Amount(data_key="amount")
-    fee_cents = Amount(data_key="fee")
-
-
-class PayoutStatesRecord(PayoutRecord):
-    """A payout with the counts and sums of its rows by state; a state without rows is left out."""
-
-    states = fields.Dict(keys=fields.String(validate=validate.OneOf(_STATES)), values=fields.Nested(StateSumRecord))
-
-
-class PayoutPageRecord(Record):
-    """A page of payouts."""
-
-    items = fields.List(fields.Nested(PayoutRecord))
-    next_cursor = fields.String(allow_none=True)
-
-
-class PayoutItemRecord(Record):
-    """A row of a payout."""
-
-    line = fields.Integer()
-    phone_number = fields.String(allow_none=True)
-    amount_cents = Amount(data_key="amount", allow_none=True)
-    fee_cents = Amount(data_key="fee", allow_none=True)
-    reference = fields.String(allow_none=True)
-    description = fields.String(allow_none=True)
-    name = fields.String(allow_none=True)
-    name_match = fields.String(allow_none=True, validate=validate.OneOf(_MATCHES))
-    state = fields.String(validate=validate.OneOf(_STATES))
-    problems = fields.List(fields.String())
-    transaction_id = fields.String(allow_none=True)
-    failure = fields.Nested(FailureRecord, allow_none=True)
-
-
-class PayoutItemPageRecord(Record):
-    """A page of rows of a payout."""
-
-    items = fields.List(fields.Nested(PayoutItemRecord))
-    next_cursor = fields.String(allow_none=True)
+    state = fields.String(validate=validate.OneOf(_STATES), metadata={"description": "The state of the row."})
+    limit = PAGE_LIMIT
+    cursor = PAGE_CURSOR

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from marshmallow import fields, validate
-
-from schemas.envelopes import Query, Record
-from schemas.fields import Text, Timestamp
+from schemas.envelopes import Query
+from schemas.fields import Text
 
 _KINDS = ("transaction", "session", "event", "key", "payout", "menu", "webhook", "person")
 
@@ -15,20 +13,12 @@ class SearchQuery(Query):
 
     example = {"q": "order-1001"}
 
-    q = Text(shortest=3, longest=64, required=True)
-
-
-class SearchHitRecord(Record):
-    """One object that was found."""
-
-    kind = fields.String(validate=validate.OneOf(_KINDS))
-    id = fields.String()
-    title = fields.String()
-    sentence = fields.String()
-    created_at = Timestamp()
-
-
-class SearchReplyRecord(Record):
-    """What a search found."""
-
-    items = fields.List(fields.Nested(SearchHitRecord))
+    q = Text(
+        shortest=3,
+        longest=64,
+        required=True,
+        metadata={
+            "description": "The whole value: an id, a reference, a provider's receipt or a phone number, "
+            "whose `+` may come raw."
+        },
+    )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from marshmallow import fields
+from schemas.envelopes import Body
+from schemas.fields import Text, Timestamp, Whole
 
-from schemas.envelopes import Body, Record
-from schemas.fields import Timestamp, Whole
+PAGE_CURSOR = Text(longest=512, metadata={"description": "The `next_cursor` of the page before."})
+PAGE_LIMIT = Whole(lowest=1, highest=100, metadata={"description": "The most entries of a page. Default: 50."})
+PERIOD_BEGIN = Timestamp(data_key="from", metadata={"description": "The first moment of the period, inclusive."})
+PERIOD_END = Timestamp(data_key="to", metadata={"description": "The end of the period, exclusive."})
 
 
 class RotateSecretBody(Body):
@@ -13,11 +16,11 @@ class RotateSecretBody(Body):
 
     example = {"grace_period_seconds": 3600}
 
-    grace_period_seconds = Whole(lowest=0, highest=604_800, load_default=86_400)
-
-
-class DeletionResultRecord(Record):
-    """What was deleted, and when."""
-
-    deleted_id = fields.String()
-    deleted_at = Timestamp()
+    grace_period_seconds = Whole(
+        lowest=0,
+        highest=604_800,
+        load_default=86_400,
+        metadata={
+            "description": "How long the old secret stays valid beside the new one, in seconds. Default: one day."
+        },
+    )

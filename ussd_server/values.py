@@ -1,8 +1,9 @@
-"""Values that all parts of the service write alike: amounts, which are whole cents inside, and the time of Kampala."""
+"""Values that all parts of the service write alike: amounts, which are whole cents inside, and moments."""
 
 from __future__ import annotations
 
-from datetime import timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 KAMPALA = timezone(timedelta(hours=3))
 
@@ -21,3 +22,10 @@ def grouped(cents: int) -> str:
 def written_amount(cents: int) -> str:
     """An amount with its sign and currency as people read it: `UGX 5,000` or `−UGX 99.50`."""
     return f"{'−' if cents < 0 else ''}UGX {grouped(abs(cents))}"
+
+
+@lru_cache(maxsize=256)
+def iso_milliseconds(moment: datetime) -> str:
+    """Return `2026-11-20T08:15:30.123Z`, the form of all moments on the wire."""
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return f"{in_utc.isoformat(timespec='milliseconds')[:-6]}Z"

@@ -76,17 +76,17 @@ def test_a_diagram_shows_every_node_once_and_no_boxes_overlap(name: str) -> None
             assert abs(x - other_x) >= width or y + height <= other_y or other_y + other_height <= y
     described = graph(document)
     groups = {group.attrib["data-node"]: group for group in drawn.iter(f"{SVG}g") if "data-node" in group.attrib}
-    assert groups.keys() == {node["id"] for node in described["nodes"]}
+    assert groups.keys() == {node.id for node in described.nodes}
     assert all(group.attrib["id"] == f"node-{name}" for name, group in groups.items())
     top = {name: int(next(group.iter(f"{SVG}rect")).attrib["y"]) for name, group in groups.items()}
-    forward = [(edge["from"], edge["to"]) for edge in described["edges"] if top[edge["to"]] > top[edge["from"]]]
+    forward = [(edge.source, edge.target) for edge in described.edges if top[edge.target] > top[edge.source]]
     lines = [(g.attrib["data-from"], g.attrib["data-to"]) for g in drawn.iter(f"{SVG}g") if "data-from" in g.attrib]
     assert sorted(lines) == sorted(forward), "a line down for every exit that leads on"
-    for edge in described["edges"]:
-        arrow = "→" if (edge["from"], edge["to"]) in forward else "↑"
-        written = " ".join(text.text or "" for text in groups[edge["from"]].iter(f"{SVG}text"))
-        assert f"{arrow} {edge['to'][:8]}" in written
-    rank = {node["id"]: node["rank"] for node in described["nodes"]}
+    for edge in described.edges:
+        arrow = "→" if (edge.source, edge.target) in forward else "↑"
+        written = " ".join(text.text or "" for text in groups[edge.source].iter(f"{SVG}text"))
+        assert f"{arrow} {edge.target[:8]}" in written
+    rank = {node.id: node.rank for node in described.nodes}
     assert all(top[one] <= top[two] for one in rank for two in rank if rank[one] < rank[two])
     assert all(0 <= x <= int(drawn.attrib["width"]) - width for x, _, width, _ in boxes)
     assert all(0 <= y <= int(drawn.attrib["height"]) - height for _, y, _, height in boxes)
@@ -117,12 +117,12 @@ def test_a_diagram_of_the_largest_menu_has_at_most_six_boxes_beside_each_other()
 
 def test_a_graph_has_nodes_edges_and_ranks() -> None:
     described = graph(parse(EXAMPLES["shop_bill"]))
-    nodes = {node["id"]: node for node in described["nodes"]}
+    nodes = {node.id: node for node in described.nodes}
     assert described["start"] == "root"
     assert nodes["root"] == {"id": "root", "type": "menu", "text": "Owino Hardware", "rank": 0}
     assert nodes["pay"]["text"] == "collection of vars.amount"
     assert nodes["pay.accepted"]["rank"] == nodes["pay"]["rank"] + 1
-    assert {"from": "root", "to": "bill", "label": "1. Pay a bill"} in described["edges"]
+    assert {"from": "root", "to": "bill", "label": "1. Pay a bill"} in described.edges
 
 
 def test_the_engines_own_sentences_fit_the_smallest_budget() -> None:

@@ -17,13 +17,13 @@ from tests.spreadsheets.workbooks import raw_workbook, workbook
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.spreadsheets.headings import find_columns
 from ussd_server.spreadsheets.reader import read_rows
-from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError, column_index, column_letters
+from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError, column_index, column_letters
 
 SEEN_AT = datetime(2026, 11, 20, 14, 3, 12)  # noqa: DTZ001 - spreadsheets have no time zones
 TABLE = (("Id", "From", "Amount"), ("23503452", "José, Kampala", "1,234,567.00"), ("23503453", "", "UGX 5,000"))
 
 
-def read(content: bytes, bounds: Bounds | None = None) -> list[Row]:
+def read(content: bytes, bounds: FileBounds | None = None) -> list[Row]:
     return list(read_rows(io.BytesIO(content), bounds))
 
 
@@ -31,7 +31,7 @@ def written(delimiter: str) -> str:
     return "".join(delimiter.join(f'"{cell}"' if delimiter in cell else cell for cell in row) + "\r\n" for row in TABLE)
 
 
-def refusal(content: bytes, bounds: Bounds | None = None) -> str:
+def refusal(content: bytes, bounds: FileBounds | None = None) -> str:
     with pytest.raises(SpreadsheetError) as refused:
         read(content, bounds)
     return str(refused.value)
@@ -146,9 +146,9 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(content: bytes, s
 
 
 def test_the_bounds_of_a_file_are_kept() -> None:
-    assert refusal(b"x\n" * 11, Bounds(most_rows=10)) == "Row 11: the file has more than 10 rows."
-    assert refusal(workbook([("x",)] * 11), Bounds(most_rows=10)) == "Row 11: the file has more than 10 rows."
-    assert refusal(bytes(1024 * 1024 + 1), Bounds(most_bytes=1024 * 1024)) == "The file is larger than 1 MB."
+    assert refusal(b"x\n" * 11, FileBounds(most_rows=10)) == "Row 11: the file has more than 10 rows."
+    assert refusal(workbook([("x",)] * 11), FileBounds(most_rows=10)) == "Row 11: the file has more than 10 rows."
+    assert refusal(bytes(1024 * 1024 + 1), FileBounds(most_bytes=1024 * 1024)) == "The file is larger than 1 MB."
 
 
 def _bombs() -> Iterator[tuple[str, bytes]]:
@@ -165,7 +165,7 @@ BOMBS = dict(_bombs())
 
 @pytest.mark.parametrize("element", [b"<c/>", b"<row/>", b"<x/>", b"<row><c/></row>"])
 def test_a_small_file_of_millions_of_elements_is_given_up_at_the_bound(element: bytes) -> None:
-    bounds = Bounds(most_elements=10_000)
+    bounds = FileBounds(most_elements=10_000)
     in_the_sheet = raw_workbook(element, repeat=1_000_000)
     in_the_texts = raw_workbook(b"<row/>", b"<sst>" + element * 1_000_000 + b"</sst>")
     for content in (in_the_sheet, in_the_texts):
@@ -197,7 +197,7 @@ def test_a_zip_bomb_is_refused_before_it_fills_the_memory(name: str) -> None:
     tracemalloc.start()
     try:
         if name != "one long text":
-            refusal(content, Bounds(most_unpacked_bytes=20 * 1024 * 1024))
+            refusal(content, FileBounds(most_unpacked_bytes=20 * 1024 * 1024))
         else:
             assert read(content) == []
         assert tracemalloc.get_traced_memory()[1] < 10 * 1024 * 1024

@@ -14,7 +14,7 @@ from ussd_server.models.events import Event
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.messages import (
-    AmountBounds,
+    Bounds,
     Direction,
     Outcome,
     PaymentOrder,
@@ -70,8 +70,8 @@ class FakeProvider:
             self.mistakes.append(mistake)
             raise
 
-    def bounds(self, direction: Direction) -> AmountBounds:
-        return AmountBounds(True, 1, 99_999_999)
+    def bounds(self, direction: Direction) -> Bounds:
+        return Bounds(True, 1, 99_999_999)
 
     def balance_cents(self, direction: Direction, timeout_seconds: float) -> int | None:
         return None

@@ -7,9 +7,10 @@ errors, and responses with an error are shared by status.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from apispec import APISpec
 from apispec.ext.marshmallow import MarshmallowPlugin
@@ -19,10 +20,11 @@ from marshmallow.fields import Field
 from werkzeug.routing import Rule
 
 from schemas.envelopes import is_management
-from schemas.meanings import MEMBERS, TAGS, meaning_of
+from ussd_server.api.document_groups import MEMBERS, TAGS, VARIABLES
 from ussd_server.api.document_models import narrowed, simplify
 from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
 from ussd_server.status import Code
+from ussd_server.wire import object_schema, schema_of
 
 _VERSION = "1.0.0"
 _ABOUT = (
@@ -30,6 +32,7 @@ _ABOUT = (
     "Programs authenticate with the headers `x-api-key` and `x-api-secret`. Users authenticate with the access token "
     "of a login. Every error has a code and a sentence, in one of two envelopes."
 )
+_Refer = Callable[[Any], dict[str, Any]]
 _SECURITY: dict[Any, list[dict[str, list[str]]]] = {
     authenticate_api_key: [{"apiKey": [], "apiSecret": []}],
     authenticate_access_token: [{"bearer": []}],
@@ -58,12 +61,18 @@ _LIMIT_HEADERS = [name for name in _HEADERS if "RateLimit" in name]
 @lru_cache(maxsize=1)
 def api_document(app: Flask) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of every route that declares itself; console pages do not."""
-    schemas: dict[str, type[Schema]] = {}
+    schemas: dict[str, type] = {}
 
     def name_of(schema: Any) -> str:
-        found = schema if isinstance(schema, type) else type(schema)
-        schemas[schema_name(found)] = found
-        return schema_name(found)
+        return (schema if isinstance(schema, type) else type(schema)).__name__
+
+    def refer(view: Any) -> dict[str, Any]:
+        """Return a reference to the schema of a view, and add the schema if it is new."""
+        name = component_name(view)
+        if name not in schemas:
+            schemas[name] = view
+            spec.components.schema(name, object_schema(view, refer))
+        return {"$ref": f"#/components/schemas/{name}"}
 
     plugin = MarshmallowPlugin(schema_name_resolver=name_of)
     spec = APISpec(
@@ -80,7 +89,7 @@ def api_document(app: Flask) -> dict[str, Any]:
         path = re.sub(r"<(?:[^:>]+:)?([^>]+)>", r"{\1}", rule.rule)
         for method in sorted(_methods(rule)):
             if hasattr(view, "route"):
-                operation = _operation(spec, rule, view.route)
+                operation = _operation(spec, rule, view.route, refer)
             elif hasattr(view, "speaks"):
                 operation = _other_operation(spec, rule, view, method)
             else:
@@ -89,9 +98,10 @@ def api_document(app: Flask) -> dict[str, Any]:
     return simplify(spec.to_dict(), schemas)
 
 
-def schema_name(schema: type[Schema]) -> str:
-    """Return the name of a schema in the document: `TransactionRecord` is `Transaction`."""
-    return schema.__name__.removesuffix("Record")
+def component_name(view: Any) -> str:
+    """Return the name of a view's schema in the document: `TransactionView` is `Transaction`."""
+    kind, items = get_origin(view) or view, map(component_name, get_args(view))
+    return "".join((*items, kind.__name__.removesuffix("View")))
 
 
 def error_codes(rule: Rule, route: EndpointSpec) -> list[Code]:
@@ -126,7 +136,7 @@ def _tag(rule: Rule) -> str:
     return MEMBERS.get(blueprint, blueprint)
 
 
-def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]:
+def _operation(spec: APISpec, rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]:
     codes = error_codes(rule, route)
     operation: dict[str, Any] = {
         "operationId": rule.endpoint.rpartition(".")[2],
@@ -135,7 +145,7 @@ def _operation(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
         "description": _description(route, rule, codes),
         "security": _SECURITY[route.authenticate],
         "parameters": _parameters(rule, route),
-        "responses": _successes(spec, rule, route) | _errors(spec, rule, codes),
+        "responses": _successes(rule, route, refer) | _errors(spec, rule, codes),
     }
     if route.needs:
         operation["x-permission"] = route.needs
@@ -191,18 +201,18 @@ def _parameters(rule: Rule, route: EndpointSpec) -> list[dict[str, Any]]:
 
 def _path_parameters(rule: Rule) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "description": meaning_of(name), "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "description": VARIABLES[name], "schema": {"type": "string"}}
         for name in re.findall(r"<(?:[^:>]+:)?([^>]+)>", rule.rule)
     ]
 
 
-def _successes(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]:
+def _successes(rule: Rule, route: EndpointSpec, refer: _Refer) -> dict[str, Any]:
     found = {str(route.status): route.message}
     may_repeat = route.idempotent or Code.IDEMPOTENCY_KEY_REUSED in route.refuses
     if may_repeat:
         found["200"] = "It was recorded before; this is its present state"
     more = _LIMIT_HEADERS if route.authenticate is authenticate_api_key else []
-    content = {"application/json": {"schema": _reply(spec, rule, route.gives)}} | {
+    content = {"application/json": {"schema": _reply(rule, route.gives, refer)}} | {
         media_type: {"schema": {"type": "string"}} for media_type in route.also
     }
     return {
@@ -218,12 +228,11 @@ def _successes(spec: APISpec, rule: Rule, route: EndpointSpec) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _reply(spec: APISpec, rule: Rule, gives: Schema | None) -> dict[str, Any]:
+def _reply(rule: Rule, gives: Any, refer: _Refer) -> dict[str, Any]:
     """Return the schema of a reply: the envelope that all replies share, and which data this one has."""
     data: dict[str, Any] = {"type": "null" if is_management(rule.rule) else "object"}
     if gives is not None:
-        record = spec.plugins[0].resolver.resolve_schema_dict(type(gives)())  # type: ignore[attr-defined]
-        data = {"type": "array", "items": record} if gives.many else record
+        data = schema_of(gives, refer)
     return narrowed("ManagementSuccess" if is_management(rule.rule) else "Success", data=data)
 
 
@@ -284,12 +293,11 @@ def _schema_of(schema: Schema) -> Any:
 
 
 def _declared_by_field(field: Field[Any], **_: Any) -> dict[str, Any]:
-    """Return the JSON Schema that a field declares itself, with the meaning of its name."""
+    """Return the JSON Schema that a field declares itself."""
     declared = dict(getattr(field, "json_schema", {}))
     if field.allow_none and "anyOf" in declared:
         declared["anyOf"] = [*declared["anyOf"], {"type": "null"}]
-    meaning = meaning_of(field.data_key or field.name, type(field.parent)) if field.name else ""
-    return declared | ({"description": meaning} if meaning else {})
+    return declared
 
 
 def _methods(rule: Rule) -> set[str]:

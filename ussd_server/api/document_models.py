@@ -11,10 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from marshmallow import Schema
-
-from schemas.envelopes import Record
-
 _Json = dict[str, Any]
 _REF = "#/components/schemas/"
 # With this choice TypeScript reads a union as `unknown`, so that the operation alone decides the type.
@@ -31,10 +27,10 @@ def narrowed(shared: str, **properties: _Json) -> _Json:
     }  # fmt: skip
 
 
-def simplify(document: _Json, schemas: Mapping[str, type[Schema]]) -> _Json:
-    """Return the document with fewer schemas; `schemas` are the classes by the names in the document."""
-    for name, extended in schemas.items():
-        parent = next((known for known in schemas if _is_extension(extended, schemas[known])), None)
+def simplify(document: _Json, views: Mapping[str, Any]) -> _Json:
+    """Return the document with fewer schemas; `views` are those of replies by the names in the document."""
+    for name, extended in views.items():
+        parent = next((known for known, view in views.items() if view in getattr(extended, "__mro__", ())[1:]), None)
         if parent:
             document = _fold(document, name, parent)
     document = _share_pages(document)
@@ -42,10 +38,6 @@ def simplify(document: _Json, schemas: Mapping[str, type[Schema]]) -> _Json:
     _name_free_objects(document)
     _name_enums(document)
     return document
-
-
-def _is_extension(extended: type[Schema], of: type[Schema]) -> bool:
-    return issubclass(of, Record) and of in extended.__mro__[1:]
 
 
 def _fold(document: _Json, name: str, parent: str) -> _Json:
@@ -125,10 +117,11 @@ def _name_free_objects(document: _Json) -> None:
     reference = {"$ref": f"{_REF}JsonObject"}
     schemas["JsonObject"] = {"type": "object", "additionalProperties": True, "description": "Any JSON object."}
     for _, _, place in list(_properties(document)):
-        if place.get("type") == ["object", "null"] and not place.get("additionalProperties"):
+        kind = place.get("type")
+        if kind in ("object", ["object", "null"]) and not place.get("additionalProperties"):
             place.pop("additionalProperties", None)
             del place["type"]
-            place["anyOf"] = [reference, {"type": "null"}]
+            place |= reference if kind == "object" else {"anyOf": [reference, {"type": "null"}]}
 
 
 def _name_enums(document: _Json) -> None:

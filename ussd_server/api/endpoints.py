@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import orjson
 from flask import Blueprint
-from marshmallow import Schema
 
 from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
 from ussd_server.api.bodies import (
@@ -30,18 +30,20 @@ from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import writer
 
 Authenticator = Callable[[ApiRequest], Caller]
 
 _View = TypeVar("_View", bound=Callable[..., Any])
+_Data = TypeVar("_Data")
 _NOBODY = Caller(CallerKind.NOBODY)
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointReply:
+class EndpointReply(Generic[_Data]):
     """A reply with a status, a message or headers other than those of its route."""
 
-    data: Any
+    data: _Data
     status: int | None = None
     message: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +58,8 @@ class EndpointSpec:
     takes: Body | None
     query: Query
     makes: type[Any] | None
-    gives: Schema | None
+    gives: Any
+    write: Callable[[Any], Any]
     needs: str | None
     refuses: tuple[Code, ...]
     refusal: str
@@ -84,7 +87,6 @@ class ApiBlueprint(Blueprint):
         makes: type[Any] | None = None,
         takes: type[Body] | None = None,
         query: type[Query] | None = None,
-        gives: Schema | None = None,
         needs: str | None = None,
         refuses: tuple[Code, ...] = (),
         refusal: str = "Insufficient permissions",
@@ -97,8 +99,8 @@ class ApiBlueprint(Blueprint):
         """Register a view for `method` and `path`; `name` is that of the operation, by default the view's.
 
         The view receives one message and the request context; without `makes` only the context. `makes` builds the
-        message from the variables of the path, the checked query and the checked body. `gives` dumps what the view
-        returns; without it that is sent unchanged.
+        message from the variables of the path, the checked query and the checked body. The reply is what the view is
+        annotated to return: a view with meanings (`wire.py`), or an `EndpointReply` of one.
         An `idempotent` route takes an `Idempotency-Key` header. `refuses` lists the error codes of the service method,
         beside those of authentication, permission and schemas.
         `also` has other media types that a client may prefer by its `Accept` header, and what is called then instead
@@ -112,7 +114,8 @@ class ApiBlueprint(Blueprint):
                 takes() if takes else None,
                 (query or Query)(),
                 makes,
-                gives,
+                _given_by(view),
+                writer(_given_by(view)),
                 needs,
                 refuses,
                 refusal,
@@ -177,6 +180,14 @@ def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | Non
     return ApiResponse(200, parts, shown.items(), "text/csv; charset=utf-8")
 
 
+def _given_by(view: Callable[..., Any]) -> Any:
+    """Return the type of a reply, None for a view that returns no data."""
+    found = get_type_hints(view, include_extras=True).get("return")
+    if get_origin(found) is EndpointReply:
+        (found,) = get_args(found)
+    return None if found is NoneType else found
+
+
 def _check(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
     """Return what the view takes: the message, if there is one, and the context. ServiceError when a check refuses."""
     body = read_body(api_request.environ, route.max_body_bytes) if api_request.has_body else b""
@@ -201,7 +212,7 @@ def _reply_in_json(route: EndpointSpec, api_request: ApiRequest, given: tuple[An
     if isinstance(reply, EndpointReply):
         status, message, headers = reply.status or status, reply.message or message, reply.headers
         reply = reply.data
-    data = reply if route.gives is None or reply is None else route.gives.dump(reply)
+    data = None if reply is None else route.write(reply)
     envelope = (
         management_envelope(status, message, data) if api_request.is_management else success_envelope(message, data)
     )

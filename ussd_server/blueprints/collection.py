@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from schemas.transactions import ListTransactionsQuery, TransactionPageRecord
+from schemas.transactions import ListTransactionsQuery
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.transactions.messages import ListTransactions, TransactionPage
+from ussd_server.services.transactions.messages import ListTransactions, TransactionView
+from ussd_server.wire import Page
 
 collection = ApiBlueprint("collection", authenticate_api_key)
 
 
 @collection.call(
     "GET", "/data/collection", needs="collection:read",
-    query=ListTransactionsQuery, makes=ListTransactions, gives=TransactionPageRecord(), message="Collected payments",
+    query=ListTransactionsQuery, makes=ListTransactions, message="Collected payments",
 )  # fmt: skip
-def list_collected(request: ListTransactions, context: RequestContext) -> TransactionPage:
+def list_collected(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
     """The client's collected payments, newest first."""
     return services().transactions.transactions.list_collected(request, context)

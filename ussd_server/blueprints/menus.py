@@ -6,19 +6,10 @@ from schemas.envelopes import Body
 from schemas.menus import (
     BindCodeBody,
     CheckMenuBody,
-    CheckReportRecord,
-    CodeListRecord,
-    CodeRecord,
     GetGraphQuery,
-    GraphRecord,
-    MenuListRecord,
-    MenuRecord,
     ReplayBody,
-    ReplayRecord,
     RollBackBody,
     SaveDraftBody,
-    VersionListRecord,
-    VersionRecord,
 )
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import ApiResponse, services
@@ -39,19 +30,20 @@ from ussd_server.services.menus.messages import (
 )
 from ussd_server.services.menus.walk_messages import ReplayItem, ReplayMenu
 from ussd_server.status import Code
+from ussd_server.wire import Items
 
 menus = ApiBlueprint("menus", authenticate_api_key)
 
 
-@menus.call("GET", "/api/ussd/menus", needs="menus:read", gives=MenuListRecord(), message="Menus")
-def list_menus(context: RequestContext) -> dict[str, tuple[MenuSummary, ...]]:
+@menus.call("GET", "/api/ussd/menus", needs="menus:read", message="Menus")
+def list_menus(context: RequestContext) -> Items[MenuSummary]:
     """Return the client's menus, by name."""
-    return {"items": services().menus.menus.list(context)}
+    return Items(services().menus.menus.list(context))
 
 
 @menus.call(
     "PUT", "/api/ussd/menus/<menu_id>", needs="menus:write",
-    takes=SaveDraftBody, makes=SaveDraft, gives=CheckReportRecord(), message="Draft saved",
+    takes=SaveDraftBody, makes=SaveDraft, message="Draft saved",
 )  # fmt: skip
 def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
     """Save the draft of a menu; returns the report of its check."""
@@ -59,7 +51,7 @@ def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
 
 
 @menus.call(
-    "GET", "/api/ussd/menus/<menu_id>", needs="menus:read", makes=NameMenu, gives=MenuRecord(), message="Menu"
+    "GET", "/api/ussd/menus/<menu_id>", needs="menus:read", makes=NameMenu, message="Menu"
 )  # fmt: skip
 def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
     """Return a menu with its draft and its published document."""
@@ -68,7 +60,7 @@ def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/check", needs="menus:read",
-    takes=CheckMenuBody, makes=CheckMenu, gives=CheckReportRecord(), message="Menu checked",
+    takes=CheckMenuBody, makes=CheckMenu, message="Menu checked",
 )  # fmt: skip
 def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     """Check a menu's draft, or the document in the body, which is not saved."""
@@ -77,7 +69,7 @@ def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/publish", needs="menus:write",
-    takes=Body, makes=NameMenu, gives=VersionRecord(), refuses=(Code.MENU_INVALID,), message="Menu published",
+    takes=Body, makes=NameMenu, refuses=(Code.MENU_INVALID,), message="Menu published",
 )  # fmt: skip
 def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
     """Publish the draft as a new version."""
@@ -86,16 +78,16 @@ def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
 
 @menus.call(
     "GET", "/api/ussd/menus/<menu_id>/versions", needs="menus:read",
-    makes=NameMenu, gives=VersionListRecord(), message="Menu versions",
+    makes=NameMenu, message="Menu versions",
 )  # fmt: skip
-def list_versions(request: NameMenu, context: RequestContext) -> dict[str, tuple[VersionView, ...]]:
+def list_versions(request: NameMenu, context: RequestContext) -> Items[VersionView]:
     """Return every published version of a menu, newest first."""
-    return {"items": services().menus.menus.versions(request, context)}
+    return Items(services().menus.menus.versions(request, context))
 
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/rollback", needs="menus:write",
-    takes=RollBackBody, makes=RollBack, gives=VersionRecord(), message="Menu rolled back",
+    takes=RollBackBody, makes=RollBack, message="Menu rolled back",
 )  # fmt: skip
 def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     """Publish an earlier version again."""
@@ -109,7 +101,7 @@ def _send_diagram(request: GetGraph, context: RequestContext) -> ApiResponse:
 
 @menus.call(
     "GET", "/api/ussd/menus/<menu_id>/graph", needs="menus:read",
-    query=GetGraphQuery, makes=GetGraph, gives=GraphRecord(), message="Menu graph",
+    query=GetGraphQuery, makes=GetGraph, message="Menu graph",
     also={"image/svg+xml": _send_diagram},
 )  # fmt: skip
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
@@ -119,22 +111,22 @@ def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
 
 @menus.call(
     "POST", "/api/ussd/menus/<menu_id>/replay", needs="menus:read",
-    takes=ReplayBody, makes=ReplayMenu, gives=ReplayRecord(), refuses=(Code.MENU_INVALID,), message="Menu replayed",
+    takes=ReplayBody, makes=ReplayMenu, refuses=(Code.MENU_INVALID,), message="Menu replayed",
 )  # fmt: skip
-def replay_menu(request: ReplayMenu, context: RequestContext) -> dict[str, tuple[ReplayItem, ...]]:
+def replay_menu(request: ReplayMenu, context: RequestContext) -> Items[ReplayItem]:
     """Replay past conversations through the draft, without paying or calling anything. Needs `ussd:read` as well."""
-    return {"items": services().menus.replays.replay(request, context)}
+    return Items(services().menus.replays.replay(request, context))
 
 
-@menus.call("GET", "/api/ussd/codes", needs="menus:read", gives=CodeListRecord(), message="Service codes")
-def list_codes(context: RequestContext) -> dict[str, tuple[CodeView, ...]]:
+@menus.call("GET", "/api/ussd/codes", needs="menus:read", message="Service codes")
+def list_codes(context: RequestContext) -> Items[CodeView]:
     """Return the client's service codes and their menus."""
-    return {"items": services().menus.menus.codes(context)}
+    return Items(services().menus.menus.codes(context))
 
 
 @menus.call(
     "PUT", "/api/ussd/codes/<service_code>", needs="menus:write",
-    takes=BindCodeBody, makes=BindCode, gives=CodeRecord(), message="Service code bound",
+    takes=BindCodeBody, makes=BindCode, message="Service code bound",
 )  # fmt: skip
 def bind_code(request: BindCode, context: RequestContext) -> CodeView:
     """Bind a code to a menu. The path may leave out the closing hash of the code."""

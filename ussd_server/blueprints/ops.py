@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 
 from flask import Response
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from schemas.health import HealthRecord, ReadinessRecord
 from ussd_server.api.endpoints import ApiBlueprint, allow_anyone, speaks
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
+from ussd_server.services.operations.messages import Health, Readiness
 from ussd_server.status import Code
 
 ops = ApiBlueprint("ops", allow_anyone)
 
 
-@ops.call("GET", "/health/live", gives=HealthRecord(), message="Alive")
-def show_liveness(_: RequestContext) -> dict[str, str]:
+@ops.call("GET", "/health/live", message="Alive")
+def show_liveness(_: RequestContext) -> Health:
     """Whether this process answers at all."""
-    return {"status": "alive"}
+    return Health("alive")
 
 
-@ops.call("GET", "/health/ready", gives=ReadinessRecord(), refuses=(Code.SERVICE_UNAVAILABLE,), message="Ready")
-def show_readiness(_: RequestContext) -> dict[str, str]:
+@ops.call("GET", "/health/ready", refuses=(Code.SERVICE_UNAVAILABLE,), message="Ready")
+def show_readiness(_: RequestContext) -> Readiness:
     """Whether the service can answer calls; 503 names the part that is away."""
-    return {"status": "ready", **asdict(services().operations.health.check())}
+    return services().operations.health.check()
 
 
 @ops.get("/metrics", provide_automatic_options=False)

@@ -12,10 +12,6 @@ from schemas.payouts import (
     CreatePayoutQuery,
     ListPayoutItemsQuery,
     ListPayoutsQuery,
-    PayoutItemPageRecord,
-    PayoutPageRecord,
-    PayoutRecord,
-    PayoutStatesRecord,
 )
 from ussd_server.api.endpoints import (
     ApiBlueprint,
@@ -33,11 +29,12 @@ from ussd_server.services.payouts.messages import (
     ListPayoutItems,
     ListPayouts,
     NamePayout,
-    PayoutItemPage,
-    PayoutPage,
+    PayoutItemView,
+    PayoutStates,
     PayoutView,
 )
 from ussd_server.status import Code
+from ussd_server.wire import Page
 
 payouts = ApiBlueprint("payouts", authenticate_api_key)
 client_payouts = ApiBlueprint("client_payouts", authenticate_access_token)
@@ -63,10 +60,10 @@ def _send_items(request: ListPayoutItems, context: RequestContext) -> ApiRespons
 
 @_endpoint(
     "POST", "", needs="payouts:write", takes=CreatePayoutBody, query=CreatePayoutQuery,
-    makes=CreatePayout, gives=PayoutRecord(), refuses=(Code.IDEMPOTENCY_KEY_REUSED,), status=201,
+    makes=CreatePayout, refuses=(Code.IDEMPOTENCY_KEY_REUSED,), status=201,
     message="Payout created", max_body_bytes=LARGEST_FILE_BYTES,
 )  # fmt: skip
-def create_payout(request: CreatePayout, context: RequestContext) -> EndpointReply:
+def create_payout(request: CreatePayout, context: RequestContext) -> EndpointReply[PayoutView]:
     """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
     created = services().payouts.payouts.create(request, context)
     if created.replayed:
@@ -77,36 +74,35 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
 
 
 @_endpoint(
-    "GET", "", needs="payouts:read", query=ListPayoutsQuery, makes=ListPayouts,
-    gives=PayoutPageRecord(), message="Payouts",
+    "GET", "", needs="payouts:read", query=ListPayoutsQuery, makes=ListPayouts, message="Payouts",
 )  # fmt: skip
-def list_payouts(request: ListPayouts, context: RequestContext) -> PayoutPage:
+def list_payouts(request: ListPayouts, context: RequestContext) -> Page[PayoutView]:
     """The client's payouts, newest first."""
     return services().payouts.payouts.list(request, context)
 
 
 @_endpoint(
-    "GET", "/<payout_id>", needs="payouts:read", makes=NamePayout, gives=PayoutStatesRecord(),
+    "GET", "/<payout_id>", needs="payouts:read", makes=NamePayout,
     refuses=(Code.NOT_FOUND,), message="Payout",
 )  # fmt: skip
-def get_payout(request: NamePayout, context: RequestContext) -> PayoutView:
+def get_payout(request: NamePayout, context: RequestContext) -> PayoutStates:
     """One payout, with counts and sums of its rows by state."""
     return services().payouts.payouts.get(request, context)
 
 
 @_endpoint(
     "GET", "/<payout_id>/items", needs="payouts:read", query=ListPayoutItemsQuery,
-    makes=ListPayoutItems, gives=PayoutItemPageRecord(), refuses=(Code.NOT_FOUND,), message="Rows",
+    makes=ListPayoutItems, refuses=(Code.NOT_FOUND,), message="Rows",
     also={"text/csv": _send_items},
 )  # fmt: skip
-def list_payout_items(request: ListPayoutItems, context: RequestContext) -> PayoutItemPage:
+def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:
     """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them."""
     return services().payouts.payouts.items(request, context)
 
 
 @_endpoint(
-    "POST", "/<payout_id>/approve", needs="payouts:approve", takes=ApprovePayoutBody, makes=ApprovePayout,
-    gives=PayoutRecord(), refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE), message="Payout approved",
+    "POST", "/<payout_id>/approve", needs="payouts:approve", takes=ApprovePayoutBody,
+    makes=ApprovePayout, refuses=(Code.NOT_FOUND, Code.INSUFFICIENT_BALANCE), message="Payout approved",
 )  # fmt: skip
 def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutView:
     """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
@@ -114,8 +110,8 @@ def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutVie
 
 
 @_endpoint(
-    "POST", "/<payout_id>/cancel", needs="payouts:write", takes=Body, makes=NamePayout,
-    gives=PayoutRecord(), refuses=(Code.NOT_FOUND,), message="Payout cancelled",
+    "POST", "/<payout_id>/cancel", needs="payouts:write",
+    takes=Body, makes=NamePayout, refuses=(Code.NOT_FOUND,), message="Payout cancelled",
 )  # fmt: skip
 def cancel_payout(request: NamePayout, context: RequestContext) -> PayoutView:
     """Cancel what was not sent and release its reservation."""

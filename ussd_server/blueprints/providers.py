@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from schemas.providers import GetSubscriberQuery, ProvidersRecord, SubscriberRecord
+from schemas.providers import GetSubscriberQuery
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
-from ussd_server.services.providers.messages import GetSubscriber, Subscriber
+from ussd_server.services.providers.messages import GetSubscriber, ProviderList, Subscriber
 
 providers = ApiBlueprint("providers", authenticate_api_key)
 
 
 @providers.call(
-    "GET", "/api/providers", needs="transactions:read", gives=ProvidersRecord(), message="Providers",
+    "GET", "/api/providers", needs="transactions:read", message="Providers",
 )  # fmt: skip
-def list_providers(context: RequestContext) -> dict[str, Any]:
+def list_providers(context: RequestContext) -> ProviderList:
     """The providers of this server and whether they take payments, from our own calls of the last 15 minutes."""
-    return {"items": services().providers.states.list(context)}
+    return ProviderList(services().providers.states.list(context))
 
 
 @providers.call(
     "GET", "/api/subscribers", needs="transactions:read",
-    query=GetSubscriberQuery, makes=GetSubscriber, gives=SubscriberRecord(), message="Subscriber",
+    query=GetSubscriberQuery, makes=GetSubscriber, message="Subscriber",
 )  # fmt: skip
 def get_subscriber(request: GetSubscriber, context: RequestContext) -> Subscriber:
     """Return the name to which its provider has registered a phone number; kept for a day."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.search import SearchQuery, SearchReplyRecord
+from schemas.search import SearchQuery
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
@@ -12,7 +12,7 @@ search = ApiBlueprint("search", authenticate_api_key)
 
 
 @search.call(
-    "GET", "/api/search", query=SearchQuery, makes=Search, gives=SearchReplyRecord(), message="Search results",
+    "GET", "/api/search", query=SearchQuery, makes=Search, message="Search results",
 )  # fmt: skip
 def find(request: Search, context: RequestContext) -> SearchReply:
     """The client's objects that a whole value names: an id, a reference, a provider's receipt or a phone number."""

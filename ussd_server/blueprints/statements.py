@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.statements import DailyReportRecord, GetDailyReportQuery, GetStatementQuery, StatementRecord
+from schemas.statements import GetDailyReportQuery, GetStatementQuery
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, csv_file
 from ussd_server.api.requests import ApiResponse, services
 from ussd_server.context import RequestContext
-from ussd_server.services.accounts.messages import GetStatement, StatementPage
+from ussd_server.services.accounts.messages import GetStatement, StatementView
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
 
 statements = ApiBlueprint("statements", authenticate_api_key)
@@ -19,17 +19,17 @@ def _send_statement(request: GetStatement, context: RequestContext) -> ApiRespon
 
 
 @statements.call(
-    "GET", "/api/statements", needs="statements:read", query=GetStatementQuery, makes=GetStatement,
-    gives=StatementRecord(), also={"text/csv": _send_statement}, message="Statement",
+    "GET", "/api/statements", needs="statements:read", query=GetStatementQuery,
+    makes=GetStatement, also={"text/csv": _send_statement}, message="Statement",
 )  # fmt: skip
-def get_statement(request: GetStatement, context: RequestContext) -> StatementPage:
+def get_statement(request: GetStatement, context: RequestContext) -> StatementView:
     """What moved in an account within a period, oldest first, with the balances before and after it."""
     return services().accounts.statements.get(request, context)
 
 
 @statements.call(
-    "GET", "/api/reports/daily", needs="statements:read", query=GetDailyReportQuery, makes=GetDailyReport,
-    gives=DailyReportRecord(), message="Daily report",
+    "GET", "/api/reports/daily", needs="statements:read", query=GetDailyReportQuery,
+    makes=GetDailyReport, message="Daily report",
 )  # fmt: skip
 def get_daily_report(request: GetDailyReport, context: RequestContext) -> DailyReport:
     """What became final on a day in Kampala: counts, sums, fees and times by type, provider and status."""

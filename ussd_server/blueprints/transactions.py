@@ -6,9 +6,6 @@ from schemas.transactions import (
     CreateRefundBody,
     CreateTransactionBody,
     ListTransactionsQuery,
-    TransactionHistoryRecord,
-    TransactionPageRecord,
-    TransactionRecord,
     WaitQuery,
 )
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
@@ -20,56 +17,57 @@ from ussd_server.services.transactions.messages import (
     CreateTransaction,
     GetTransaction,
     ListTransactions,
-    TransactionPage,
+    TransactionHistory,
     TransactionView,
 )
 from ussd_server.status import Code
+from ussd_server.wire import Page
 
 transactions = ApiBlueprint("transactions", authenticate_api_key)
 
 
 @transactions.call(
     "POST", "/api/transactions", needs="transactions:write", idempotent=True,
-    takes=CreateTransactionBody, query=WaitQuery, makes=CreateTransaction, gives=TransactionRecord(),
+    takes=CreateTransactionBody, query=WaitQuery, makes=CreateTransaction,
     refuses=(Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED), status=201,
     message="Transaction accepted",
 )  # fmt: skip
-def create_transaction(request: CreateTransaction, context: RequestContext) -> EndpointReply:
+def create_transaction(request: CreateTransaction, context: RequestContext) -> EndpointReply[TransactionView]:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""
     return _reply(services().transactions.transactions.create(request, context))
 
 
 @transactions.call(
     "POST", "/api/transactions/<transaction_id>/refunds", needs="transactions:write", idempotent=True,
-    takes=CreateRefundBody, makes=CreateRefund, gives=TransactionRecord(),
+    takes=CreateRefundBody, makes=CreateRefund,
     refuses=(Code.TRANSACTION_NOT_FOUND, Code.INSUFFICIENT_BALANCE, Code.TRANSACTION_FAILED),
     status=201, message="Refund accepted",
 )  # fmt: skip
-def create_refund(request: CreateRefund, context: RequestContext) -> EndpointReply:
+def create_refund(request: CreateRefund, context: RequestContext) -> EndpointReply[TransactionView]:
     """Give a succeeded collection back to its payer, wholly or in part."""
     return _reply(services().transactions.refunds.create(request, context))
 
 
 @transactions.call(
     "GET", "/api/transactions/<transaction_id>", needs="transactions:read",
-    query=WaitQuery, makes=GetTransaction, gives=TransactionHistoryRecord(),
+    query=WaitQuery, makes=GetTransaction,
     refuses=(Code.TRANSACTION_NOT_FOUND,), message="Transaction",
 )  # fmt: skip
-def get_transaction(request: GetTransaction, context: RequestContext) -> TransactionView:
+def get_transaction(request: GetTransaction, context: RequestContext) -> TransactionHistory:
     """One transaction with its status history; `wait` holds the reply until its status changes."""
     return services().transactions.transactions.get(request, context)
 
 
 @transactions.call(
     "GET", "/api/transactions", needs="transactions:read",
-    query=ListTransactionsQuery, makes=ListTransactions, gives=TransactionPageRecord(), message="Transactions",
+    query=ListTransactionsQuery, makes=ListTransactions, message="Transactions",
 )  # fmt: skip
-def list_transactions(request: ListTransactions, context: RequestContext) -> TransactionPage:
+def list_transactions(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
     """The client's transactions, newest first."""
     return services().transactions.transactions.list(request, context)
 
 
-def _reply(created: CreatedTransaction) -> EndpointReply:
+def _reply(created: CreatedTransaction) -> EndpointReply[TransactionView]:
     where = {"Location": f"/api/transactions/{created.transaction.transaction_id}"}
     if created.replayed:
         return EndpointReply(created.transaction, 200, "Transaction already recorded", {"Idempotent-Replayed": "true"})

@@ -6,9 +6,6 @@ from schemas.ussd import (
     BeginSessionBody,
     EnterTextBody,
     ListSessionsQuery,
-    SessionPageRecord,
-    SessionRecord,
-    SessionTranscriptRecord,
 )
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
@@ -18,19 +15,20 @@ from ussd_server.services.sessions.messages import (
     EnterText,
     ListSessions,
     NameSession,
-    SessionPage,
+    SessionTranscript,
     SessionView,
 )
 from ussd_server.status import Code
+from ussd_server.wire import Page
 
 ussd = ApiBlueprint("ussd", authenticate_api_key)
 
 
 @ussd.call(
     "POST", "/api/ussd/sessions", needs="ussd:write",
-    takes=BeginSessionBody, makes=BeginSession, gives=SessionRecord(), status=201, message="Session started",
+    takes=BeginSessionBody, makes=BeginSession, status=201, message="Session started",
 )  # fmt: skip
-def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply:
+def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply[SessionView]:
     """Dial a service code; returns the first screen."""
     session = services().ussd.api_sessions.begin(request, context)
     return EndpointReply(session, headers={"Location": f"/api/ussd/sessions/{session.session_id}"})
@@ -38,7 +36,7 @@ def begin_session(request: BeginSession, context: RequestContext) -> EndpointRep
 
 @ussd.call(
     "POST", "/api/ussd/sessions/<session_id>/input", needs="ussd:write",
-    takes=EnterTextBody, makes=EnterText, gives=SessionRecord(),
+    takes=EnterTextBody, makes=EnterText,
     refuses=(Code.SESSION_NOT_FOUND, Code.INVALID_TURN), message="Next screen",
 )  # fmt: skip
 def enter_text(request: EnterText, context: RequestContext) -> SessionView:
@@ -48,25 +46,25 @@ def enter_text(request: EnterText, context: RequestContext) -> SessionView:
 
 @ussd.call(
     "GET", "/api/ussd/sessions/<session_id>", needs="ussd:read",
-    makes=NameSession, gives=SessionTranscriptRecord(), refuses=(Code.SESSION_NOT_FOUND,), message="Session",
+    makes=NameSession, refuses=(Code.SESSION_NOT_FOUND,), message="Session",
 )  # fmt: skip
-def get_session(request: NameSession, context: RequestContext) -> SessionView:
+def get_session(request: NameSession, context: RequestContext) -> SessionTranscript:
     """Return a session with its transcript."""
     return services().ussd.api_sessions.get(request, context)
 
 
 @ussd.call(
     "GET", "/api/ussd/sessions", needs="ussd:read",
-    query=ListSessionsQuery, makes=ListSessions, gives=SessionPageRecord(), message="Sessions",
+    query=ListSessionsQuery, makes=ListSessions, message="Sessions",
 )  # fmt: skip
-def list_sessions(request: ListSessions, context: RequestContext) -> SessionPage:
+def list_sessions(request: ListSessions, context: RequestContext) -> Page[SessionView]:
     """Return the client's sessions, newest first."""
     return services().ussd.api_sessions.list(request, context)
 
 
 @ussd.call(
     "DELETE", "/api/ussd/sessions/<session_id>", needs="ussd:write",
-    makes=NameSession, gives=SessionRecord(), refuses=(Code.SESSION_NOT_FOUND,), message="Session ended",
+    makes=NameSession, refuses=(Code.SESSION_NOT_FOUND,), message="Session ended",
 )  # fmt: skip
 def end_session(request: NameSession, context: RequestContext) -> SessionView:
     """End an active session."""

@@ -3,62 +3,54 @@
 from __future__ import annotations
 
 from schemas.envelopes import Body
-from schemas.shared import DeletionResultRecord, RotateSecretBody
+from schemas.shared import RotateSecretBody
 from schemas.webhooks import (
     CreateWebhookBody,
-    EventDeliveriesRecord,
-    EventPageRecord,
-    EventRecord,
     ListEventsQuery,
-    NewWebhookRecord,
     RedeliverEventsBody,
-    RedeliveryRecord,
-    RotatedSecretRecord,
-    WebhookPageRecord,
-    WebhookRecord,
 )
 from ussd_server.api.endpoints import ApiBlueprint, EndpointReply, authenticate_api_key
 from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.webhooks.messages import (
     CreateWebhook,
-    EventPage,
+    EventDeliveries,
     EventView,
     ListEvents,
     NameEvent,
     NameWebhook,
+    NewWebhookView,
     RedeliverEvents,
     Redelivery,
     RotateCallbacks,
     RotatedSecretView,
     RotateWebhook,
-    WebhookDeletion,
-    WebhookPage,
     WebhookView,
 )
 from ussd_server.status import Code
+from ussd_server.wire import DeletionResult, Page
 
 webhooks = ApiBlueprint("webhooks", authenticate_api_key)
 
 
-@webhooks.call("GET", "/api/webhooks", needs="webhooks:read", gives=WebhookPageRecord(), message="Webhooks")
-def list_webhooks(context: RequestContext) -> WebhookPage:
+@webhooks.call("GET", "/api/webhooks", needs="webhooks:read", message="Webhooks")
+def list_webhooks(context: RequestContext) -> Page[WebhookView]:
     """All webhooks of the client, oldest first."""
     return services().webhooks.subscriptions.list(context)
 
 
 @webhooks.call(
-    "POST", "/api/webhooks", needs="webhooks:write", takes=CreateWebhookBody, makes=CreateWebhook,
-    gives=NewWebhookRecord(), status=201, message="Webhook created",
+    "POST", "/api/webhooks", needs="webhooks:write",
+    takes=CreateWebhookBody, makes=CreateWebhook, status=201, message="Webhook created",
 )  # fmt: skip
-def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointReply:
+def create_webhook(request: CreateWebhook, context: RequestContext) -> EndpointReply[NewWebhookView]:
     """Add an address to be called; the answer alone shows the secret that signs the calls."""
     created = services().webhooks.subscriptions.create(request, context)
     return EndpointReply(created, headers={"Location": f"/api/webhooks/{created.id}"})
 
 
 @webhooks.call(
-    "GET", "/api/webhooks/<webhook_id>", needs="webhooks:read", makes=NameWebhook, gives=WebhookRecord(),
+    "GET", "/api/webhooks/<webhook_id>", needs="webhooks:read", makes=NameWebhook,
     refuses=(Code.NOT_FOUND,), message="Webhook",
 )  # fmt: skip
 def get_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
@@ -67,17 +59,17 @@ def get_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
 
 
 @webhooks.call(
-    "DELETE", "/api/webhooks/<webhook_id>", needs="webhooks:write", makes=NameWebhook, gives=DeletionResultRecord(),
+    "DELETE", "/api/webhooks/<webhook_id>", needs="webhooks:write", makes=NameWebhook,
     refuses=(Code.NOT_FOUND,), message="Webhook deleted",
 )  # fmt: skip
-def delete_webhook(request: NameWebhook, context: RequestContext) -> WebhookDeletion:
+def delete_webhook(request: NameWebhook, context: RequestContext) -> DeletionResult:
     """Remove a webhook; what still waited for it is not sent any more."""
     return services().webhooks.subscriptions.delete(request, context)
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/<webhook_id>/rotate", needs="webhooks:write", takes=RotateSecretBody, makes=RotateWebhook,
-    gives=RotatedSecretRecord(), refuses=(Code.NOT_FOUND,), message="Webhook secret rotated",
+    "POST", "/api/webhooks/<webhook_id>/rotate", needs="webhooks:write",
+    takes=RotateSecretBody, makes=RotateWebhook, refuses=(Code.NOT_FOUND,), message="Webhook secret rotated",
 )  # fmt: skip
 def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
     """Give a webhook another secret; for a while its calls carry the signatures of both."""
@@ -85,8 +77,8 @@ def rotate_webhook(request: RotateWebhook, context: RequestContext) -> RotatedSe
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/callbacks/rotate", needs="webhooks:write", takes=RotateSecretBody, makes=RotateCallbacks,
-    gives=RotatedSecretRecord(), message="Callback secret rotated",
+    "POST", "/api/webhooks/callbacks/rotate", needs="webhooks:write",
+    takes=RotateSecretBody, makes=RotateCallbacks, message="Callback secret rotated",
 )  # fmt: skip
 def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> RotatedSecretView:
     """Give another secret, or the first one, for calls to the `callback_url` of single transactions."""
@@ -94,8 +86,8 @@ def rotate_callbacks(request: RotateCallbacks, context: RequestContext) -> Rotat
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/<webhook_id>/enable", needs="webhooks:write", takes=Body, makes=NameWebhook,
-    gives=WebhookRecord(), refuses=(Code.NOT_FOUND,), message="Webhook enabled",
+    "POST", "/api/webhooks/<webhook_id>/enable", needs="webhooks:write",
+    takes=Body, makes=NameWebhook, refuses=(Code.NOT_FOUND,), message="Webhook enabled",
 )  # fmt: skip
 def enable_webhook(request: NameWebhook, context: RequestContext) -> WebhookView:
     """Switch a webhook on again that was switched off because nothing was taken there."""
@@ -103,36 +95,36 @@ def enable_webhook(request: NameWebhook, context: RequestContext) -> WebhookView
 
 
 @webhooks.call(
-    "POST", "/api/webhooks/<webhook_id>/test", needs="webhooks:write", takes=Body, makes=NameWebhook,
-    gives=EventRecord(), refuses=(Code.NOT_FOUND,), status=201, message="Test event created",
+    "POST", "/api/webhooks/<webhook_id>/test", needs="webhooks:write",
+    takes=Body, makes=NameWebhook, refuses=(Code.NOT_FOUND,), status=201, message="Test event created",
 )  # fmt: skip
-def test_webhook(request: NameWebhook, context: RequestContext) -> EndpointReply:
+def test_webhook(request: NameWebhook, context: RequestContext) -> EndpointReply[EventView]:
     """Send a test event to one webhook; `GET /api/events/{id}` shows what became of it."""
     event = services().webhooks.subscriptions.test(request, context)
     return EndpointReply(event, headers={"Location": f"/api/events/{event.id}"})
 
 
 @webhooks.call(
-    "GET", "/api/events", needs="webhooks:read", query=ListEventsQuery, makes=ListEvents, gives=EventPageRecord(),
+    "GET", "/api/events", needs="webhooks:read", query=ListEventsQuery, makes=ListEvents,
     message="Events",
 )  # fmt: skip
-def list_events(request: ListEvents, context: RequestContext) -> EventPage:
+def list_events(request: ListEvents, context: RequestContext) -> Page[EventView]:
     """The client's events, newest first."""
     return services().webhooks.events.list(request, context)
 
 
 @webhooks.call(
-    "GET", "/api/events/<event_id>", needs="webhooks:read", makes=NameEvent, gives=EventDeliveriesRecord(),
+    "GET", "/api/events/<event_id>", needs="webhooks:read", makes=NameEvent,
     refuses=(Code.NOT_FOUND,), message="Event",
 )  # fmt: skip
-def get_event(request: NameEvent, context: RequestContext) -> EventView:
+def get_event(request: NameEvent, context: RequestContext) -> EventDeliveries:
     """One event with its deliveries: their status, the time taken and the first KiB of the answer."""
     return services().webhooks.events.get(request, context)
 
 
 @webhooks.call(
-    "POST", "/api/events/<event_id>/redeliver", needs="webhooks:write", takes=Body, makes=NameEvent,
-    gives=RedeliveryRecord(), refuses=(Code.NOT_FOUND,), message="Event will be delivered again",
+    "POST", "/api/events/<event_id>/redeliver", needs="webhooks:write",
+    takes=Body, makes=NameEvent, refuses=(Code.NOT_FOUND,), message="Event will be delivered again",
 )  # fmt: skip
 def redeliver_event(request: NameEvent, context: RequestContext) -> Redelivery:
     """Send one event again to every webhook that takes its type."""
@@ -140,8 +132,8 @@ def redeliver_event(request: NameEvent, context: RequestContext) -> Redelivery:
 
 
 @webhooks.call(
-    "POST", "/api/events/redeliver", needs="webhooks:write", takes=RedeliverEventsBody, makes=RedeliverEvents,
-    gives=RedeliveryRecord(), message="Events will be delivered again",
+    "POST", "/api/events/redeliver", needs="webhooks:write",
+    takes=RedeliverEventsBody, makes=RedeliverEvents, message="Events will be delivered again",
 )  # fmt: skip
 def redeliver_events(request: RedeliverEvents, context: RequestContext) -> Redelivery:
     """Send the events of a period again, in their order; at most 1000 at a time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ussd_server.console.formats import duration, provider_name
-from ussd_server.services.transactions.messages import Source, TransactionChange, TransactionStatus, TransactionView
+from ussd_server.services.transactions.messages import Source, TransactionChange, TransactionHistory, TransactionStatus
 
 _TITLES = {
     TransactionStatus.CREATED: "Recorded here",
@@ -35,7 +35,7 @@ class TimelineStep:
     after: str
 
 
-def timeline_of(view: TransactionView) -> tuple[TimelineStep, ...]:
+def timeline_of(view: TransactionHistory) -> tuple[TimelineStep, ...]:
     """The steps of a transaction, the first one first."""
     provider, steps, before = provider_name(view.provider) or "the provider", [], None
     for change in view.events:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from ussd_server.providers.failures import FailureCode
+from ussd_server.wire import Cents, one_of
 
 PROVIDER_NAMES = ("mtn", "airtel", "sandbox")
 """The providers that menus may ask about."""
+
+ProviderName = Annotated[str, one_of(*PROVIDER_NAMES)]
 
 
 class Direction(StrEnum):
@@ -101,12 +104,12 @@ class PollingSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class AmountBounds:
+class Bounds:
     """What a provider moves in one direction, in cents; `enabled` is False where it is not set up for it."""
 
-    enabled: bool
-    min_amount_cents: int
-    max_amount_cents: int
+    enabled: Annotated[bool, "Whether this server is set up for it."]
+    min_amount_cents: Annotated[Cents, "The smallest amount, in shillings."]
+    max_amount_cents: Annotated[Cents, "The largest amount, in shillings."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ class Provider(Protocol):
         """False while the provider is known to be unavailable: no new payment should be created for it."""
         ...
 
-    def bounds(self, direction: Direction) -> AmountBounds:
+    def bounds(self, direction: Direction) -> Bounds:
         """What it moves in a direction."""
         ...
 

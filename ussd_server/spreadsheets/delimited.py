@@ -13,7 +13,7 @@ from io import TextIOWrapper
 from itertools import islice
 from typing import BinaryIO
 
-from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError
+from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 
 _DELIMITERS = ",;\t"
 _SAMPLE_ROWS = 100
@@ -26,7 +26,7 @@ _NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _UNDECODED = re.compile(r"[\ud800-\udfff]")
 
 
-def read_delimited(source: BinaryIO, start: bytes, bounds: Bounds) -> Iterator[Row]:
+def read_delimited(source: BinaryIO, start: bytes, bounds: FileBounds) -> Iterator[Row]:
     """Yield the rows that are not empty. `start` are the first bytes of `source`, which is read from its beginning."""
     encoding = _encoding_of(start)
     text = TextIOWrapper(
@@ -78,7 +78,7 @@ def _delimiter_of(text: TextIOWrapper) -> str:
     return max(_DELIMITERS, key=score)
 
 
-def _read(text: TextIOWrapper, delimiter: str, lines_before: int, bounds: Bounds) -> Iterator[Row]:
+def _read(text: TextIOWrapper, delimiter: str, lines_before: int, bounds: FileBounds) -> Iterator[Row]:
     rows = csv.reader(_lines(text, lines_before), delimiter=delimiter)
     line = 1 + lines_before
     count = 0
@@ -118,7 +118,7 @@ def _lines(text: TextIOWrapper, lines_before: int) -> Iterator[str]:
         yield read
 
 
-def _check(line: int, texts: tuple[str, ...], count: int, bounds: Bounds) -> None:
+def _check(line: int, texts: tuple[str, ...], count: int, bounds: FileBounds) -> None:
     if count > bounds.most_rows:
         raise SpreadsheetError(f"the file has more than {bounds.most_rows:,} rows.", line=line)
     if len(texts) > bounds.most_columns:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from ussd_server.spreadsheets.delimited import read_delimited
-from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError
+from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 
 _START_BYTES = 4096
 _ZIP = b"PK\x03\x04"
@@ -18,7 +18,7 @@ _CHUNK_BYTES = 1024 * 1024
 _OTHER_FORMATS = {b"%PDF": "a PDF document", b"\x89PNG": "a picture", b"\xff\xd8\xff": "a picture", b"{\\rtf": "RTF"}
 
 
-def read_rows(source: BinaryIO, bounds: Bounds | None = None) -> Iterator[Row]:
+def read_rows(source: BinaryIO, bounds: FileBounds | None = None) -> Iterator[Row]:
     """Yield the rows of a CSV file, or of the first visible sheet of an XLSX file, that are not empty.
 
     `source` must be seekable, such as an open file or `io.BytesIO`. CSV: UTF-8 or UTF-16, with or without byte order
@@ -26,7 +26,7 @@ def read_rows(source: BinaryIO, bounds: Bounds | None = None) -> Iterator[Row]:
     as `=A1+B1`. Memory does not grow with the rows. Raises SpreadsheetError for everything that cannot be read and for
     a file beyond `bounds`, possibly after some rows: the caller must not act before the last one.
     """
-    bounds = bounds or Bounds()
+    bounds = bounds or FileBounds()
     size = source.seek(0, os.SEEK_END)
     source.seek(0)
     start = source.read(_START_BYTES)

@@ -23,7 +23,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class FileBounds:
     """The largest file that is read; the reader stops with a `SpreadsheetError` at the first thing beyond.
 
     `most_unpacked_bytes` is the sum of the parts of an XLSX file after unpacking, `most_elements` bounds its XML

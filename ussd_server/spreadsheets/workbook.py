@@ -20,7 +20,7 @@ from zipfile import BadZipFile, ZipFile
 from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format
 from openpyxl.utils.datetime import CALENDAR_MAC_1904, CALENDAR_WINDOWS_1900, from_excel
 
-from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError, column_index
+from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError, column_index
 from ussd_server.spreadsheets.xml_parts import DAMAGED, Elements, PartReader, parse
 
 _MOST_PARTS = 1000
@@ -36,7 +36,7 @@ _MOST_DESCRIPTION_BYTES = 512 * 1024
 _MOST_SHARED_BYTES = 100 * 1024 * 1024
 
 
-def read_workbook(source: BinaryIO, bounds: Bounds) -> Iterator[Row]:
+def read_workbook(source: BinaryIO, bounds: FileBounds) -> Iterator[Row]:
     """Yield the rows of the first visible sheet that are not empty."""
     try:
         _check_part_count(source)
@@ -74,7 +74,7 @@ def _check_part_count(source: BinaryIO) -> None:
         raise SpreadsheetError(DAMAGED)
 
 
-def _check_sizes(parts: ZipFile, bounds: Bounds) -> None:
+def _check_sizes(parts: ZipFile, bounds: FileBounds) -> None:
     """Refuse a zip bomb. `zipfile` never unpacks more than the size that a part declares."""
     infos = parts.infolist()
     if len(infos) > _MOST_PARTS or sum(info.file_size for info in infos) > bounds.most_unpacked_bytes:
@@ -177,7 +177,7 @@ class _Rows(PartReader):
     """Collects the rows of a sheet while expat reads it."""
 
     def __init__(
-        self, elements: Elements, shared: _SharedTexts, dates: frozenset[str], base: datetime, bounds: Bounds
+        self, elements: Elements, shared: _SharedTexts, dates: frozenset[str], base: datetime, bounds: FileBounds
     ) -> None:
         super().__init__(elements)
         self._shared, self._dates, self._base, self._bounds = shared, dates, base, bounds

@@ -12,7 +12,6 @@ from flask.testing import FlaskClient
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from schemas.meanings import meaning_of
 from tests.conftest import MovableClock
 from tests.faults.seeded_client import SeededClient
 from ussd_server.api.document import api_document
@@ -136,10 +135,13 @@ def test_every_group_of_operations_has_a_title_and_a_description(document: dict[
     assert used == {tag["name"] for tag in document["tags"] if tag["x-displayName"] and tag["description"]}
 
 
-def test_every_name_in_a_path_has_a_meaning(document: dict[str, Any]) -> None:
-    for path in document["paths"]:
-        for name in re.findall(r"\{(.*?)\}", path):
-            assert meaning_of(name), path
+def test_every_parameter_and_every_field_of_a_record_has_a_meaning(document: dict[str, Any]) -> None:
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            assert all(parameter["description"] for parameter in operation["parameters"]), path
+    for name, schema in document["components"]["schemas"].items():
+        if name not in ("Page", "Success", "Error", "ManagementSuccess", "ManagementError"):
+            assert all(field.get("description") for field in schema.get("properties", {}).values()), name
 
 
 def test_what_is_answered_is_what_the_document_states(

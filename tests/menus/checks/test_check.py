@@ -316,6 +316,6 @@ def test_junk_at_any_place_is_reported_and_never_raises(shop: Menu) -> None:
         for junk in pick.sample(JUNK, 5):
             raw = copy.deepcopy(shop)
             change(*path, to=junk)(raw)
-            check(raw).to_dict()
+            check(raw)
     for junk in JUNK:
         assert not check(junk).passes

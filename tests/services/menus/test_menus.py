@@ -117,7 +117,7 @@ def test_a_menu_that_calls_a_forbidden_address_cannot_be_published(services: Ser
     shop = Shop(services)
     document = shop_document(nodes={"used": {"type": "handover", "url": url, "on_error": {"goto": "bye"}}})
     report = services.menus.menus.save_draft(SaveDraft("shop", document), shop.call)
-    assert [(error["rule"], error["node"]) for error in report.errors] == [("address", "used")], report.errors
+    assert [(error.rule, error.node) for error in report.errors] == [("address", "used")], report.errors
 
 
 def test_the_graph_shows_every_node_edge_and_a_diagram(services: Services) -> None:

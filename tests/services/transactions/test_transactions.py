@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from peewee import IntegrityError
 
-from schemas.transactions import TransactionRecord
 from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, request, work
 from ussd_server.bootstrap import Services
@@ -20,6 +19,7 @@ from ussd_server.services.transactions.messages import CreateRefund, GetTransact
 from ussd_server.services.transactions.refunds import RefundService
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import writer
 
 
 def seen(services: Services, context: RequestContext, transaction_id: str) -> TransactionView:
@@ -319,6 +319,6 @@ def test_the_payload_of_an_event_is_the_record_that_the_api_shows(services: Serv
         if seconds is not None:
             work(services, clock, seconds)
         event = Event.get(Event.object_id == transaction_id, Event.type == f"transaction.{status}")
-        record = TransactionRecord().dump(seen(services, context, transaction_id))
+        record = writer(TransactionView)(seen(services, context, transaction_id))
         assert list(payloads_of([event])[event.id].items()) == list(record.items())
         assert status != "created" or None not in event.payload.values()

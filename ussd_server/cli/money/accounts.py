@@ -6,14 +6,14 @@ from datetime import datetime
 
 import click
 
-from schemas.statements import StatementLineRecord
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import operator_context
-from ussd_server.services.accounts.messages import GetStatement
+from ussd_server.services.accounts.messages import GetStatement, StatementLine
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, CreateDeposit
 from ussd_server.values import KAMPALA, shillings
+from ussd_server.wire import writer
 
 
 @click.group()
@@ -59,7 +59,7 @@ def statement(client: str, account: str, from_at: str | None, to_at: str | None,
             return
         found = services.accounts.statements.stream(period, context)
         if as_json:
-            lines = StatementLineRecord(many=True).dump(found.lines)
+            lines = list(map(writer(StatementLine), found.lines))
             balances = (found.opening_balance_cents, found.closing_balance_cents)
             opening, closing = map(shillings, balances)
             show({"opening_balance": opening, "closing_balance": closing, "items": lines}, "", as_json=True)

@@ -9,7 +9,7 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import client_named, client_option
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.services.payouts.messages import ListPayouts, NamePayout, PayoutStatus, PayoutView
+from ussd_server.services.payouts.messages import ListPayouts, NamePayout, PayoutStates, PayoutStatus
 
 
 @click.group()
@@ -55,14 +55,14 @@ def _context(services: Services, client: str) -> RequestContext:
     return operator_context(client_named(services, client).client_id)
 
 
-def _line(view: PayoutView) -> str:
+def _line(view: PayoutStates) -> str:
     return (
         f"{view.payout_id}  {view.created_at:%Y-%m-%d %H:%M}  {view.status:<9}  {view.item_count:>4} rows  "
         f"{written_shillings(view.total_amount_cents):>16}  {view.reference}"
     )
 
 
-def _details(view: PayoutView) -> str:
+def _details(view: PayoutStates) -> str:
     states = (
         f"  {state:<9}  {entry.count:>4} rows  {written_shillings(entry.amount_cents):>16}, "
         f"fees {written_shillings(entry.fee_cents)}"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from schemas.providers import OperatorProviderRecord
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownName
 from ussd_server.context import operator_context
 from ussd_server.providers.registry import provider_names
-from ussd_server.services.providers.messages import ProviderState, SwitchProvider
+from ussd_server.services.providers.messages import OperatorProviderState, SwitchProvider
+from ussd_server.wire import writer
 
-_RECORD = OperatorProviderRecord()
+_write = writer(OperatorProviderState)
 
 
 @click.group(invoke_without_command=True)
@@ -24,7 +24,7 @@ def providers(context: click.Context, as_json: bool) -> None:
         return
     with open_services() as services:
         states = services.providers.states.list(operator_context())
-    found = {"items": [_RECORD.dump(state) for state in states]}
+    found = {"items": [_write(state) for state in states]}
     show(found, "\n".join(map(_lines, states)) or "No provider is set up.", as_json=as_json)
 
 
@@ -49,10 +49,10 @@ def on(name: str, reason: str, as_json: bool) -> None:
 def _switch(request: SwitchProvider, as_json: bool) -> None:
     with open_services() as services:
         state = services.providers.states.switch(request, operator_context())
-    show(_RECORD.dump(state), _lines(state), as_json=as_json)
+    show(_write(state), _lines(state), as_json=as_json)
 
 
-def _lines(state: ProviderState) -> str:
+def _lines(state: OperatorProviderState) -> str:
     rate = "no calls" if state.success_rate is None else f"{state.success_rate:.1%} of answered calls went well"
     money = "not known" if state.float_amount_cents is None else written_shillings(state.float_amount_cents)
     when = f" at {state.float_at:%Y-%m-%d %H:%M:%S} UTC" if state.float_at else ""

@@ -15,7 +15,6 @@ from typing import Any, TextIO
 
 import click
 
-from schemas.reconciliation import DIFFERENCE_FIELDS, plain_line
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownFile, KnownName
@@ -35,12 +34,14 @@ from ussd_server.services.reconciliation.messages import (
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import ServiceError
 from ussd_server.values import shillings
+from ussd_server.wire import keys_of, writer
 
 _HAS_DIFFERENCES = 1
 _PAGE = 100
 _MOST_SHOWN = 50
 _SECONDS_WITHOUT_PROGRESS = 2
 _SECONDS_OF_PROGRESS = 0.5
+_written_line = writer(ComparedLine)
 
 
 class _RefusedError(click.ClickException):
@@ -245,12 +246,12 @@ def _csv_writer(path: Path | None) -> Iterator[Callable[[ComparedLine], object]]
 
 def _row_writer(file: TextIO) -> Callable[[ComparedLine], object]:
     rows = csv.writer(file)
-    rows.writerow(DIFFERENCE_FIELDS)
-    return lambda compared: rows.writerow([neutralised(value) for value in plain_line(compared).values()])
+    rows.writerow(keys_of(ComparedLine))
+    return lambda compared: rows.writerow([neutralised(value) for value in _written_line(compared).values()])
 
 
 def _plain_difference(difference: DifferenceView) -> dict[str, Any]:
-    return asdict(difference) | plain_line(difference)
+    return {**asdict(difference), **_written_line(difference)}
 
 
 def _print_json(result: Reconciliation) -> None:
@@ -261,7 +262,7 @@ def _print_json(result: Reconciliation) -> None:
     click.echo('\n  "differences": [', nl=False)
     separator = ""
     for each in result.differences():
-        click.echo(f"{separator}\n    {json.dumps(plain_line(each), ensure_ascii=False)}", nl=False)
+        click.echo(f"{separator}\n    {json.dumps(_written_line(each), ensure_ascii=False)}", nl=False)
         separator = ","
     sums = {name: shillings(cents) for name, cents in _sums(result).items()}
     click.echo(f'\n  ],\n  "sums": {json.dumps(sums)}\n}}')

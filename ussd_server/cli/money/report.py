@@ -6,12 +6,12 @@ from datetime import datetime
 
 import click
 
-from schemas.statements import DailyReportRecord
 from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import Moment, client_id_of
 from ussd_server.context import operator_context
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
+from ussd_server.wire import writer
 
 
 @click.group()
@@ -34,8 +34,7 @@ def daily(day: datetime | None, client: str | None, as_csv: bool, as_json: bool)
                 click.echo(part, nl=False)
             return
         found = services.transactions.daily_reports.get(request, context)
-    document = DailyReportRecord().dump(found)
-    show(document, _sentences(found), as_json=as_json)
+    show(writer(DailyReport)(found), _sentences(found), as_json=as_json)
 
 
 def _sentences(found: DailyReport) -> str:

@@ -10,7 +10,7 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import Shillings, written_shillings
 from ussd_server.cli.names import client_id_of
 from ussd_server.context import operator_context
-from ussd_server.services.settlement.messages import EndReview, ReviewItem
+from ussd_server.services.settlement.messages import EndReview, ReviewHistory, ReviewItem
 from ussd_server.services.transactions.messages import OperatorRefund, TransactionChange
 
 
@@ -115,7 +115,7 @@ def _detail(change: TransactionChange) -> str:
     return ", ".join(f"{name} {value}" for name, value in known.items())
 
 
-def _details(item: ReviewItem) -> str:
+def _details(item: ReviewHistory) -> str:
     seen = item.transaction
     lines = [
         f"{seen.transaction_id}  {seen.type} of {written_shillings(seen.amount_cents)}, {seen.status}",

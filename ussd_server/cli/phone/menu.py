@@ -27,9 +27,10 @@ from ussd_server.menus.source.places import Places
 from ussd_server.menus.source.texts import read_menu_file
 from ussd_server.menus.source.yaml_text import write_yaml
 from ussd_server.menus.tools.diagram import draw as draw_diagram
-from ussd_server.menus.tools.graph import graph
+from ussd_server.menus.tools.graph import Graph, graph
 from ussd_server.menus.tools.scripts import play, read_script
-from ussd_server.services.menus.messages import AssignCode, BindCode, NameMenu, SaveDraft
+from ussd_server.services.menus.messages import AssignCode, BindCode, CheckReport, NameMenu, SaveDraft
+from ussd_server.wire import writer
 
 _FILE = KnownFile()
 
@@ -48,7 +49,8 @@ def check(file: Path, as_json: bool) -> None:
     report = check_document(raw, allow_plain_http=True, places=lambda: places)
     document, _ = read(raw)
     if as_json:
-        show({"menu_id": document.id, **report.to_dict()}, "", as_json=True)
+        found = CheckReport(document.id, report.passes, report.errors, report.warnings)
+        show(writer(CheckReport)(found), "", as_json=True)
     else:
         _print_report(report, document)
     sys.exit(0 if report.passes else 1)
@@ -75,7 +77,7 @@ def script(file: Path, as_json: bool) -> None:
 def show_graph(file: Path, as_json: bool) -> None:
     """Draw the menu in FILE as SVG; with --json, print its nodes and edges."""
     document, _ = read(load(file))
-    show(graph(document), draw_diagram(document), as_json=as_json)
+    show(writer(Graph)(graph(document)), draw_diagram(document), as_json=as_json)
 
 
 @menu.command(name="list")

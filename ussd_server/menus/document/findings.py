@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 MAX_FINDINGS = 100
 _LONGEST_TEXT = 500  # characters of a message or screen: a document may refer to one long name often
@@ -20,23 +20,19 @@ class Finding:
     """
 
     severity: str
-    rule: str
-    message: str
-    node: str | None = None
-    language: str | None = None
-    network: str | None = None
-    excess: int | None = None
-    unit: str | None = None
-    screen: str | None = None
-    line: int | None = None
-    column: int | None = None
-    suggestion: str | None = None
+    rule: Annotated[str, "The rule that reported the finding."]
+    message: Annotated[str, "A sentence for people."]
+    node: Annotated[str | None, "The node of the menu document."] = None
+    language: Annotated[str | None, "The language of the screen, such as `en` or `lg`."] = None
+    network: Annotated[str | None, "The mobile network code, such as `64110` for MTN."] = None
+    excess: Annotated[int | None, "How much too long the screen is."] = None
+    unit: Annotated[str | None, "What `excess` counts: septets or characters."] = None
+    screen: Annotated[str | None, "The screen as the phone shows it."] = None
+    line: Annotated[int | None, "The line in the body, counted from 1; null where it is not known."] = None
+    column: Annotated[int | None, "The column in that line, counted from 1; null where it is not known."] = None
+    suggestion: Annotated[str | None, "The right name that a misspelt one is nearest to."] = None
     path: tuple[str, ...] = field(default=(), compare=False)
     is_at_name: bool = field(default=False, compare=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as plain JSON values."""
-        return {name: value for name, value in asdict(self).items() if name not in ("path", "is_at_name")}
 
     def at(self, line: int, column: int) -> Finding:
         """Return the finding with its position, which its message names."""
@@ -113,11 +109,3 @@ class Report:
     def passes(self) -> bool:
         """Whether the document may be published."""
         return not self.errors
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain JSON values."""
-        return {
-            "passes": self.passes,
-            "errors": [each.to_dict() for each in self.errors],
-            "warnings": [each.to_dict() for each in self.warnings],
-        }

@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 from xml.etree import ElementTree as Xml
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.text.gsm7 import drop_controls
-from ussd_server.menus.tools.graph import graph
+from ussd_server.menus.tools.graph import GraphEdge, GraphNode, graph
 
 WIDTH, GAP, ROW_GAP, MARGIN, LINE = 244, 60, 56, 24, 16
 # So many characters fit into a box in the widest of the usual sans-serif fonts.
@@ -37,7 +36,7 @@ class Box:
     text: str
     row: int
     note: str = ""
-    exits: list[dict[str, Any]] = field(default_factory=list)
+    exits: list[GraphEdge] = field(default_factory=list)
     x: int = 0
     y: int = 0
 
@@ -76,7 +75,7 @@ def draw(document: Document, notes: Mapping[str, str] | None = None, marks: Mapp
     Xml.SubElement(svg, "title").text = drop_controls(document.title or document.id)
     for box in boxes.values():
         for number, edge in enumerate(box.exits):
-            target = boxes[edge["to"]]
+            target = boxes[edge.target]
             if target.row > box.row:
                 _draw_line(svg, box, number, target)
     for box in boxes.values():
@@ -87,19 +86,19 @@ def draw(document: Document, notes: Mapping[str, str] | None = None, marks: Mapp
 def _boxes(document: Document, notes: Mapping[str, str]) -> dict[str, Box]:
     """Return a box for every node. A rank with many nodes is divided into several rows."""
     described = graph(document)
-    ranks: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    unreachable = 1 + max((node["rank"] for node in described["nodes"] if node["rank"] is not None), default=0)
-    for node in described["nodes"]:
-        ranks[unreachable if node["rank"] is None else node["rank"]].append(node)
+    ranks: dict[int, list[GraphNode]] = defaultdict(list)
+    unreachable = 1 + max((node.rank for node in described.nodes if node.rank is not None), default=0)
+    for node in described.nodes:
+        ranks[unreachable if node.rank is None else node.rank].append(node)
     boxes: dict[str, Box] = {}
     row = 0
     for rank in sorted(ranks):
         for position, node in enumerate(ranks[rank]):
             row += position > 0 and position % MOST_IN_A_ROW == 0
-            boxes[node["id"]] = Box(node["id"], node["type"], node["text"], row, notes.get(node["id"], ""))
+            boxes[node.id] = Box(node.id, node.type, node.text, row, notes.get(node.id, ""))
         row += 1
-    for edge in described["edges"]:
-        boxes[edge["from"]].exits.append(edge)
+    for edge in described.edges:
+        boxes[edge.source].exits.append(edge)
     return boxes
 
 
@@ -108,7 +107,7 @@ def _rows(boxes: Mapping[str, Box]) -> list[list[Box]]:
     origins: dict[str, list[str]] = defaultdict(list)
     for box in boxes.values():
         for edge in box.exits:
-            origins[edge["to"]].append(box.name)
+            origins[edge.target].append(box.name)
     rows: list[list[Box]] = [[] for _ in range(max((box.row for box in boxes.values()), default=0) + 1)]
     for box in boxes.values():
         rows[box.row].append(box)
@@ -163,9 +162,9 @@ def _draw_box(svg: Xml.Element, box: Box, boxes: Mapping[str, Box], mark: str, *
     for number, line in enumerate(box.lines, start=2):
         _write(drawn, box.x + 8, box.y + LINE * number + 2, line, {"fill": _TEXT_COLOUR})
     for number, edge in enumerate(box.exits):
-        is_forward = boxes[edge["to"]].row > box.row
-        label = _shortened(edge["label"], 16)
-        to = _shortened(edge["to"], CHARACTERS_A_LINE - len(label))
+        is_forward = boxes[edge.target].row > box.row
+        label = _shortened(edge.label, 16)
+        to = _shortened(edge.target, CHARACTERS_A_LINE - len(label))
         written = f"{label} {'→' if is_forward else '↑'} {to}".strip()
         _write(drawn, box.x + 8, box.exit_y(number), written, {"fill": _QUIET_COLOUR})
 

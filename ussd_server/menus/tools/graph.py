@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 from ussd_server.menus.document.document import Document
 from ussd_server.menus.document.nodes import LocalizedText, MenuNode, Node, PayNode, targets
+from ussd_server.wire import Key
 
 
-def graph(document: Document) -> dict[str, Any]:
-    """Return the nodes and edges of a document as plain JSON values, in the order of the document.
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """A node in a graph."""
 
-    `rank` is the number of steps from the start on the shortest path; null for a node that cannot be reached.
-    """
+    id: Annotated[str, "The node's name in the document."]
+    type: Annotated[str, "The type."]
+    text: Annotated[str, "What the phone shows there."]
+    rank: Annotated[int | None, "How many steps from the start; null for a node that cannot be reached."]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """An edge from one node to another."""
+
+    source: Annotated[str, Key("from"), "The node where the edge begins."]
+    target: Annotated[str, Key("to"), "The node where the edge ends."]
+    label: Annotated[str, "What the phone shows for this edge."]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The nodes and edges of a document, in its order."""
+
+    start: Annotated[str, "The node where a session begins."]
+    nodes: Annotated[tuple[GraphNode, ...], "The nodes."]
+    edges: Annotated[tuple[GraphEdge, ...], "The edges."]
+
+
+def graph(document: Document) -> Graph:
+    """Return a document as a graph. The rank of a node is that of the shortest path."""
     ranks = rank_nodes(document)
-    return {
-        "start": document.start,
-        "nodes": [
-            {"id": name, "type": kind_of(node), "text": _caption(document, node), "rank": ranks.get(name)}
+    return Graph(
+        document.start,
+        tuple(
+            GraphNode(name, kind_of(node), _caption(document, node), ranks.get(name))
             for name, node in document.nodes.items()
-        ],
-        "edges": [
-            {"from": name, "to": target, "label": _label(document, node, label)}
+        ),
+        tuple(
+            GraphEdge(name, target, _label(document, node, label))
             for name, node in document.nodes.items()
             for label, target in targets(node)
             if target in document.nodes
-        ],
-    }
+        ),
+    )
 
 
 def rank_nodes(document: Document) -> dict[str, int]:

@@ -11,7 +11,7 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http.breaker import Breaker
 from ussd_server.providers.http.connection import ProviderConnection
 from ussd_server.providers.http.replies import failed
-from ussd_server.providers.messages import MOST_CENTS, AmountBounds, Direction, PaymentOrder, ProviderAnswer
+from ussd_server.providers.messages import MOST_CENTS, Bounds, Direction, PaymentOrder, ProviderAnswer
 from ussd_server.providers.package import ProviderAccess
 
 Access = TypeVar("Access", bound=ProviderAccess)
@@ -39,10 +39,10 @@ class HttpProvider(ABC, Generic[Access]):
         """False while the breaker is open."""
         return not self._breaker.rests
 
-    def bounds(self, direction: Direction) -> AmountBounds:
+    def bounds(self, direction: Direction) -> Bounds:
         """What it moves in a direction, within the bounds of the API."""
         most_cents = min(self._access.most_shillings * 100, MOST_CENTS)
-        return AmountBounds(self._is_set_up_for(direction), self._access.least_shillings * 100, most_cents)
+        return Bounds(self._is_set_up_for(direction), self._access.least_shillings * 100, most_cents)
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """Send the payment; an amount that the provider cannot move fails without a call."""

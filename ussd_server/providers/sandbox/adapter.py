@@ -11,7 +11,7 @@ from ussd_server.providers.failures import FailureCode
 from ussd_server.providers.http.replies import parse, uuid_in
 from ussd_server.providers.messages import (
     MOST_CENTS,
-    AmountBounds,
+    Bounds,
     Direction,
     Outcome,
     PaymentOrder,
@@ -95,9 +95,9 @@ class SandboxProvider:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
 
-    def bounds(self, direction: Direction) -> AmountBounds:
+    def bounds(self, direction: Direction) -> Bounds:
         """Every amount that the API takes."""
-        return AmountBounds(True, 1, MOST_CENTS + 99)
+        return Bounds(True, 1, MOST_CENTS + 99)
 
     def ask(self, payment: PaymentOrder, timeout_seconds: float) -> ProviderAnswer:
         """The answer to a request for this payment, however often it is repeated."""

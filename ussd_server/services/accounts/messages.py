@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from ussd_server.services.transactions.messages import MAIN_ACCOUNT, TransactionType
+from ussd_server.wire import Cents, WrittenMoment
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +53,24 @@ class StatementLine(NamedTuple):
     `at` is when it was committed, as on the wire. `kind` is the type of its transaction, or `fee`.
     """
 
-    at: str
-    kind: str
-    transaction_id: str
-    reference: str
-    description: str | None
-    debit_cents: int | None
-    credit_cents: int | None
-    balance_cents: int
+    at: Annotated[WrittenMoment, "When it was committed."]
+    kind: Annotated[str, "The type of the transaction; `fee` for its fee, which is a line of its own."]
+    transaction_id: Annotated[str, "The transaction."]
+    reference: Annotated[str, "The client's own reference, unique for ever. Repeating a request with it is safe."]
+    description: Annotated[str | None, "A description by the client."]
+    debit_cents: Annotated[Cents | None, "What went out; null on a line that came in."]
+    credit_cents: Annotated[Cents | None, "What came in; null on a line that went out."]
+    balance_cents: Annotated[Cents, "All money in the account after this line."]
 
 
 @dataclass(frozen=True, slots=True)
-class StatementPage:
+class StatementView:
     """A page of a statement, oldest line first, with the balances before and after the whole period."""
 
-    opening_balance_cents: int
-    closing_balance_cents: int
-    items: tuple[StatementLine, ...]
-    next_cursor: str | None
+    opening_balance_cents: Annotated[Cents, "The balance before the period, on every page."]
+    closing_balance_cents: Annotated[Cents, "The balance at the end of the whole period, on every page."]
+    items: Annotated[tuple[StatementLine, ...], "The entries of this page."]
+    next_cursor: Annotated[str | None, "The `cursor` of the next page; null on the last."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +102,9 @@ class GetBalance:
 class Balance:
     """A balance in cents. `current_cents` includes what is reserved, `available_cents` does not."""
 
-    account: str
-    currency: str
-    current_cents: int
-    available_cents: int
-    reserved_cents: int
-    as_of: datetime
+    account: Annotated[str, "`main`, or the phone number of a subscriber for whom the client keeps an account here."]
+    currency: Annotated[str, "`UGX`."]
+    current_cents: Annotated[Cents, "All money in the account."]
+    available_cents: Annotated[Cents, "What can be spent: `current` minus `reserved`."]
+    reserved_cents: Annotated[Cents, "Money held by transactions under way."]
+    as_of: Annotated[datetime, "When the balance was read."]

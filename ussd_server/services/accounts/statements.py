@@ -12,7 +12,6 @@ from peewee import SQL, fn
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
@@ -23,11 +22,12 @@ from ussd_server.services.accounts.messages import (
     GetStatement,
     StatementCsv,
     StatementLine,
-    StatementPage,
     StatementStream,
+    StatementView,
 )
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
 
 if TYPE_CHECKING:
     from ussd_server.services.bulkhead import Bulkhead
@@ -63,7 +63,7 @@ class StatementService:
         self._tokens = tokens
         self._clock = clock
 
-    def get(self, request: GetStatement, context: RequestContext) -> StatementPage:
+    def get(self, request: GetStatement, context: RequestContext) -> StatementView:
         """A page of a statement, oldest line first; the cursor keeps the end of the period that the first page had.
 
         An account that was never used has an empty statement. Raises INVALID_REQUEST for a period that ends before it
@@ -72,7 +72,7 @@ class StatementService:
         context.require("statements:read")
         account_id = _account_id(request, context)
         if account_id is None:
-            return StatementPage(0, 0, (), None)
+            return StatementView(0, 0, (), None)
         kind = f"statement/{account_id}/{request.from_at}/{request.to_at}"
         if request.cursor is None:
             period = self._period(account_id, request)
@@ -85,7 +85,7 @@ class StatementService:
         found = list(_lines(period, after_us, request.limit + 1))
         shown = found[: request.limit]
         is_last = len(found) <= request.limit
-        return StatementPage(
+        return StatementView(
             period.opening_cents,
             period.closing_cents,
             tuple(line for _, line in shown),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
+
+from ussd_server.wire import Cents
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +34,20 @@ class AuditEventView:
     `decided_by` the names of the operators who decided. `operator` and `client` (a name) are set for operators only.
     """
 
-    id: str
-    action: str
-    actor: str
-    user_id: str | None
-    email: str | None
-    object_id: str | None
-    address: str
-    request_id: str
-    created_at: datetime
-    reason: str | None = None
-    key_id: str | None = None
-    amount_cents: int | None = None
-    phone_number: str | None = None
-    decided_by: str | None = None
+    id: Annotated[str, "The identifier, a UUID."]
+    action: Annotated[str, "What was done, such as `api_key.deleted`."]
+    actor: Annotated[str, "`user`, `key`, `operator` or `service`."]
+    user_id: Annotated[str | None, "The user who acted; null without a login."]
+    email: Annotated[str | None, "The e-mail address of the user."]
+    object_id: Annotated[str | None, "The key, payment, menu or other object that was changed."]
+    address: Annotated[str, "The network address of the caller."]
+    request_id: Annotated[str, "The `X-Request-Id` of the call."]
+    created_at: Annotated[datetime, "When it was created."]
+    key_id: Annotated[str | None, "The API key that called."] = None
+    amount_cents: Annotated[Cents | None, "Of a refund or a settled payment: its amount in shillings."] = None
+    phone_number: Annotated[str | None, "Of a refund or a settled payment: the subscriber."] = None
+    reason: Annotated[str | None, "Why, as the person or the operators wrote it."] = None
+    decided_by: Annotated[str | None, "The names of the two operators who decided."] = None
     operator: str | None = None
     client_id: str | None = None
     client: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AuditEventPage:
-    """One page of an audit trail; `next_cursor` is None on the last."""
-
-    items: tuple[AuditEventView, ...]
-    next_cursor: str | None

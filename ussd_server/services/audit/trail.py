@@ -14,9 +14,11 @@ from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
 from ussd_server.models.clients import AuditEvent, Client, User
 from ussd_server.security.tokens import Tokens
-from ussd_server.services.audit.messages import AuditEventPage, AuditEventView, ListAuditEvents, ListOperatorActions
+from ussd_server.services.audit.messages import AuditEventView, ListAuditEvents, ListOperatorActions
 from ussd_server.services.pages import page_of
+from ussd_server.services.row_views import view_of_row
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 # As its index has it, without parameters: only then the databases see that the index answers it.
 _BY_OPERATORS = SQL("(actor = 'operator' OR client_id IS NULL)")
@@ -72,7 +74,7 @@ class AuditService:
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
 
-    def list(self, request: ListAuditEvents, context: RequestContext) -> AuditEventPage:
+    def list(self, request: ListAuditEvents, context: RequestContext) -> Page[AuditEventView]:
         """One page, newest first. INVALID_REQUEST for a cursor that is not of this list."""
         context.require("audit_events:read", "Insufficient permissions")
         rows = (
@@ -84,9 +86,9 @@ class AuditService:
             found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens)
         except ServiceError:
             raise ServiceError(Code.INVALID_REQUEST, "Invalid query parameters") from None
-        return AuditEventPage(tuple(_view(row, row.user.email if row.user_id else None) for row in found), next_cursor)
+        return Page(tuple(_view(row, row.user.email if row.user_id else None) for row in found), next_cursor)
 
-    def list_of_operators(self, request: ListOperatorActions, context: RequestContext) -> AuditEventPage:
+    def list_of_operators(self, request: ListOperatorActions, context: RequestContext) -> Page[AuditEventView]:
         """One page of what operators did, and of what concerns no client, such as sign-ins that failed; newest first.
 
         INVALID_REQUEST for a cursor that is not of this list.
@@ -97,26 +99,11 @@ class AuditService:
         found, next_cursor = page_of(rows, AuditEvent, request.cursor, request.limit, self._tokens, may_lag=False)
         client_ids = {row.client_id for row in found if row.client_id}
         clients = {row.id: row.name for row in Client.select().where(Client.id.in_(client_ids))}
-        return AuditEventPage(tuple(_view_of_operators(row, clients) for row in found), next_cursor)
+        return Page(tuple(_view_of_operators(row, clients) for row in found), next_cursor)
 
 
 def _view(row: Any, email: str | None) -> AuditEventView:
-    return AuditEventView(
-        id=row.id,
-        action=row.action,
-        actor=row.actor,
-        user_id=row.user_id,
-        email=email,
-        object_id=row.object_id,
-        address=row.address,
-        request_id=row.request_id,
-        created_at=row.created_at,
-        reason=row.reason,
-        key_id=row.key_id,
-        amount_cents=row.amount_cents,
-        phone_number=row.phone_number,
-        decided_by=row.decided_by,
-    )
+    return view_of_row(AuditEventView, row, email=email, operator=None, client_id=None, client=None)
 
 
 def _view_of_operators(row: AuditEvent, clients: Mapping[str, str]) -> AuditEventView:

@@ -10,7 +10,7 @@ from peewee import IntegrityError
 
 from ussd_server.clock import Clock
 from ussd_server.context import APPROVE, RequestContext
-from ussd_server.database.columns import iso_milliseconds, written_moment
+from ussd_server.database.columns import written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
@@ -28,7 +28,6 @@ from ussd_server.services.clients.key_messages import (
     CreateApiKey,
     DeleteApiKey,
     DeleteApiKeys,
-    DeletionResult,
     FailedDeletion,
     ImportApiKey,
     ImportedApiKey,
@@ -41,6 +40,8 @@ from ussd_server.services.people import people_behind
 from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
+from ussd_server.wire import DeletionResult
 
 MOST_KEYS_OF_A_CLIENT = 50
 
@@ -251,14 +252,10 @@ class ApiKeyService:
                 raise ServiceError(Code.NOT_FOUND, _NOT_FOUND)
             for row in rows.values():
                 _remove(row, context, now)
-        return BulkDeletion(
-            deleted=tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows),
-            failed=tuple(
-                FailedDeletion(key_id, Code.NOT_FOUND.http_status, _NOT_FOUND)
-                for key_id in key_ids
-                if key_id not in rows
-            ),
-        )
+        deleted = tuple(DeletionResult(key_id, now) for key_id in key_ids if key_id in rows)
+        status = Code.NOT_FOUND.http_status
+        failed = tuple(FailedDeletion(key_id, status, _NOT_FOUND) for key_id in key_ids if key_id not in rows)
+        return BulkDeletion(deleted, failed, len(key_ids), len(deleted), len(failed))
 
     def _view(self, row: ApiKey) -> ApiKeyView:
         moments = (row.created_at, row.updated_at, row.expires_at, row.last_used_at)

@@ -20,7 +20,6 @@ from ussd_server.services.clients.auth import PERMISSIONS
 from ussd_server.services.clients.key_cache.cache import KeyCache
 from ussd_server.services.clients.logins import end_logins_of_client, end_logins_of_user
 from ussd_server.services.clients.messages import (
-    ClientPage,
     ClientView,
     CreateClient,
     CreateUser,
@@ -28,7 +27,9 @@ from ussd_server.services.clients.messages import (
     UserView,
 )
 from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.row_views import view_of_row
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 _LONGEST_NAME = 100
 _LONGEST_EMAIL = 254
@@ -90,11 +91,11 @@ class ClientService:
         context.require_operator()
         return {row.id: row.name for row in Client.select(Client.id, Client.name).where(Client.id.in_(client_ids))}
 
-    def page(self, cursor: str | None, context: RequestContext) -> ClientPage:
+    def page(self, cursor: str | None, context: RequestContext) -> Page[ClientView]:
         """Fifty clients, newest first, and where the next page begins."""
         context.require_operator()
         found, next_cursor = page_of(Client.select(), Client, cursor, _ON_A_PAGE, self._tokens, may_lag=False)
-        return ClientPage(tuple(map(_client_view, found)), next_cursor)
+        return Page(tuple(map(_client_view, found)), next_cursor)
 
     def reason_of(self, client: ClientView, context: RequestContext) -> str | None:
         """Why a client was last disabled or enabled, None where no reason was given."""
@@ -237,22 +238,8 @@ def _find_user(email: str) -> User:
 
 
 def _client_view(row: Client) -> ClientView:
-    return ClientView(
-        client_id=row.id,
-        name=row.name,
-        is_active=row.is_active,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    return view_of_row(ClientView, row, client_id=row.id)
 
 
 def _user_view(row: User) -> UserView:
-    return UserView(
-        user_id=row.id,
-        client_id=row.client_id,
-        email=row.email,
-        role=row.role,
-        is_active=row.is_active,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    return view_of_row(UserView, row, user_id=row.id)

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
+
+from ussd_server.wire import DeletionResult, WrittenMoment
 
 RESOURCES = ("ussd", "menus", "transactions", "balance", "collection", "webhooks", "payouts", "statements")
 ACTIONS = ("read", "write", "*")
@@ -83,16 +86,18 @@ class ApiKeyView:
     Neither frozen nor slotted: a list makes a thousand of them, and orjson writes them as they are.
     """
 
-    id: str
-    client_id: str
-    apikey: str
-    apisecret: str = field(repr=False)
-    scopes: str | None
-    is_active: int  # 1 or 0
-    created_at: str
-    updated_at: str
-    expires_at: str | None
-    last_used_at: str | None
+    id: Annotated[str, "The identifier, a UUID."]
+    client_id: Annotated[str, "The client."]
+    apikey: Annotated[str, "The value for the header `x-api-key`."]
+    apisecret: Annotated[str, "The value for the header `x-api-secret`."] = field(repr=False)
+    scopes: Annotated[
+        str | None, "What the key may do, as `resource:action` with single spaces between; null means everything."
+    ]
+    is_active: Annotated[int, "1 while the key is accepted, 0 while it is not."]
+    created_at: Annotated[WrittenMoment, "When it was created."]
+    updated_at: Annotated[WrittenMoment, "When it last changed."]
+    expires_at: Annotated[WrittenMoment | None, "When the key expires; null means never."]
+    last_used_at: Annotated[WrittenMoment | None, "When the key was last used; null means never."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,7 @@ class CallWindow:
 class RotatedApiKeyView(ApiKeyView):
     """A key with its new secret, and until when the old one is good."""
 
-    previous_secret_expires_at: str
+    previous_secret_expires_at: Annotated[WrittenMoment, "When the previous secret expires."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,43 +157,23 @@ class ImportedApiKey:
 
 
 @dataclass(frozen=True, slots=True)
-class DeletionResult:
-    """A key that was removed, and when."""
-
-    deleted_id: str
-    deleted_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class FailedDeletion:
     """A key that a bulk deletion did not find."""
 
-    id: str
-    status: int
-    message: str
+    id: Annotated[str, "The identifier, a UUID."]
+    status: Annotated[int, "404: there is no such key."]
+    message: Annotated[str, "A sentence for people."]
 
 
 @dataclass(frozen=True, slots=True)
 class BulkDeletion:
     """What became of every key of a bulk deletion, in the order in which they were named first."""
 
-    deleted: tuple[DeletionResult, ...]
-    failed: tuple[FailedDeletion, ...]
-
-    @property
-    def requested(self) -> int:
-        """How many different keys were named."""
-        return len(self.deleted) + len(self.failed)
-
-    @property
-    def deleted_count(self) -> int:
-        """How many were removed."""
-        return len(self.deleted)
-
-    @property
-    def failed_count(self) -> int:
-        """How many were not found."""
-        return len(self.failed)
+    deleted: Annotated[tuple[DeletionResult, ...], "The keys that were deleted."]
+    failed: Annotated[tuple[FailedDeletion, ...], "The keys that were not deleted, and why."]
+    requested: Annotated[int, "How many different keys the request named."]
+    deleted_count: Annotated[int, "How many keys were deleted."]
+    failed_count: Annotated[int, "How many keys were not deleted."]
 
 
 class KeyAnswer(StrEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Annotated
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +24,6 @@ class ClientView:
     is_active: bool
     created_at: datetime
     updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ClientPage:
-    """One page of clients; `next_cursor` is None on the last."""
-
-    items: tuple[ClientView, ...]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +53,9 @@ class UserView:
 class ServiceIdentifier:
     """The signed text by which a client names itself to the provider's support."""
 
-    service_identifier: str
-    client_id: str
-    issued_at: datetime
+    service_identifier: Annotated[str, "A signed name of the client, to quote to support."]
+    client_id: Annotated[str, "The client."]
+    issued_at: Annotated[datetime, "When it was issued."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +88,13 @@ class LogOut:
 class LoginView:
     """What a login gives: both tokens, how many seconds each is good for, and what the person may do."""
 
-    access_token: str = field(repr=False)
-    token_type: str
-    expires_in: int
-    refresh_token: str = field(repr=False)
-    refresh_expires_in: int
-    client_id: str
-    permissions: tuple[str, ...]
+    access_token: Annotated[str, "The JWT that management calls carry as `Authorization: Bearer`."] = field(repr=False)
+    token_type: Annotated[str, "`Bearer`."]
+    expires_in: Annotated[int, "Seconds until the access token expires."]
+    refresh_token: Annotated[str, "Exchange it for new tokens. It works once."] = field(repr=False)
+    refresh_expires_in: Annotated[int, "Seconds until the refresh token expires."]
+    client_id: Annotated[str, "The client."]
+    permissions: Annotated[tuple[str, ...], "What this login may do, as `resource:action`."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +169,6 @@ class PersonView:
     updated_at: datetime
     logins: tuple[OpenLogin, ...]
     counts_as: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PeoplePage:
-    """One page of people; `next_cursor` is None on the last."""
-
-    items: tuple[PersonView, ...]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)

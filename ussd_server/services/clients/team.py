@@ -30,7 +30,6 @@ from ussd_server.services.clients.messages import (
     ListPeople,
     OpenLogin,
     PasswordLink,
-    PeoplePage,
     PersonView,
 )
 from ussd_server.services.clients.password_links import LINK_LIFE, digest_of, new_link
@@ -38,7 +37,9 @@ from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, queue_mail_to_person, refuse_too_many_mails
 from ussd_server.services.pages import page_of
 from ussd_server.services.people import counted_as_one, people_behind
+from ussd_server.services.row_views import view_of_row
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 MOST_PEOPLE = 500
 
@@ -55,12 +56,12 @@ class TeamService:
         self._tokens = tokens
         self._clock = clock
 
-    def list(self, request: ListPeople, context: RequestContext) -> PeoplePage:
+    def list(self, request: ListPeople, context: RequestContext) -> Page[PersonView]:
         """One page of people, newest first, without their logins."""
         context.require("team:read", _REFUSAL)
         rows = User.select().where(User.client_id == context.client_id)
         found, next_cursor = page_of(rows, User, request.cursor, request.limit, self._tokens, may_lag=False)
-        return PeoplePage(tuple(map(_view, found)), next_cursor)
+        return Page(tuple(map(_view, found)), next_cursor)
 
     def show(self, user_id: str, context: RequestContext) -> PersonView:
         """One person with their open logins. NOT_FOUND for one who is not the client's."""
@@ -238,15 +239,7 @@ def _logins(row: User, now: datetime) -> tuple[OpenLogin, ...]:
 
 
 def _view(row: User, logins: tuple[OpenLogin, ...] = ()) -> PersonView:
-    return PersonView(
-        user_id=row.id,
-        email=row.email,
-        role=row.role,
-        state=_state(row),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        logins=logins,
-    )
+    return view_of_row(PersonView, row, user_id=row.id, state=_state(row), logins=logins, counts_as=())
 
 
 def _state(row: User) -> str:

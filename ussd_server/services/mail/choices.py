@@ -20,12 +20,12 @@ from ussd_server.services.mail.messages import (
     ListMails,
     MailChoice,
     MailKind,
-    MailPage,
-    MailStatus,
     MailView,
 )
 from ussd_server.services.mail.outbox import is_mail_on
 from ussd_server.services.pages import page_of
+from ussd_server.services.row_views import view_of_row
+from ussd_server.wire import Page
 
 
 class MailService:
@@ -55,14 +55,14 @@ class MailService:
                 else:
                     UnwantedMail.insert(person_id=person_id, kind=kind).on_conflict_ignore().execute()
 
-    def list(self, request: ListMails, context: RequestContext) -> MailPage:
+    def list(self, request: ListMails, context: RequestContext) -> Page[MailView]:
         """One page of all mails, newest first."""
         context.require_operator()
         rows = Mail.select()
         if request.status is not None:
             rows = rows.where(Mail.status == request.status)
         found, next_cursor = page_of(rows, Mail, request.cursor, request.limit, self._tokens, may_lag=False)
-        return MailPage(tuple(map(_view, found)), next_cursor)
+        return Page(tuple(map(_view, found)), next_cursor)
 
     def last_of_person(self, user_id: str, context: RequestContext) -> MailView | None:
         """The last mail with a link that a colleague had sent to a person of the caller's client."""
@@ -84,18 +84,13 @@ def _offered(context: RequestContext) -> list[MailKind]:
 
 def _view(row: Any) -> MailView:
     kind = MailKind(row.kind)
-    return MailView(
+    return view_of_row(
+        MailView,
+        row,
         mail_id=row.id,
-        kind=kind,
         title=CHOICES.get(kind) or PERSONAL[kind],
-        recipient=row.recipient,
-        client_id=row.client_id,
-        status=MailStatus(row.status),
-        attempts=row.attempts,
         trouble=_in_words(row),
         next_attempt_at=row.due_at if row.lease_token is None else None,
-        created_at=row.created_at,
-        completed_at=row.completed_at,
     )
 
 

@@ -112,14 +112,6 @@ class ListMails:
 
 
 @dataclass(frozen=True, slots=True)
-class MailPage:
-    """One page of mails; `next_cursor` is None on the last."""
-
-    items: tuple[MailView, ...]
-    next_cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class MailChoice:
     """A kind of mail that a person may switch off, and whether the person receives it."""
 

@@ -175,7 +175,7 @@ class MenuService:
             raise ServiceError(Code.NOT_FOUND, "Menu version not found")
         document, _ = read(menu.draft if row is None else row.document)
         parts = graph(document)
-        return GraphView(menu.name, version, tuple(parts["nodes"]), tuple(parts["edges"]), draw(document))
+        return GraphView(menu.name, version, parts.nodes, parts.edges, draw(document))
 
     def document(self, menu_id: str, version: int | None, context: RequestContext) -> dict[str, Any]:
         """Return a version of a menu, the draft for None. Raises NOT_FOUND for an unknown menu or version."""
@@ -224,8 +224,7 @@ class MenuService:
             work=WorkBudget(pause=_yield_to_other_threads),
             places=places,
         )
-        found = report.to_dict()
-        return CheckReport(menu_id, report.passes, tuple(found["errors"]), tuple(found["warnings"]))
+        return CheckReport(menu_id, report.passes, report.errors, report.warnings)
 
 
 @lru_cache(maxsize=512)
@@ -319,7 +318,6 @@ def _title(document: dict[str, Any]) -> str:
     return title if isinstance(title, str) else ""
 
 
-def _sentence(finding: dict[str, Any]) -> str:
+def _sentence(finding: Finding) -> str:
     """A finding as one sentence that names its place."""
-    place = finding["node"] or "document"
-    return f"{place}: {finding['message']}"
+    return f"{finding.node or 'document'}: {finding.message}"

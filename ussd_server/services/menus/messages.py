@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from ussd_server.menus.document.findings import Finding
+from ussd_server.menus.tools.graph import GraphEdge, GraphNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,57 +108,52 @@ class RollBack:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The findings of a check; `errors` block publishing. Each has rule, message, node and measured values."""
+    """The findings of a check."""
 
-    menu_id: str
-    passes: bool
-    errors: tuple[dict[str, Any], ...]
-    warnings: tuple[dict[str, Any], ...]
+    menu_id: Annotated[str, "The menu, by the `id` in its document."]
+    passes: Annotated[bool, "Whether the menu can be published."]
+    errors: Annotated[tuple[Finding, ...], "Errors; they block publishing."]
+    warnings: Annotated[tuple[Finding, ...], "Warnings; they do not block publishing."]
 
 
 @dataclass(frozen=True, slots=True)
 class MenuSummary:
     """A menu in a list."""
 
-    menu_id: str
-    title: str
-    published_version: int | None
-    draft_saved_at: datetime
-    codes: tuple[str, ...]
+    menu_id: Annotated[str, "The menu, by the `id` in its document."]
+    title: Annotated[str, "The menu's title."]
+    published_version: Annotated[int | None, "The version in force; null before the first publication."]
+    draft_saved_at: Annotated[datetime, "When the draft was last saved."]
+    codes: Annotated[tuple[str, ...], "The service codes that this menu answers."]
 
 
 @dataclass(frozen=True, slots=True)
-class MenuView:
+class MenuView(MenuSummary):
     """A menu with its draft and its published document, None before it was first published."""
 
-    menu_id: str
-    title: str
-    published_version: int | None
-    draft_saved_at: datetime
-    codes: tuple[str, ...]
-    draft: dict[str, Any]
-    published: dict[str, Any] | None
+    draft: Annotated[dict[str, Any], "The document as it was last saved."]
+    published: Annotated[dict[str, Any] | None, "The published document; null before the first publication."]
 
 
 @dataclass(frozen=True, slots=True)
 class VersionView:
     """A published version; `in_force` marks the one that new sessions use."""
 
-    menu_id: str
-    version: int
-    published_at: datetime
-    in_force: bool
+    menu_id: Annotated[str, "The menu, by the `id` in its document."]
+    version: Annotated[int, "A published version, counted from 1."]
+    published_at: Annotated[datetime, "When this version was published."]
+    in_force: Annotated[bool, "Whether new sessions get this version."]
 
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
     """The nodes and edges of a menu, and its diagram as SVG."""
 
-    menu_id: str
-    version: int | None
-    nodes: tuple[dict[str, Any], ...]
-    edges: tuple[dict[str, Any], ...]
-    svg: str
+    menu_id: Annotated[str, "The menu, by the `id` in its document."]
+    version: Annotated[int | None, "A published version, counted from 1."]
+    nodes: Annotated[tuple[GraphNode, ...], "The nodes, in the order in which a phone reaches them."]
+    edges: Annotated[tuple[GraphEdge, ...], "The edges between the nodes."]
+    svg: Annotated[str, "The diagram, as SVG."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +176,10 @@ class BindCode:
 class CodeView:
     """A service code, its client, and its menu, None while it has none."""
 
-    service_code: str
+    service_code: Annotated[str, "What the phone dials, such as `*165#`."]
     client_id: str
-    menu_id: str | None
-    created_at: datetime
+    menu_id: Annotated[str | None, "The menu, by the `id` in its document."]
+    created_at: Annotated[datetime, "When it was created."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from ussd_server.wire import Key
 
 
 class ActKind(StrEnum):
@@ -131,8 +133,8 @@ class ReplayMenu:
 class ReplayItem:
     """One conversation. `turn` (0 is the first) and both screens are those of the difference; None for SAME."""
 
-    session_id: str
-    result: ReplayResult
-    turn: int | None = None
-    was: str | None = None
-    is_now: str | None = None
+    session_id: Annotated[str, "The USSD session."]
+    result: Annotated[ReplayResult, "`same`, `other_screen`, `dead_end` or `not_found`."]
+    turn: Annotated[int | None, "The turn of the difference; 0 is the first screen."] = None
+    was: Annotated[str | None, "The screen that was shown then."] = None
+    is_now: Annotated[str | None, Key("is"), "The screen that the draft shows."] = None

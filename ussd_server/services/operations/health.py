@@ -5,7 +5,7 @@ from __future__ import annotations
 from ussd_server.database.schema import missing_migrations
 from ussd_server.database.unit_of_work import database_fault
 from ussd_server.limits.limiter import Limiter
-from ussd_server.services.operations.messages import Health
+from ussd_server.services.operations.messages import Readiness
 from ussd_server.status import Code, ServiceError
 
 
@@ -16,7 +16,7 @@ class HealthService:
         self._limiter = limiter
         self._is_migrated = False
 
-    def check(self) -> Health:
+    def check(self) -> Readiness:
         """Return the state of the parts. Raises SERVICE_UNAVAILABLE (503) when the database cannot be used.
 
         Redis is optional: without it every process applies its own share of the limits.
@@ -28,4 +28,4 @@ class HealthService:
         if not self._is_migrated:
             raise ServiceError(Code.SERVICE_UNAVAILABLE, "The database is not migrated", retry_after_seconds=5)
         self._limiter.peek("access-token", "health")
-        return Health(database="up", redis="away" if self._limiter.away else "up")
+        return Readiness("ready", database="up", redis="away" if self._limiter.away else "up")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Annotated
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,17 @@ class LastExaminations:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """State of the parts: `database` is `up`; `redis` is `up`, or `away` while processes limit by their share."""
+    """The process is alive."""
 
-    database: str
-    redis: str
+    status: Annotated[str, "`alive` or `ready`."]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness(Health):
+    """The service is ready, with the state of its parts."""
+
+    database: Annotated[str, "`up`."]
+    redis: Annotated[str, "`up`, or `away` while Redis is unreachable and every web process limits calls by itself."]
 
 
 @dataclass(frozen=True, slots=True)

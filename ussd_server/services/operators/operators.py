@@ -17,6 +17,7 @@ from ussd_server.services.clients.clients import checked_email, hash_checked_pas
 from ussd_server.services.mail.outbox import mail_factor_removed
 from ussd_server.services.operators.logins import end_logins_of_operator
 from ussd_server.services.operators.messages import CreateOperator, OperatorView, SecondFactor
+from ussd_server.services.row_views import view_of_row
 from ussd_server.services.second_factors import FactorStore, address_of, new_factor
 from ussd_server.status import Code, ServiceError
 
@@ -96,4 +97,4 @@ def _find(email: str) -> Operator:
 
 
 def _view(row: Operator, codes_left: int) -> OperatorView:
-    return OperatorView(row.id, row.email, bool(row.is_active), codes_left, row.created_at, row.updated_at)
+    return view_of_row(OperatorView, row, operator_id=row.id, recovery_codes_left=codes_left)

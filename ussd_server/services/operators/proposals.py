@@ -25,6 +25,7 @@ from ussd_server.services.operators.messages import (
     ProposedEffect,
     ShownProposal,
 )
+from ussd_server.services.row_views import view_of_row
 from ussd_server.status import Code, ServiceError
 
 PROPOSAL_HOURS = 24
@@ -169,8 +170,4 @@ def _find(proposal_id: str, *, locked: bool) -> Proposal:
 
 
 def _view(row: Proposal) -> ProposalView:
-    return ProposalView(
-        proposal_id=row.id, action=row.action, object_id=row.object_id, parameters=orjson.loads(row.parameters),
-        reason=row.reason, proposed_by=row.proposed_by, created_at=row.created_at, expires_at=row.expires_at,
-        decided_by=row.decided_by, decided_at=row.decided_at, outcome=row.outcome,
-    )  # fmt: skip
+    return view_of_row(ProposalView, row, proposal_id=row.id, parameters=orjson.loads(row.parameters))

@@ -11,10 +11,10 @@ from ussd_server.services.payouts.messages import LARGEST_FILE_BYTES, MOST_ITEMS
 from ussd_server.services.payouts.rows import PayoutRow, row_of
 from ussd_server.spreadsheets.headings import Headings, find_columns
 from ussd_server.spreadsheets.reader import read_rows
-from ussd_server.spreadsheets.rows import Bounds, Row, SpreadsheetError
+from ussd_server.spreadsheets.rows import FileBounds, Row, SpreadsheetError
 from ussd_server.status import Code, ServiceError
 
-_BOUNDS = Bounds(
+_BOUNDS = FileBounds(
     most_bytes=LARGEST_FILE_BYTES,
     most_unpacked_bytes=64 * 1024 * 1024,
     # Ten times what 5,000 rows of six cells have.

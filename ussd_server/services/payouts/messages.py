@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from ussd_server.services.transactions.messages import Failure
+from ussd_server.wire import Cents
 
 MOST_ITEMS = 5000
 LARGEST_FILE_BYTES = 2 * 1024 * 1024
@@ -99,33 +100,43 @@ class ListPayoutItems:
 class StateSum:
     """How many rows of a payout are in one state, and what they add up to in cents."""
 
-    count: int
-    amount_cents: int
-    fee_cents: int
+    count: Annotated[int, "How many rows."]
+    amount_cents: Annotated[Cents, "What they add up to, in shillings."]
+    fee_cents: Annotated[Cents, "Their fees, in shillings."]
 
 
 @dataclass(frozen=True, slots=True)
 class PayoutView:
-    """A payout as its client sees it; `states` only where one payout is asked for."""
+    """A payout as its client sees it."""
 
-    payout_id: str
-    reference: str
-    description: str | None
-    status: PayoutStatus
-    item_count: int
-    ready_count: int
-    invalid_count: int
-    succeeded_count: int
-    failed_count: int
-    queued_count: int
-    total_amount_cents: int
-    total_fee_cents: int
-    created_by: str
-    approved_by: str | None
-    created_at: datetime
-    approved_at: datetime | None
-    completed_at: datetime | None
-    states: Mapping[ItemState, StateSum]
+    payout_id: Annotated[str, "The payout."]
+    reference: Annotated[str, "The client's own reference, unique for ever. Repeating a request with it is safe."]
+    description: Annotated[str | None, "A description by the client."]
+    status: Annotated[
+        PayoutStatus, "`draft`, `approved` (reserved, nothing sent), `running`, `completed` or `cancelled`."
+    ]
+    item_count: Annotated[int, "How many rows it has."]
+    ready_count: Annotated[int, "How many rows of the draft can be sent."]
+    invalid_count: Annotated[int, "How many rows of the draft cannot be sent."]
+    succeeded_count: Annotated[int, "How many rows succeeded."]
+    failed_count: Annotated[int, "How many rows failed."]
+    queued_count: Annotated[int, "How many rows wait to be sent."]
+    total_amount_cents: Annotated[Cents, "What the ready rows add up to, in shillings."]
+    total_fee_cents: Annotated[Cents, "The fees of the ready rows, in shillings."]
+    created_by: Annotated[str, "The id of the API key or person that made it."]
+    approved_by: Annotated[str | None, "The id of the API key or person that approved it; null before."]
+    created_at: Annotated[datetime, "When it was created."]
+    approved_at: Annotated[datetime | None, "When it was approved; null before."]
+    completed_at: Annotated[datetime | None, "When every row was final; null before."]
+
+
+@dataclass(frozen=True, slots=True)
+class PayoutStates(PayoutView):
+    """A payout with the counts and sums of its rows by state."""
+
+    states: Annotated[
+        Mapping[ItemState, StateSum], "Counts and sums of the rows by their state; a state without rows is left out."
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,39 +152,27 @@ class FloatShortfall:
 class CreatedPayout:
     """A payout, and whether an earlier request created it."""
 
-    payout: PayoutView
+    payout: PayoutStates
     replayed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PayoutPage:
-    """A page of payouts and the cursor of the next one."""
-
-    items: tuple[PayoutView, ...]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class PayoutItemView:
     """One row of a payout. `amount_cents` and `fee_cents` are None where the row is not valid enough to say."""
 
-    line: int
-    phone_number: str | None
-    amount_cents: int | None
-    fee_cents: int | None
-    reference: str | None
-    description: str | None
-    name: str | None
-    name_match: NameMatch | None
-    state: ItemState
-    problems: tuple[str, ...]
-    transaction_id: str | None
-    failure: Failure | None
-
-
-@dataclass(frozen=True, slots=True)
-class PayoutItemPage:
-    """A page of rows and the cursor of the next one."""
-
-    items: tuple[PayoutItemView, ...]
-    next_cursor: str | None
+    line: Annotated[int, "The row's number in the file, or its place in the list, from 1."]
+    phone_number: Annotated[str | None, "The payee. In an invalid row, what was written."]
+    amount_cents: Annotated[Cents | None, "Shillings; null where the row has no valid amount."]
+    fee_cents: Annotated[Cents | None, "The fee that the client pays, in shillings."]
+    reference: Annotated[
+        str | None, "The client's own reference, unique for ever. Repeating a request with it is safe."
+    ]
+    description: Annotated[str | None, "A description by the client."]
+    name: Annotated[str | None, "The payee's name, as the client wrote it."]
+    name_match: Annotated[
+        NameMatch | None, "How the name compares with the registered one: `same`, `similar`, `different` or `unknown`."
+    ]
+    state: Annotated[ItemState, "The state of the row."]
+    problems: Annotated[tuple[str, ...], "What is wrong with the row, in sentences."]
+    transaction_id: Annotated[str | None, "The disbursement that the row became; null before the approval."]
+    failure: Annotated[Failure | None, "Why the row failed; null unless its state is `failed`."]

@@ -31,17 +31,16 @@ from ussd_server.services.payouts.messages import (
     ListPayoutItems,
     ListPayouts,
     NamePayout,
-    PayoutItemPage,
     PayoutItemView,
-    PayoutPage,
+    PayoutStates,
     PayoutStatus,
-    PayoutView,
 )
 from ussd_server.services.payouts.queue import cancel_queued, is_under_way, long_unit_of_work
 from ussd_server.services.payouts.records import item_state, item_view, payout_views, write_payout_event
 from ussd_server.services.people import counted_as_one
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 log = logger(__name__)
 
@@ -75,7 +74,7 @@ class PayoutService:
         """Judge and keep every row, and send none (`PayoutDrafts.create`)."""
         return self._drafts.create(request, context)
 
-    def get(self, request: NamePayout, context: RequestContext) -> PayoutView:
+    def get(self, request: NamePayout, context: RequestContext) -> PayoutStates:
         """One payout with the counts and sums of its rows by state. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
         return payout_views([_find(request.payout_id, context)])[0]
@@ -90,7 +89,7 @@ class PayoutService:
         context.require("payouts:read")
         return counted_as_one(context.client_id, _find(request.payout_id, context).people or ())
 
-    def list(self, request: ListPayouts, context: RequestContext) -> PayoutPage:
+    def list(self, request: ListPayouts, context: RequestContext) -> Page[PayoutStates]:
         """A page of the client's payouts, newest first."""
         context.require("payouts:read")
         rows = Payout.select().where(Payout.client_id == context.client_id)
@@ -100,9 +99,9 @@ class PayoutService:
             rows = rows.where(Payout.reference == request.reference)
         rows = of_period(rows, Payout, request.from_at, request.to_at)
         found, next_cursor = page_of(rows, Payout, request.cursor, request.limit, self._tokens, may_lag=False)
-        return PayoutPage(payout_views(found), next_cursor)
+        return Page(payout_views(found), next_cursor)
 
-    def items(self, request: ListPayoutItems, context: RequestContext) -> PayoutItemPage:
+    def items(self, request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:
         """A page of a payout's rows in the order of their lines. NOT_FOUND, also for another client's."""
         context.require("payouts:read")
         payout = _find(request.payout_id, context)
@@ -112,7 +111,7 @@ class PayoutService:
         found = _items(payout, request.state, after, request.limit + 1)
         shown = found[: request.limit]
         next_cursor = self._tokens.cursor(kind, str(shown[-1].line)) if len(found) > request.limit else None
-        return PayoutItemPage(tuple(shown), next_cursor)
+        return Page(tuple(shown), next_cursor)
 
     def stream_items(self, request: ListPayoutItems, context: RequestContext) -> Iterator[PayoutItemView]:
         """Every row of a payout, of one state or of all. NOT_FOUND, before the first one, also for another client's."""
@@ -123,7 +122,7 @@ class PayoutService:
         """Every row with its result as a CSV file, made while it is sent. Raises what `stream_items` raises."""
         return csv_parts(_COLUMNS, map(_cells, self.stream_items(request, context)))
 
-    def approve(self, request: ApprovePayout, context: RequestContext) -> PayoutView:
+    def approve(self, request: ApprovePayout, context: RequestContext) -> PayoutStates:
         """Reserve the sum and the fees of all ready rows at once (`PayoutApproval.approve`)."""
         context.require("payouts:approve")
         payout = _find(request.payout_id, context)
@@ -134,7 +133,7 @@ class PayoutService:
         self._wake_worker()
         return payout_views([row])[0]
 
-    def cancel(self, request: NamePayout, context: RequestContext) -> PayoutView:
+    def cancel(self, request: NamePayout, context: RequestContext) -> PayoutStates:
         """Cancel what was not sent and release its reservation; again, nothing changes.
 
         Raises INVALID_REQUEST when every row was sent, NOT_FOUND, also for another client's.

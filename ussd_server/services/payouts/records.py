@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from peewee import SQL, Case, fn
 
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
@@ -20,15 +18,17 @@ from ussd_server.services.payouts.messages import (
     ItemState,
     NameMatch,
     PayoutItemView,
+    PayoutStates,
     PayoutStatus,
     PayoutView,
     StateSum,
 )
 from ussd_server.services.people import counted_as_one
+from ussd_server.services.row_views import view_of_row
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
 from ussd_server.services.webhooks.events import write_event
-from ussd_server.values import shillings
+from ussd_server.wire import writer
 
 _NEVER_SENT = Transaction.asked_at.is_null()
 
@@ -88,7 +88,10 @@ def states_of(payouts: Collection[Payout]) -> dict[str, dict[ItemState, StateSum
     return found
 
 
-def payout_views(rows: Sequence[Payout]) -> tuple[PayoutView, ...]:
+_WRITE = writer(PayoutView)
+
+
+def payout_views(rows: Sequence[Payout]) -> tuple[PayoutStates, ...]:
     """Payouts as their client sees them."""
     states = states_of(rows)
     return tuple(_view(row, states.get(row.id, {})) for row in rows)
@@ -97,18 +100,13 @@ def payout_views(rows: Sequence[Payout]) -> tuple[PayoutView, ...]:
 def item_view(row: Any, state: ItemState) -> PayoutItemView:
     """A row as its client sees it; `row.transaction` is its transaction where it has one."""
     transaction = row.transaction if row.transaction_id is not None else None
-    return PayoutItemView(
-        line=row.line,
-        phone_number=row.phone_number,
-        amount_cents=row.amount_cents,
+    return view_of_row(
+        PayoutItemView,
+        row,
         fee_cents=row.fee_cents if transaction is None else transaction.fee_cents,
-        reference=row.reference,
-        description=row.description,
-        name=row.name,
         name_match=None if row.name is None else NameMatch(row.name_match or NameMatch.UNKNOWN),
         state=state,
         problems=tuple(row.problems or ()),
-        transaction_id=row.transaction_id,
         failure=failure_of(transaction) if state is ItemState.FAILED and transaction is not None else None,
     )
 
@@ -116,14 +114,7 @@ def item_view(row: Any, state: ItemState) -> PayoutItemView:
 def write_payout_event(row: Payout, event_type: str, now: datetime) -> None:
     """Write an event about a payout with its record as it is now. Call in its unit of work, with the row locked."""
     (view,) = payout_views([row])
-    record = asdict(view)
-    del record["states"]
-    for key in ("total_amount", "total_fee"):
-        record[key] = shillings(record.pop(f"{key}_cents"))
-    for key in ("created_at", "approved_at", "completed_at"):
-        if record[key] is not None:
-            record[key] = iso_milliseconds(record[key])
-    write_event(row.client_id, event_type, row.id, record, now)
+    write_event(row.client_id, event_type, row.id, _WRITE(view), now)
     _notify(MailKind(event_type), row, view, now)
 
 
@@ -138,27 +129,16 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> Non
     notify_people(kind, row.client_id, parameters, now, occasion=f"{kind}/{row.id}", without=makers)
 
 
-def _view(row: Payout, states: Mapping[ItemState, StateSum]) -> PayoutView:
+def _view(row: Payout, states: Mapping[ItemState, StateSum]) -> PayoutStates:
     def count(state: ItemState) -> int:
         return states[state].count if state in states else 0
 
-    return PayoutView(
+    return view_of_row(
+        PayoutStates,
+        row,
         payout_id=row.id,
-        reference=row.reference,
-        description=row.description,
-        status=PayoutStatus(row.status),
-        item_count=row.item_count,
-        ready_count=row.ready_count,
-        invalid_count=row.invalid_count,
         succeeded_count=count(ItemState.SUCCEEDED),
         failed_count=count(ItemState.FAILED),
         queued_count=count(ItemState.QUEUED),
-        total_amount_cents=row.total_amount_cents,
-        total_fee_cents=row.total_fee_cents,
-        created_by=row.created_by,
-        approved_by=row.approved_by,
-        created_at=row.created_at,
-        approved_at=row.approved_at,
-        completed_at=row.completed_at,
         states=states,
     )

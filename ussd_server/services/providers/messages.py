@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
-from ussd_server.providers.messages import AmountBounds
+from ussd_server.providers.messages import Bounds, ProviderName
+from ussd_server.wire import Cents
 
 
 class ProviderStatus(StrEnum):
@@ -28,19 +30,34 @@ class ProviderState:
     while it is not), and the last failure.
     """
 
-    provider: str
-    name: str
-    status: ProviderStatus
-    collections: AmountBounds
-    disbursements: AmountBounds
-    success_rate: float | None
-    median_seconds: float | None
-    since: datetime | None
-    message: str
-    float_amount_cents: int | None
-    float_at: datetime | None
+    provider: Annotated[ProviderName, "The provider: `mtn`, `airtel` or `sandbox`."]
+    name: Annotated[str, "The full name of the provider."]
+    status: Annotated[ProviderStatus, "`available`, `degraded`, `unavailable` or `switched_off`."]
+    collections: Annotated[Bounds, "What it takes from subscribers."]
+    disbursements: Annotated[Bounds, "What it sends to subscribers."]
+    success_rate: Annotated[
+        float | None, "The share of answered calls at which the provider did not fail, 0 to 1; null without calls."
+    ]
+    median_seconds: Annotated[float | None, "The median duration of our calls; null without calls."]
+    since: Annotated[datetime | None, "When the status began; null where it is not known."]
+    message: Annotated[str, "A sentence for people."]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorProviderState(ProviderState):
+    """The state of a provider as operators see it; `float_low_since` is None while the float is not low."""
+
+    float_amount_cents: Annotated[Cents | None, "The money for disbursements at the provider, in shillings."]
+    float_at: Annotated[datetime | None, "When the provider told it."]
     float_low_since: datetime | None
-    last_error: str | None
+    last_error: Annotated[str | None, "The provider's last failure."]
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderList:
+    """The providers of this server."""
+
+    items: Annotated[tuple[ProviderState, ...], "The providers of this server."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +95,9 @@ class GetSubscriber:
 class Subscriber:
     """The subscriber of a phone number; each is None where it is not known."""
 
-    phone_number: str
-    provider: str | None
-    name: str | None
-    is_registered: bool | None
+    phone_number: Annotated[str, "The subscriber: `+256` and nine digits."]
+    provider: Annotated[ProviderName | None, "The provider to which the number belongs by its prefix."]
+    name: Annotated[str | None, "The name of the subscriber; null where the provider cannot tell."]
+    is_registered: Annotated[
+        bool | None, "Whether the provider has a subscriber under the number; null where it cannot tell."
+    ]

@@ -12,7 +12,12 @@ from ussd_server.models.workers import WorkerHeartbeat
 from ussd_server.providers.messages import Direction
 from ussd_server.providers.registry import title
 from ussd_server.services.providers.call_counts import CallSums, sums_of
-from ussd_server.services.providers.messages import ProviderChange, ProviderState, ProviderStatus, SwitchProvider
+from ussd_server.services.providers.messages import (
+    OperatorProviderState,
+    ProviderChange,
+    ProviderStatus,
+    SwitchProvider,
+)
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.providers.switches import ProviderSwitches
 
@@ -31,7 +36,7 @@ class ProviderStateService:
         self._switches = switches
         self._clock = clock
 
-    def list(self, context: RequestContext) -> tuple[ProviderState, ...]:
+    def list(self, context: RequestContext) -> tuple[OperatorProviderState, ...]:
         """Every provider that is set up here. Reads one row for each worker."""
         context.require("transactions:read")
         now = self._clock.now()
@@ -43,7 +48,7 @@ class ProviderStateService:
             status, since, message = self._judge(provider.name, sums)
             kept = floats.get(provider.name)
             states.append(
-                ProviderState(
+                OperatorProviderState(
                     provider=provider.name,
                     name=title(provider.name),
                     status=status,
@@ -75,7 +80,7 @@ class ProviderStateService:
             for row in rows
         )
 
-    def switch(self, request: SwitchProvider, context: RequestContext) -> ProviderState:
+    def switch(self, request: SwitchProvider, context: RequestContext) -> OperatorProviderState:
         """Switch a provider off or on, and return its state.
 
         Raises INVALID_REQUEST for a provider that is not set up here, and as `ProviderSwitches.set`.

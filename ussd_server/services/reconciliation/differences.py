@@ -21,17 +21,18 @@ from ussd_server.services.pages import page_of
 from ussd_server.services.reconciliation.imports import lock_imports, stored_statement
 from ussd_server.services.reconciliation.messages import (
     ConcludeFromStatement,
-    DifferencePage,
     DifferenceView,
     EndDifference,
     ListDifferences,
     Verdict,
 )
+from ussd_server.services.row_views import view_of_row
 from ussd_server.services.settlement.messages import EndReview
 from ussd_server.services.settlement.review import ReviewService
 from ussd_server.services.transactions.messages import SUCCESSFUL
 from ussd_server.services.transactions.operators import find_any, require_reason, require_two_people
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 _LONGEST_NAME = 100
 
@@ -44,14 +45,14 @@ class DifferenceService:
         self._clock = clock
         self._tokens = tokens
 
-    def list(self, request: ListDifferences, context: RequestContext) -> DifferencePage:
+    def list(self, request: ListDifferences, context: RequestContext) -> Page[DifferenceView]:
         """A page of differences. Raises INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         if request.statement_id is not None:
             return self._of_statement(request.statement_id, request)
         rows = StatementDifference.select().where(StatementDifference.ended_at.is_null(), is_in_stored_statement())
         found, cursor = page_of(rows, StatementDifference, request.cursor, request.limit, self._tokens, may_lag=False)
-        return DifferencePage(_views(found), cursor)
+        return Page(_views(found), cursor)
 
     def show(self, difference_id: str, context: RequestContext) -> DifferenceView:
         """One difference. Raises NOT_FOUND."""
@@ -107,7 +108,7 @@ class DifferenceService:
             decided_by=by,
         )  # fmt: skip
 
-    def _of_statement(self, statement_id: str, request: ListDifferences) -> DifferencePage:
+    def _of_statement(self, statement_id: str, request: ListDifferences) -> Page[DifferenceView]:
         """The differences of one statement, in its order."""
         stored_statement(statement_id)
         kind = "differences_in_statements"
@@ -122,7 +123,7 @@ class DifferenceService:
         named = StatementDifference.select().where(StatementDifference.id.in_([place.difference_id for place in shown]))
         by_id = {row.id: row for row in named}
         cursor = self._tokens.cursor(kind, shown[-1].id) if len(places) > request.limit else None
-        return DifferencePage(_views([by_id[place.difference_id] for place in shown]), cursor)
+        return Page(_views([by_id[place.difference_id] for place in shown]), cursor)
 
 
 def _found(difference_id: str, *, locked: bool) -> Any:
@@ -153,24 +154,5 @@ def _views(rows: list[Any]) -> tuple[DifferenceView, ...]:
     )
     names = {statement.id: statement.file_name for statement in statements} if rows else {}
     return tuple(
-        DifferenceView(
-            difference_id=row.id,
-            provider=row.provider,
-            statement_id=row.statement_id,
-            file_name=names[row.statement_id],
-            line=row.line,
-            verdict=Verdict(row.verdict),
-            provider_id=row.provider_id,
-            reference=row.reference,
-            transaction_id=row.transaction_id,
-            ours=row.ours,
-            theirs=row.theirs,
-            dated=row.dated,
-            party=row.party,
-            opened_at=row.opened_at,
-            ended_at=row.ended_at,
-            ended_by=row.ended_by,
-            reason=row.reason,
-        )
-        for row in rows
+        view_of_row(DifferenceView, row, difference_id=row.id, file_name=names[row.statement_id]) for row in rows
     )

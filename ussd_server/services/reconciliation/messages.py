@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
+
+from ussd_server.values import shillings
+from ussd_server.wire import Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,6 @@ class ListProviderStatements:
     limit: int = 50
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderStatementPage:
-    """A page of statements and the cursor of the next one."""
-
-    items: tuple[ProviderStatementView, ...]
-    next_cursor: str | None
-
-
 class Verdict(StrEnum):
     """What the comparison found for a line, or for a transaction that the statement lacks (wire contract 13)."""
 
@@ -105,6 +100,13 @@ MAY_DIFFER = tuple(verdict for verdict in Verdict if verdict not in (Verdict.MAT
 """The verdicts that differences have. Of reversals, only those that no refund of ours explains are differences."""
 
 
+def _written(value: int | str) -> int | float | str:
+    return shillings(value) if isinstance(value, int) else value
+
+
+_Compared = Annotated[int | str, Form({"type": ["number", "string"]}, _written)]
+
+
 @dataclass(frozen=True, slots=True)
 class ComparedLine:
     """The result for one line; `line` is None for a transaction that the statement lacks.
@@ -114,13 +116,13 @@ class ComparedLine:
     `is_difference` says whether an operator must look at it. `dated` and `party` are as in the statement.
     """
 
-    line: int | None
-    verdict: Verdict
-    provider_id: str | None
-    reference: str | None
-    transaction_id: str | None
-    ours: int | str | None
-    theirs: int | str | None
+    line: Annotated[int | None, "The line in the statement; null where it has none."]
+    verdict: Annotated[Verdict, "What the comparison found."]
+    provider_id: Annotated[str | None, "The provider's name for the payment."]
+    reference: Annotated[str | None, "Our name for the payment at the provider."]
+    transaction_id: Annotated[str | None, "Our transaction."]
+    ours: Annotated[_Compared | None, "What we have: a status, or an amount in shillings with its sign."]
+    theirs: Annotated[_Compared | None, "What the statement has."]
     is_difference: bool
     dated: str | None = None
     party: str | None = None
@@ -163,14 +165,6 @@ class DifferenceView:
     ended_at: datetime | None
     ended_by: str | None
     reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class DifferencePage:
-    """A page of differences and the cursor of the next one."""
-
-    items: tuple[DifferenceView, ...]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)

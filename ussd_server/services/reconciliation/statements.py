@@ -26,7 +26,6 @@ from ussd_server.services.reconciliation.messages import (
     MAY_DIFFER,
     ComparedLine,
     ListProviderStatements,
-    ProviderStatementPage,
     ProviderStatementView,
     ReconcileStatement,
     Reconciliation,
@@ -35,8 +34,10 @@ from ussd_server.services.reconciliation.messages import (
 )
 from ussd_server.services.reconciliation.results_file import ResultsFile
 from ussd_server.services.reconciliation.statement_lines import StatementReader
+from ussd_server.services.row_views import view_of_row
 from ussd_server.spreadsheets.rows import SpreadsheetError
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 _BATCH = 1000
 _CHUNK_BYTES = 1024 * 1024
@@ -126,14 +127,14 @@ class ProviderStatementService:
         """Remove some rows of imports that were undone or never ended; return their number, 0 when none is left."""
         return self._imports.clean()
 
-    def list(self, request: ListProviderStatements, context: RequestContext) -> ProviderStatementPage:
+    def list(self, request: ListProviderStatements, context: RequestContext) -> Page[ProviderStatementView]:
         """A page of imported statements, newest first. Raises INVALID_REQUEST for a cursor of another list."""
         context.require_operator()
         rows, cursor = page_of(
             ProviderStatement.select().where(ProviderStatement.state == StatementState.STORED),
             ProviderStatement, request.cursor, request.limit, self._tokens, may_lag=False,
         )  # fmt: skip
-        return ProviderStatementPage(tuple(map(_view, rows)), cursor)
+        return Page(tuple(map(_view, rows)), cursor)
 
     def show(self, statement_id: str, context: RequestContext) -> ProviderStatementView:
         """One imported statement. Raises NOT_FOUND."""
@@ -188,18 +189,8 @@ def _counted(count: int, noun: str) -> str:
 
 def _view(row: ProviderStatement) -> ProviderStatementView:
     lines = {Verdict(name): count for name, count in row.counts.items()}
-    return ProviderStatementView(
-        statement_id=row.id,
-        provider=row.provider,
-        file_name=row.file_name,
-        first_at=row.first_at,
-        last_at=row.last_at,
-        lines=lines,
+    counted = row.difference_count
+    if counted is None:
         # An earlier version did not count them.
-        difference_count=sum(lines.get(verdict, 0) for verdict in MAY_DIFFER)
-        if row.difference_count is None
-        else row.difference_count,
-        ours_cents=row.ours_cents,
-        theirs_cents=row.theirs_cents,
-        imported_at=row.imported_at,
-    )
+        counted = sum(lines.get(verdict, 0) for verdict in MAY_DIFFER)
+    return view_of_row(ProviderStatementView, row, statement_id=row.id, lines=lines, difference_count=counted)

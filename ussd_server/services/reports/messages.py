@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from typing import Annotated
 
+from ussd_server.providers.messages import ProviderName
 from ussd_server.values import KAMPALA
+from ussd_server.wire import Cents
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +22,24 @@ class GetDailyReport:
 class ReportRow:
     """The payments of one type, provider and status. `fees_cents` is what was charged: nothing for failed ones."""
 
-    type: str
-    provider: str | None
-    status: str
-    count: int
-    amount_cents: int
-    fees_cents: int
-    median_seconds: float
+    type: Annotated[str, "The type."]
+    provider: Annotated[
+        ProviderName | None, "The provider: `mtn`, `airtel` or `sandbox`. Default: chosen by the phone number."
+    ]
+    status: Annotated[str, "The status."]
+    count: Annotated[int, "How many payments."]
+    amount_cents: Annotated[Cents, "The sum of their amounts."]
+    fees_cents: Annotated[Cents, "The fees that were charged for them; nothing for failed ones."]
+    median_seconds: Annotated[float, "The median time from creation to the final status."]
 
 
 @dataclass(frozen=True, slots=True)
 class DailyReport:
     """What became final on a day. `success_rate` is 0 to 1, None on a day without payments."""
 
-    date: str
-    rows: tuple[ReportRow, ...]
-    success_rate: float | None
+    date: Annotated[str, "The day in Kampala."]
+    rows: Annotated[tuple[ReportRow, ...], "The groups, by type, provider and status."]
+    success_rate: Annotated[float | None, "The share that did not fail, 0 to 1; null on a day without payments."]
 
 
 def bounds_of_day(day: date) -> tuple[datetime, datetime]:

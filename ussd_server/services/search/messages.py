@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated
+
+from ussd_server.wire import one_of
 
 MOST_HITS = 50
 """How many hits one search returns."""
+
+
+_Kind = Annotated[str, one_of("transaction", "session", "event", "key", "payout", "menu", "webhook", "person")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +30,18 @@ class SearchHit:
     menu. `client` is the name of its client, None in a search of one client.
     """
 
-    kind: str
-    id: str
+    kind: Annotated[_Kind, "What was found: `transaction`, `session`, `event`, `key` or `payout`."]
+    id: Annotated[str, "The identifier, a UUID."]
     client: str | None
-    title: str
-    sentence: str
-    created_at: datetime
+    title: Annotated[str, "What it is, in a few words."]
+    sentence: Annotated[str, "One sentence about it."]
+    created_at: Annotated[datetime, "When it was created."]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
     """What a search found, transactions first, of each kind the newest first; at most 50."""
 
-    items: tuple[SearchHit, ...]
+    items: Annotated[
+        tuple[SearchHit, ...], "What was found, transactions first, of each kind the newest first; at most 50."
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 from ussd_server.gateways.messages import Action
 
@@ -83,43 +84,41 @@ class ListSessions:
 class TurnView:
     """One turn of a transcript: the entry (secrets masked) and the screen that answered it."""
 
-    turn: int
-    entry: str
-    screen: str
-    node: str
-    septets: int
-    took_ms: int
-    at: datetime
+    turn: Annotated[int, "The number of the entry, counted from 1."]
+    entry: Annotated[str, "What was entered; a secret is shown as stars."]
+    screen: Annotated[str, "The screen as the phone shows it."]
+    node: Annotated[str, "The node of the menu document."]
+    septets: Annotated[int, "The length of the screen on the wire."]
+    took_ms: Annotated[int, "How long it took, in milliseconds."]
+    at: Annotated[datetime, "When the reply was sent."]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A session as its client sees it; `transcript` only for a single session."""
+    """A session as its client sees it."""
 
-    session_id: str
-    phone_number: str
-    service_code: str
-    network: str | None
-    status: SessionStatus
-    end_reason: str | None
-    action: Action
-    message: str
-    menu_id: str
-    menu_version: int
-    node: str
-    language: str
-    turn: int
-    transaction_id: str | None
-    created_at: datetime
-    last_seen_at: datetime
-    expires_at: datetime
-    ended_at: datetime | None
-    transcript: tuple[TurnView, ...] = ()
+    session_id: Annotated[str, "The USSD session."]
+    phone_number: Annotated[str, "The subscriber: `+256` and nine digits."]
+    service_code: Annotated[str, "What the phone dials, such as `*165#`."]
+    network: Annotated[str | None, "The mobile network code, such as `64110` for MTN."]
+    status: Annotated[SessionStatus, "The status."]
+    end_reason: Annotated[str | None, "Why the session ended; null while it is active."]
+    action: Annotated[Action, "`continue` while the session waits for an entry, `end` when it is over."]
+    message: Annotated[str, "The screen."]
+    menu_id: Annotated[str, "The menu, by the `id` in its document."]
+    menu_version: Annotated[int, "The published version that this session uses until its end."]
+    node: Annotated[str, "The node of the menu document."]
+    language: Annotated[str, "The language of the screen, such as `en` or `lg`."]
+    turn: Annotated[int, "How many entries were answered."]
+    transaction_id: Annotated[str | None, "The payment that this session created."]
+    created_at: Annotated[datetime, "When it was created."]
+    last_seen_at: Annotated[datetime, "When the last entry arrived."]
+    expires_at: Annotated[datetime, "When the session ends unless another entry arrives."]
+    ended_at: Annotated[datetime | None, "When the session ended; null while it is active."]
 
 
 @dataclass(frozen=True, slots=True)
-class SessionPage:
-    """A page of sessions and the cursor of the next page."""
+class SessionTranscript(SessionView):
+    """A session with its transcript."""
 
-    items: tuple[SessionView, ...]
-    next_cursor: str | None
+    transcript: Annotated[tuple[TurnView, ...], "All turns, in order."]

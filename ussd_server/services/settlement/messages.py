@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from ussd_server.services.transactions.messages import TransactionView
+from ussd_server.services.transactions.messages import TransactionHistory, TransactionView
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,13 @@ class ReviewItem:
     opened_at: datetime | None
     closed_at: datetime | None
     request_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewHistory(ReviewItem):
+    """A transaction as the operator sees it, with its status history."""
+
+    transaction: TransactionHistory
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
@@ -12,7 +13,7 @@ from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.providers.providers import Providers
-from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewItem, ReviewPage
+from ussd_server.services.settlement.messages import EndReview, ListReviews, ReviewHistory, ReviewItem, ReviewPage
 from ussd_server.services.settlement.outcomes import fail, succeed
 from ussd_server.services.transactions.history import view_with_history, views_of
 from ussd_server.services.transactions.messages import (
@@ -40,7 +41,8 @@ class ReviewService:
         """Every open review, the one that has waited longest first."""
         context.require_operator()
         rows = Transaction.select().where(_IS_OPEN).order_by(Transaction.review_opened_at, Transaction.id)
-        return tuple(_item(row) for row in rows)
+        found = list(rows)
+        return tuple(map(_item_of, found, views_of(found)))
 
     def page(self, request: ListReviews, context: RequestContext) -> ReviewPage:
         """A page of the same list. INVALID_REQUEST for an `after` that was never on the list."""
@@ -63,15 +65,15 @@ class ReviewService:
         context.require_operator()
         return int(Transaction.select(Transaction.id).where(_IS_OPEN).limit(_MOST_COUNTED).count())
 
-    def show(self, id_or_reference: str, context: RequestContext, client_id: str | None = None) -> ReviewItem:
+    def show(self, id_or_reference: str, context: RequestContext, client_id: str | None = None) -> ReviewHistory:
         """Any transaction of any client, or of one, with its status history.
 
         Raises TRANSACTION_NOT_FOUND, and INVALID_REQUEST for a reference that several transactions have.
         """
         context.require_operator()
-        return _item(find_any(id_or_reference, client_id), with_history=True)
+        return _with_history(find_any(id_or_reference, client_id))
 
-    def end(self, request: EndReview, context: RequestContext) -> ReviewItem:
+    def end(self, request: EndReview, context: RequestContext) -> ReviewHistory:
         """Settle or close an open review: state, money, event and audit trail in one unit of work.
 
         A transaction without an outcome must be settled; one that failed can be settled as succeeded; one that
@@ -87,7 +89,7 @@ class ReviewService:
             row.review_closed_at = now
             action = "transaction.reviewed" if request.has_succeeded is None else "transaction.settled"
             _note(row, request, names, action, context, now)
-        return _item(row, with_history=True)
+        return _with_history(row)
 
     def require_open(self, transaction_id: str, has_succeeded: bool | None, context: RequestContext) -> Transaction:
         """The transaction of an open review, locked, which can end so. Raises as `end`."""
@@ -101,7 +103,9 @@ class ReviewService:
             raise ServiceError(Code.INVALID_REQUEST, "Nobody knows the outcome yet; settle it as one or the other")
         return row
 
-    def conclude(self, request: EndReview, provider_transaction_id: str | None, context: RequestContext) -> ReviewItem:
+    def conclude(
+        self, request: EndReview, provider_transaction_id: str | None, context: RequestContext
+    ) -> ReviewHistory:
         """Set a transaction that has no outcome, or failed, to succeeded, because the provider's statement says so.
 
         The transaction need not be on the review list. Refusals are those of `end`.
@@ -115,7 +119,7 @@ class ReviewService:
             if row.review_opened_at is not None:
                 row.review_closed_at = row.review_closed_at or now
             _note(row, request, names, "transaction.settled", context, now)
-        return _item(row, with_history=True)
+        return _with_history(row)
 
     def _settle(self, row: Transaction, has_succeeded: bool, reason: str, now: datetime) -> None:
         _require_settleable(row, has_succeeded)
@@ -149,17 +153,20 @@ def _note(
     )  # fmt: skip
 
 
-def _item(row: Transaction, *, with_history: bool = False) -> ReviewItem:
-    return _item_of(row, view_with_history(row) if with_history else views_of([row])[0])
+def _with_history(row: Transaction) -> ReviewHistory:
+    return ReviewHistory(view_with_history(row), **_reviewed(row))
 
 
 def _item_of(row: Transaction, view: TransactionView) -> ReviewItem:
-    return ReviewItem(
-        transaction=view,
-        client_id=row.client_id,
-        reason=row.review_reason,
-        note=row.review_note,
-        opened_at=row.review_opened_at,
-        closed_at=row.review_closed_at,
-        request_id=row.request_id,
-    )
+    return ReviewItem(view, **_reviewed(row))
+
+
+def _reviewed(row: Transaction) -> dict[str, Any]:
+    return {
+        "client_id": row.client_id,
+        "reason": row.review_reason,
+        "note": row.review_note,
+        "opened_at": row.review_opened_at,
+        "closed_at": row.review_closed_at,
+        "request_id": row.request_id,
+    }

@@ -6,7 +6,12 @@ from datetime import datetime
 
 from ussd_server.providers.failures import Retry
 from ussd_server.providers.registry import short_name
-from ussd_server.services.transactions.messages import TransactionStatus, TransactionType, TransactionView
+from ussd_server.services.transactions.messages import (
+    TransactionHistory,
+    TransactionStatus,
+    TransactionType,
+    TransactionView,
+)
 from ussd_server.values import KAMPALA, written_amount
 
 _NEXT_STEPS = {
@@ -21,7 +26,7 @@ _OPERATOR_DECIDES = "an operator is finding out what happened"
 def explain(view: TransactionView, *, is_in_review: bool) -> str:
     """Say where the money of a transaction is and what happens next.
 
-    `view` has its status history. `is_in_review` says whether an operator must look at it. Times are Kampala time.
+    `is_in_review` says whether an operator must look at it. Times are Kampala time.
     """
     where = _leaving(view) if view.type in _LEAVES else _ELSE.get(view.type, _arriving)(view)
     ending = _next_step(view, is_in_review=is_in_review)
@@ -132,7 +137,9 @@ def _account(view: TransactionView) -> str:
 
 def _since(view: TransactionView) -> str:
     """When the transaction got the status that it has now."""
-    return _at(view.events[-1].created_at if view.events else view.completed_at or view.updated_at)
+    if isinstance(view, TransactionHistory) and view.events:
+        return _at(view.events[-1].created_at)
+    return _at(view.completed_at or view.updated_at)
 
 
 def _at(moment: datetime | None) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from ussd_server.providers.failures import Fault, Retry
+from ussd_server.providers.messages import ProviderName
+from ussd_server.wire import Cents, SignedCents, Sparse, one_of
 
 
 class TransactionType(StrEnum):
@@ -54,6 +56,8 @@ class Source(StrEnum):
 
 
 MAIN_ACCOUNT = "main"
+
+_Purpose = Annotated[str, one_of("amount", "fee", "amount_reserved", "fee_reserved", "amount_released", "fee_released")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +173,14 @@ class ListTransactions:
 class Failure:
     """Why a transaction failed, whose fault it was and whether a retry helps."""
 
-    code: str
-    message: str
-    fault: Fault
-    retry: Retry
+    code: Annotated[str, "The error code; the same for every provider."]
+    message: Annotated[str, "A sentence for people."]
+    fault: Annotated[Fault, "Who caused it: `payer`, `payee`, `client`, `provider` or `service`."]
+    retry: Annotated[Retry, "Whether a retry helps: `no`, `new_attempt`, `after_user_action` or `wait`."]
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeDetail:
+class ChangeDetail(Sparse):
     """What is known about the cause of a status change; None where nothing is.
 
     `attempt` counts how often the payment was sent, from 1. `sent` is what was sent to the provider: `payment` or
@@ -185,13 +189,13 @@ class ChangeDetail:
     `note` is an operator's reason, or ours where no provider was asked.
     """
 
-    attempt: int | None = None
-    sent: str | None = None
-    left_machine: bool | None = None
-    provider_code: str | None = None
-    code: str | None = None
-    took_ms: int | None = None
-    note: str | None = None
+    attempt: Annotated[int | None, "How often the payment had been sent by then, counted from 1."] = None
+    sent: Annotated[str | None, "What was sent to the provider: `payment` or `status_query`."] = None
+    left_machine: Annotated[bool | None, "False when the request certainly never left this machine."] = None
+    provider_code: Annotated[str | None, "The provider's own code."] = None
+    code: Annotated[str | None, "Our code: a failure code, or the outcome of the call in capitals."] = None
+    took_ms: Annotated[int | None, "How long it took, in milliseconds."] = None
+    note: Annotated[str | None, "A reason that an operator gave."] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,56 +205,65 @@ class LedgerEntry:
     `purpose` is `amount` or `fee`, and after it `_reserved` or `_released` where money was only set aside or freed.
     """
 
-    account: str
-    amount_cents: int
-    purpose: str
+    account: Annotated[str, "The account: `main`, a phone number, or one of ours, such as `provider:mtn`."]
+    amount_cents: Annotated[
+        SignedCents, "Shillings: positive for what the account received, negative for what it gave."
+    ]
+    purpose: Annotated[
+        _Purpose, "`amount` or `fee`; with `_reserved` or `_released` where money was only set aside or freed."
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionChange:
     """One status change of a transaction, what caused it, and its entries in the ledger."""
 
-    status: TransactionStatus
-    source: Source
-    detail: ChangeDetail
-    ledger: tuple[LedgerEntry, ...]
-    created_at: datetime
+    status: Annotated[TransactionStatus, "The status."]
+    source: Annotated[Source, "Where the change came from: `submit`, `callback`, `poll` or `operator`."]
+    detail: Annotated[ChangeDetail, "Further details of the change."]
+    ledger: Annotated[tuple[LedgerEntry, ...], "The entries in the ledger that this change made."]
+    created_at: Annotated[datetime, "When it was created."]
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionView:
-    """A transaction as its client sees it; `events` and `explanation` only where one transaction is asked for.
+    """A transaction as its client sees it."""
 
-    `refunded_amount_cents` is what refunds of it have taken or hold.
-    """
+    transaction_id: Annotated[str, "The transaction."]
+    reference: Annotated[str, "The client's own reference, unique for ever. Repeating a request with it is safe."]
+    type: Annotated[TransactionType, "The type."]
+    phone_number: Annotated[str | None, "The subscriber: `+256` and nine digits."]
+    to_phone_number: Annotated[str | None, "Transfers only: the subscriber whose account is credited."]
+    amount_cents: Annotated[Cents, "Shillings."]
+    fee_cents: Annotated[Cents, "The fee that the client pays, in shillings."]
+    currency: Annotated[str, "`UGX`."]
+    account: Annotated[str, "`main`, or the phone number of a subscriber for whom the client keeps an account here."]
+    provider: Annotated[
+        ProviderName | None, "The provider: `mtn`, `airtel` or `sandbox`. Default: chosen by the phone number."
+    ]
+    provider_reference: Annotated[str | None, "Our reference at the provider."]
+    provider_transaction_id: Annotated[str | None, "The provider's own identifier, once it is known."]
+    status: Annotated[TransactionStatus, "The status."]
+    failure: Annotated[Failure | None, "Why it failed; null unless the status is `failed`."]
+    late: Annotated[bool, "True when the success arrived after the status was already `failed`."]
+    session_id: Annotated[str | None, "The USSD session."]
+    description: Annotated[str | None, "A description by the client."]
+    metadata: Annotated[dict[str, Any] | None, "A JSON object by the client; stored and returned."]
+    created_at: Annotated[datetime, "When it was created."]
+    updated_at: Annotated[datetime, "When it last changed."]
+    completed_at: Annotated[datetime | None, "When it became final; null before."]
+    next_check_at: Annotated[datetime | None, "When the provider is queried next; null when no query is planned."]
+    refund_of: Annotated[str | None, "The collection that this refund gives back; null for everything else."]
+    refunded_amount_cents: Annotated[Cents, "What refunds of it have taken or hold, in shillings."]
+    payout_id: Annotated[str | None, "The payout that it belongs to; null for none."]
 
-    transaction_id: str
-    reference: str
-    type: TransactionType
-    phone_number: str | None
-    to_phone_number: str | None
-    amount_cents: int
-    fee_cents: int
-    currency: str
-    account: str
-    provider: str | None
-    provider_reference: str | None
-    provider_transaction_id: str | None
-    status: TransactionStatus
-    failure: Failure | None
-    late: bool
-    session_id: str | None
-    description: str | None
-    metadata: dict[str, Any] | None
-    created_at: datetime
-    updated_at: datetime
-    completed_at: datetime | None
-    next_check_at: datetime | None
-    refund_of: str | None
-    refunded_amount_cents: int
-    payout_id: str | None
-    explanation: str | None = None
-    events: tuple[TransactionChange, ...] = ()
+
+@dataclass(frozen=True, slots=True)
+class TransactionHistory(TransactionView):
+    """A transaction with its status history."""
+
+    explanation: Annotated[str, "One sentence: where the money is now, and what happens next."]
+    events: Annotated[tuple[TransactionChange, ...], "The status history, oldest first."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,11 +272,3 @@ class CreatedTransaction:
 
     transaction: TransactionView
     replayed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionPage:
-    """A page of transactions and the cursor of the next one."""
-
-    items: tuple[TransactionView, ...]
-    next_cursor: str | None

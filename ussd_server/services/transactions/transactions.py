@@ -19,12 +19,13 @@ from ussd_server.services.transactions.messages import (
     CreateTransaction,
     GetTransaction,
     ListTransactions,
-    TransactionPage,
+    TransactionHistory,
     TransactionType,
     TransactionView,
 )
 from ussd_server.services.transactions.waiting_places import WaitingPlaces
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 _LOOK_AGAIN_SECONDS = 0.1
 _OWN = CompiledQuery(
@@ -56,7 +57,7 @@ class TransactionService:
         )
         return CreatedTransaction(views_of([row])[0], created.replayed)
 
-    def get(self, request: GetTransaction, context: RequestContext) -> TransactionView:
+    def get(self, request: GetTransaction, context: RequestContext) -> TransactionHistory:
         """One transaction with its status history. Raises TRANSACTION_NOT_FOUND, also for another client's."""
         context.require("transactions:read")
         row = find_transaction(request.transaction_id, context)
@@ -65,21 +66,21 @@ class TransactionService:
             row = self._watch(row.id, context.client_id, request.wait, lambda row: row.status != seen)
         return view_with_history(row)
 
-    def list(self, request: ListTransactions, context: RequestContext) -> TransactionPage:
+    def list(self, request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
         """A page of the client's transactions, newest first."""
         context.require("transactions:read")
         return self._page(request, context)
 
-    def list_collected(self, request: ListTransactions, context: RequestContext) -> TransactionPage:
+    def list_collected(self, request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
         """A page of the client's collections, as the data collection endpoint shows them."""
         context.require("collection:read")
         if request.type not in (None, TransactionType.COLLECTION):
-            return TransactionPage((), None)
+            return Page((), None)
         return self._page(replace(request, type=TransactionType.COLLECTION), context)
 
-    def _page(self, request: ListTransactions, context: RequestContext) -> TransactionPage:
+    def _page(self, request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
         if request.payout_id is not None and not is_id(request.payout_id):
-            return TransactionPage((), None)
+            return Page((), None)
         rows = Transaction.select().where(Transaction.client_id == context.client_id)
         for column, value in (
             (Transaction.status, request.status),
@@ -100,7 +101,7 @@ class TransactionService:
         # A client that asks for a reference wants to know whether its request arrived.
         may_lag = request.reference is None
         found, next_cursor = page_of(rows, Transaction, request.cursor, request.limit, self._tokens, may_lag=may_lag)
-        return TransactionPage(views_of(found), next_cursor)
+        return Page(views_of(found), next_cursor)
 
     def _watch(
         self, transaction_id: str, client_id: str, seconds: int, is_over: Callable[[Transaction], bool]

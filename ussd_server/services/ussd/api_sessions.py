@@ -14,14 +14,15 @@ from ussd_server.services.sessions.messages import (
     EnterText,
     ListSessions,
     NameSession,
-    SessionPage,
     SessionStatus,
+    SessionTranscript,
     SessionView,
 )
 from ussd_server.services.sessions.sessions import Sessions
-from ussd_server.services.sessions.transcripts import view_of
+from ussd_server.services.sessions.transcripts import view_of, view_with_transcript
 from ussd_server.services.ussd.conversations import Conversations, DialRequest
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 
 class UssdService:
@@ -83,12 +84,12 @@ class UssdService:
                 return view_of(answered)
         raise ServiceError(Code.SERVICE_UNAVAILABLE, "The session is busy", retry_after_seconds=1)
 
-    def get(self, request: NameSession, context: RequestContext) -> SessionView:
+    def get(self, request: NameSession, context: RequestContext) -> SessionTranscript:
         """Return a session with its transcript. Raises SESSION_NOT_FOUND for a missing or another client's session."""
         context.require("ussd:read")
-        return view_of(self._find(request.session_id, context), with_transcript=True)
+        return view_with_transcript(self._find(request.session_id, context))
 
-    def list(self, request: ListSessions, context: RequestContext) -> SessionPage:
+    def list(self, request: ListSessions, context: RequestContext) -> Page[SessionView]:
         """Return a page of the client's sessions, newest first."""
         context.require("ussd:read")
         rows = UssdSession.select().where(UssdSession.client_id == context.client_id)
@@ -101,7 +102,7 @@ class UssdService:
                 rows = rows.where(column == value)
         rows = of_period(rows, UssdSession, request.from_at, request.to_at)
         found, next_cursor = page_of(rows, UssdSession, request.cursor, request.limit, self._tokens)
-        return SessionPage(tuple(map(view_of, found)), next_cursor)
+        return Page(tuple(map(view_of, found)), next_cursor)
 
     def count_open(self, context: RequestContext) -> int:
         """How many sessions of the client are open, 10,000 at most."""

@@ -18,6 +18,7 @@ from ussd_server.security.credentials import Vault
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.menus.codes import service_code, view_of_code
 from ussd_server.services.menus.messages import AssignCode, CodeView
+from ussd_server.services.row_views import view_of_row
 from ussd_server.services.ussd.messages import CachedChannel, ChannelView, CreateChannel
 from ussd_server.status import Code, ServiceError
 
@@ -188,16 +189,8 @@ class ChannelService:
 
     def _view(self, row: Channel) -> ChannelView:
         secret = self._vault.decrypt(row.secret_sealed, row.client_id or "", row.id)
-        return ChannelView(
-            channel_id=row.id,
-            client_id=row.client_id,
-            name=row.name,
-            adapter=row.adapter,
-            codes=tuple(row.codes or ()),
-            is_active=row.is_active,
-            gateway_path=f"/ussd/{row.adapter}/{secret}",
-            created_at=row.created_at,
-        )
+        path = f"/ussd/{row.adapter}/{secret}"
+        return view_of_row(ChannelView, row, channel_id=row.id, codes=tuple(row.codes or ()), gateway_path=path)
 
 
 def _require_channel(channel_id: str) -> Channel:

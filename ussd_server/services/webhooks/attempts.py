@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, DeliveryAttempt
+from ussd_server.services.row_views import view_of_row
 from ussd_server.services.webhooks.messages import (
     DeliveryAttemptView,
     DeliveryStatus,
@@ -21,6 +21,7 @@ from ussd_server.services.webhooks.messages import (
 )
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
 
 _NEWEST = 20
 _MOST_WAITING = 1000
@@ -91,15 +92,4 @@ def _attempts() -> Any:
 
 
 def _view(row: Any) -> DeliveryAttemptView:
-    return DeliveryAttemptView(
-        delivery_id=row.delivery_id,
-        event_id=row.event_id,
-        event_type=row.event_type,
-        number=row.number,
-        headers=row.headers,
-        answer_status=row.answer_status,
-        answer=row.answer,
-        trouble=row.trouble,
-        took_ms=row.took_ms,
-        attempted_at=row.attempted_at,
-    )
+    return view_of_row(DeliveryAttemptView, row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -15,11 +15,11 @@ from ussd_server.models.events import Event, insert_event, last_event_id, queue_
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.security.tokens import Tokens
 from ussd_server.services.pages import of_period, page_of
+from ussd_server.services.row_views import view_of_row
 from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
-    DeliveryStatus,
     DeliveryView,
-    EventPage,
+    EventDeliveries,
     EventView,
     ListEvents,
     NameEvent,
@@ -28,6 +28,7 @@ from ussd_server.services.webhooks.messages import (
 )
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 MOST_EVENTS_AT_ONCE = 1000
 _MOST_OF_AN_OBJECT = 100
@@ -41,20 +42,20 @@ class EventService:
         self._tokens = tokens
         self._clock = clock
 
-    def list(self, request: ListEvents, context: RequestContext) -> EventPage:
+    def list(self, request: ListEvents, context: RequestContext) -> Page[EventView]:
         """A page of the client's events, newest first. INVALID_REQUEST for an unknown type."""
         context.require("webhooks:read")
         rows = _chosen(context.client_id, request.type, request.from_at, request.to_at)
         found, next_cursor = page_of(rows, Event, request.cursor, request.limit, self._tokens)
-        return EventPage(event_views(found), next_cursor)
+        return Page(event_views(found), next_cursor)
 
-    def get(self, request: NameEvent, context: RequestContext) -> EventView:
+    def get(self, request: NameEvent, context: RequestContext) -> EventDeliveries:
         """One event with its deliveries, oldest first. Raises NOT_FOUND, also for another client's."""
         context.require("webhooks:read")
         event = _find(request.event_id, context.client_id)
         return _with_deliveries([event], context.client_id)[0]
 
-    def list_of_object(self, object_id: str, context: RequestContext) -> tuple[EventView, ...]:
+    def list_of_object(self, object_id: str, context: RequestContext) -> tuple[EventDeliveries, ...]:
         """The newest 100 events about one object, in their order, each with its deliveries; none for an unknown one."""
         context.require("webhooks:read")
         rows = Event.select().where(Event.object_id == object_id, Event.client_id == context.client_id)
@@ -120,18 +121,10 @@ def no_such_type(event_type: str) -> str:
     return f"There is no event type {event_type[:_LONGEST_TYPE]}." + "".join(f" Did you mean {each}?" for each in meant)
 
 
-def event_views(
-    events: Sequence[Event], deliveries: Mapping[str, Sequence[DeliveryView]] | None = None
-) -> tuple[EventView, ...]:
-    """Events as their client sees them, with their deliveries, if any are given, by event id."""
-    payloads, kept = payloads_of(events), deliveries or {}
-    return tuple(
-        EventView(
-            event.id, event.type, event.object_id, event.sequence, event.created_at, payloads[event.id],
-            tuple(kept.get(event.id, ())),
-        )
-        for event in events
-    )  # fmt: skip
+def event_views(events: Sequence[Event]) -> tuple[EventView, ...]:
+    """Events as their client sees them."""
+    payloads = payloads_of(events)
+    return tuple(view_of_row(EventView, event, data=payloads[event.id]) for event in events)
 
 
 def _chosen(client_id: str, event_type: str | None, from_at: datetime | None, to_at: datetime | None) -> Any:
@@ -151,30 +144,24 @@ def _find(event_id: str, client_id: str) -> Event:
     return row
 
 
-def _with_deliveries(events: Sequence[Event], client_id: str) -> tuple[EventView, ...]:
+def _with_deliveries(events: Sequence[Event], client_id: str) -> tuple[EventDeliveries, ...]:
     """Events of a client, each with its deliveries, oldest first."""
     callbacks_id = Webhook.select(Webhook.id).where(Webhook.client_id == client_id, Webhook.url.is_null()).scalar()
     rows = Delivery.select().where(Delivery.event_id.in_([event.id for event in events])).order_by(Delivery.id)
     deliveries: dict[str, list[DeliveryView]] = {event.id: [] for event in events}
     for row in rows:
         deliveries[row.event_id].append(_delivery_view(row, callbacks_id))
-    return event_views(events, deliveries)
+    payloads = payloads_of(events)
+    return tuple(
+        view_of_row(EventDeliveries, event, data=payloads[event.id], deliveries=tuple(deliveries[event.id]))
+        for event in events
+    )
 
 
 def _delivery_view(row: Delivery, callbacks_id: str | None) -> DeliveryView:
-    is_under_way = row.lease_token is not None
-    return DeliveryView(
-        id=row.id,
+    return view_of_row(
+        DeliveryView,
+        row,
         webhook_id=None if row.webhook_id == callbacks_id else row.webhook_id,
-        url=row.url,
-        status=DeliveryStatus(row.status),
-        attempts=row.attempts,
-        answer_status=row.answer_status,
-        answer=row.answer,
-        trouble=row.trouble,
-        took_ms=row.took_ms,
-        attempted_at=row.attempted_at,
-        next_attempt_at=None if is_under_way else row.due_at,
-        created_at=row.created_at,
-        completed_at=row.completed_at,
+        next_attempt_at=row.due_at if row.lease_token is None else None,
     )

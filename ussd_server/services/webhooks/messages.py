@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 EVENT_TYPES: Mapping[str, str] = {
     "transaction.created": "A transaction was recorded; nothing was sent to a provider yet.",
@@ -101,46 +101,30 @@ class RedeliverEvents:
 class WebhookView:
     """A webhook as its client sees it. `failing_since` is null while it accepts deliveries."""
 
-    id: str
-    url: str
-    types: tuple[str, ...] | None
-    is_active: bool
-    failing_since: datetime | None
-    disabled_at: datetime | None
-    disabled_reason: str | None
-    created_at: datetime
-    updated_at: datetime
+    id: Annotated[str, "The identifier, a UUID."]
+    url: Annotated[str, "The URL that is called."]
+    types: Annotated[tuple[str, ...] | None, "The event types to send; null means all."]
+    is_active: Annotated[bool, "Whether events are sent to it."]
+    failing_since: Annotated[datetime | None, "Since when deliveries fail; null while they succeed."]
+    disabled_at: Annotated[datetime | None, "When the webhook was switched off."]
+    disabled_reason: Annotated[str | None, "Why the webhook was switched off."]
+    created_at: Annotated[datetime, "When it was created."]
+    updated_at: Annotated[datetime, "When it last changed."]
 
 
 @dataclass(frozen=True, slots=True)
 class NewWebhookView(WebhookView):
     """A webhook with its secret, which is shown this once."""
 
-    secret: str = field(repr=False)
+    secret: Annotated[str, "The secret that signs the calls; shown this once."] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RotatedSecretView:
     """A new secret, shown this once, and until when the one before it signs as well (null: it does not)."""
 
-    secret: str = field(repr=False)
-    previous_secret_expires_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookPage:
-    """All webhooks of a client; there are never so many that a second page is needed."""
-
-    items: tuple[WebhookView, ...]
-    next_cursor: None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookDeletion:
-    """A webhook that was removed, and when."""
-
-    deleted_id: str
-    deleted_at: datetime
+    secret: Annotated[str, "The secret that signs the calls; shown this once."] = field(repr=False)
+    previous_secret_expires_at: Annotated[datetime | None, "When the previous secret expires."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,47 +135,45 @@ class DeliveryView:
     the last attempt; `answer` is the first KiB of the reply.
     """
 
-    id: str
-    webhook_id: str | None
-    url: str
-    status: DeliveryStatus
-    attempts: int
-    answer_status: int | None
-    answer: str | None
-    trouble: str | None
-    took_ms: int | None
-    attempted_at: datetime | None
-    next_attempt_at: datetime | None
-    created_at: datetime
-    completed_at: datetime | None
+    id: Annotated[str, "The identifier, a UUID."]
+    webhook_id: Annotated[str | None, "The webhook; null for the callback of a single transaction."]
+    url: Annotated[str, "The URL that is called."]
+    status: Annotated[DeliveryStatus, "The status."]
+    attempts: Annotated[int, "How often it was tried."]
+    answer_status: Annotated[int | None, "The HTTP status of the receiver's last response."]
+    answer: Annotated[str | None, "The first KiB of the receiver's last response."]
+    trouble: Annotated[str | None, "Why the last attempt failed, when there was no response."]
+    took_ms: Annotated[int | None, "How long it took, in milliseconds."]
+    attempted_at: Annotated[datetime | None, "When it was last tried."]
+    next_attempt_at: Annotated[datetime | None, "When the next attempt is due; null when there is none."]
+    created_at: Annotated[datetime, "When it was created."]
+    completed_at: Annotated[datetime | None, "When it became final; null before."]
 
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """An event as its client sees it; `deliveries` only where one event is asked for."""
+    """An event as its client sees it."""
 
-    id: str
-    type: str
-    object_id: str
-    sequence: int
-    created_at: datetime
-    data: Mapping[str, Any]
-    deliveries: tuple[DeliveryView, ...] = ()
+    id: Annotated[str, "The identifier, a UUID."]
+    type: Annotated[str, "The type."]
+    object_id: Annotated[str, "The object that the event reports."]
+    sequence: Annotated[int, "The number of the event among those of its object, from 1."]
+    created_at: Annotated[datetime, "When it was created."]
+    data: Annotated[Mapping[str, Any], "The content of the event; its webhooks receive the same."]
 
 
 @dataclass(frozen=True, slots=True)
-class EventPage:
-    """A page of events and where the next one begins."""
+class EventDeliveries(EventView):
+    """An event with its deliveries, oldest first."""
 
-    items: tuple[EventView, ...]
-    next_cursor: str | None
+    deliveries: Annotated[tuple[DeliveryView, ...], "The deliveries of the event, one for each URL."]
 
 
 @dataclass(frozen=True, slots=True)
 class Redelivery:
     """How many events are sent again."""
 
-    events: int
+    events: Annotated[int, "How many events are sent again."]
 
 
 @dataclass(frozen=True, slots=True)

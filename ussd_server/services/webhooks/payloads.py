@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from ussd_server.models.events import Event
 from ussd_server.services.transactions.messages import TransactionView
+from ussd_server.wire import keys_of
 
-RECORD_FIELDS = {
-    field.name.removesuffix("_cents"): field.name
-    for field in fields(TransactionView)
-    if field.name not in ("events", "explanation")
-}
-"""The keys of a transaction's record in their order, each with the attribute of the view that it shows."""
-
-_NO_VALUES = dict.fromkeys(RECORD_FIELDS)
+_NO_VALUES = dict.fromkeys(keys_of(TransactionView))
 
 
 def payloads_of(events: Sequence[Event]) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
@@ -33,11 +32,11 @@ from ussd_server.services.webhooks.messages import (
     RotateCallbacks,
     RotatedSecretView,
     RotateWebhook,
-    WebhookDeletion,
-    WebhookPage,
     WebhookView,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
+from ussd_server.wire import DeletionResult, Page
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
 
@@ -54,11 +53,11 @@ class WebhookService:
         self._vault = vault
         self._clock = clock
 
-    def list(self, context: RequestContext) -> WebhookPage:
+    def list(self, context: RequestContext) -> Page[WebhookView]:
         """All webhooks of the client, oldest first."""
         context.require("webhooks:read")
         rows = _webhooks_of(context.client_id).order_by(Webhook.id)
-        return WebhookPage(tuple(WebhookView(**_record(row)) for row in rows))
+        return Page(tuple(WebhookView(**_record(row)) for row in rows), None)
 
     def get(self, request: NameWebhook, context: RequestContext) -> WebhookView:
         """One webhook. NOT_FOUND for one that is not the client's."""
@@ -85,7 +84,7 @@ class WebhookService:
             _write_audit_event("webhook.created", row, context, now)
         return NewWebhookView(**_record(row), secret=secret)
 
-    def delete(self, request: NameWebhook, context: RequestContext) -> WebhookDeletion:
+    def delete(self, request: NameWebhook, context: RequestContext) -> DeletionResult:
         """Remove a webhook; what still waited for it is not sent. NOT_FOUND for one that is not the client's."""
         context.require("webhooks:write")
         now = self._clock.now()
@@ -94,7 +93,7 @@ class WebhookService:
             row.delete_instance()
             _cancel_deliveries(row, now)
             _write_audit_event("webhook.deleted", row, context, now)
-        return WebhookDeletion(row.id, now)
+        return DeletionResult(row.id, now)
 
     def rotate(self, request: RotateWebhook, context: RequestContext) -> RotatedSecretView:
         """Give a webhook another secret; for the grace period its calls carry the signatures of both.

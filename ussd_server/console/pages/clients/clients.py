@@ -11,10 +11,10 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.owners import acting_for
 from ussd_server.console.tables import Column, DataTable, TableFilter, show_table
 from ussd_server.context import RequestContext
-from ussd_server.services.clients.messages import ClientPage
 from ussd_server.services.menus.messages import AssignCode
 from ussd_server.services.ussd.messages import CreateChannel
 from ussd_server.status import Code, ServiceError
+from ussd_server.wire import Page
 
 
 def _state(row: Any) -> str:
@@ -45,14 +45,14 @@ def list_clients(context: RequestContext) -> Response:
     name, clients = TableFilter("q", "Name or id", placeholder="The whole name"), services().clients.clients
     try:
         page = (
-            ClientPage((clients.find(name.chosen, context),), None)
+            Page((clients.find(name.chosen, context),), None)
             if name.chosen
             else clients.page(request.args.get("cursor"), context)
         )
     except ServiceError as error:
         if error.code is not Code.NOT_FOUND:
             raise
-        page = ClientPage((), None)
+        page = Page((), None)
     table = DataTable(
         "Clients, newest first", _CLIENTS, page.items, page.next_cursor, filters=(name,),
         empty_title="No client yet", empty_text="Make one at the server: ussd-server clients create --help.",

@@ -19,7 +19,7 @@ from ussd_server.services.webhooks.messages import (
     EVENT_TYPES,
     DeliveryAttemptView,
     DeliveryView,
-    EventView,
+    EventDeliveries,
     ListEvents,
     NameEvent,
     RedeliverEvents,
@@ -120,7 +120,7 @@ def _shown_to_operator(event_id: str, context: RequestContext) -> dict[str, Any]
 
 def _shown(event_id: str, context: RequestContext) -> dict[str, Any]:
     name = NameEvent(event_id)
-    event: EventView = services().webhooks.events.get(name, context)
+    event: EventDeliveries = services().webhooks.events.get(name, context)
     sent = services().webhooks.attempts.of_event(name, context)
     deliveries = [
         ShownDelivery(delivery, [attempt for attempt in sent.attempts if attempt.delivery_id == delivery.id])

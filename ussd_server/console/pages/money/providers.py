@@ -11,7 +11,7 @@ from ussd_server.console.blueprint import console
 from ussd_server.console.tables import Column, DataTable, show_table
 from ussd_server.context import RequestContext
 from ussd_server.providers.failures import FAILURES, FailureCode
-from ussd_server.services.providers.messages import ProviderState, SwitchProvider
+from ussd_server.services.providers.messages import OperatorProviderState, SwitchProvider
 
 _COLUMNS = (
     Column("provider", "Provider"),
@@ -49,7 +49,7 @@ def switch_provider(context: RequestContext, provider: str) -> Any:
     return redirect(url_for("console.list_providers"), 303)
 
 
-def last_error_in_words(state: ProviderState) -> str | None:
+def last_error_in_words(state: OperatorProviderState) -> str | None:
     """The last failure of a call: what our code means, and what the provider said."""
     code, _, rest = (state.last_error or "").partition(" ")
     if code not in FAILURES:

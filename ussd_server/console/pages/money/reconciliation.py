@@ -12,7 +12,6 @@ from typing import IO, Any
 
 from flask import Response, flash, redirect, render_template, request, url_for
 
-from schemas.reconciliation import DIFFERENCE_FIELDS, plain_line
 from ussd_server.api.requests import services
 from ussd_server.console.blueprint import console
 from ussd_server.console.formats import provider_name
@@ -35,10 +34,12 @@ from ussd_server.services.reconciliation.messages import (
 from ussd_server.spreadsheets.cells import neutralised
 from ussd_server.status import Code, ServiceError
 from ussd_server.values import written_amount
+from ussd_server.wire import keys_of, writer
 
 _LARGEST_BYTES = 101 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _MOST_SHOWN = 50
+_written_line = writer(ComparedLine)
 
 VERDICTS = {
     Verdict.MATCHED: "Matched",
@@ -252,8 +253,8 @@ def _form(context: RequestContext, error: ServiceError | None = None, tried: Rec
 
 def _row_writer(text: TextIOWrapper) -> Callable[[ComparedLine], object]:
     rows = csv.writer(text)
-    rows.writerow(DIFFERENCE_FIELDS)
-    return lambda compared: rows.writerow(map(neutralised, plain_line(compared).values()))
+    rows.writerow(keys_of(ComparedLine))
+    return lambda compared: rows.writerow(map(neutralised, _written_line(compared).values()))
 
 
 def _parts(file: IO[bytes], held: ExitStack) -> Iterator[bytes]:

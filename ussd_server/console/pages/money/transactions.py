@@ -16,11 +16,12 @@ from ussd_server.services.transactions.messages import (
     CreateRefund,
     GetTransaction,
     ListTransactions,
+    TransactionHistory,
     TransactionStatus,
     TransactionType,
     TransactionView,
 )
-from ussd_server.services.webhooks.messages import DeliveryStatus, EventView
+from ussd_server.services.webhooks.messages import DeliveryStatus, EventDeliveries
 from ussd_server.status import Code, ServiceError
 
 _LONGEST_REFERENCE = 64
@@ -105,7 +106,7 @@ def refund_transaction(context: RequestContext, transaction_id: str) -> Any:
 
 
 def about_transaction(
-    view: TransactionView, context: RequestContext, live_view: str = "console.show_transaction_live"
+    view: TransactionHistory, context: RequestContext, live_view: str = "console.show_transaction_live"
 ) -> dict[str, Any]:
     """What the page of one transaction shows, to clients and operators. `live_view` answers its live part."""
     events = services().webhooks.events.list_of_object(view.transaction_id, context)
@@ -131,13 +132,13 @@ def _outcome(view: TransactionView) -> str | None:
     return view.failure.message if view.failure else view.provider_transaction_id
 
 
-def _is_sending(events: tuple[EventView, ...]) -> bool:
+def _is_sending(events: tuple[EventDeliveries, ...]) -> bool:
     """Whether the first attempt of a delivery is still to come."""
     deliveries = [delivery for event in events for delivery in event.deliveries]
     return any(each.status is DeliveryStatus.WAITING and not each.attempts for each in deliveries)
 
 
-def _get(transaction_id: str, context: RequestContext) -> TransactionView:
+def _get(transaction_id: str, context: RequestContext) -> TransactionHistory:
     return services().transactions.transactions.get(GetTransaction(transaction_id), context)
 
 

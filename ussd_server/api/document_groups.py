@@ -1,0 +1,44 @@
+"""The groups of operations in the API document, and the variables of paths."""
+
+from __future__ import annotations
+
+TAGS = {
+    "transactions": (
+        "Payments",
+        "Collect money from subscribers, pay it out, refund it, follow each payment, and read balances.",
+    ),
+    "payouts": ("Payouts", "Many disbursements at once: from a file, approved by another person."),
+    "statements": ("Statements and reports", "Every movement of an account, and the totals of a day."),
+    "search": ("Search", "Find an object by its id, reference, receipt or phone number."),
+    "providers": ("Providers and subscribers", "The state of each provider, and the names of subscribers."),
+    "webhooks": ("Webhooks and events", "Events, and the addresses that receive them."),
+    "ussd": ("USSD sessions", "Conversations with phones, for a client that talks to a gateway itself."),
+    "menus": ("USSD menus", "Drafts, checks, published versions and service codes."),
+    "logins": ("Signing in", "Logins of users, for the management endpoints."),
+    "client_payouts": ("Payouts, for users", "The payouts of a client, for the users who make and approve them."),
+    "clients": ("API keys", "API keys, service identifier and audit events of a client, for users."),
+    "gateways": ("Gateways", "The paths to which USSD gateways send steps."),
+    "callbacks": ("Provider callbacks", "The paths to which providers send callbacks."),
+    "ops": ("Health and metrics", "For the operator."),
+    "openapi": ("This description", "The OpenAPI document and its page."),
+}
+"""The groups of operations in the order of their use: blueprint, title, description."""
+
+MEMBERS = {"collection": "transactions", "balances": "transactions"}
+"""Blueprints whose operations stand in the group of another."""
+
+VARIABLES = {
+    "adapter": "The gateway's format.",
+    "api_key_id": "The `id` of an API key.",
+    "callback_secret": "The secret part of the path; it is the credential.",
+    "channel_secret": "The secret part of the path; it is the credential.",
+    "event_id": "The `id` of an event.",
+    "menu_id": "The menu, by the `id` in its document.",
+    "payout_id": "The payout that it belongs to; null for none.",
+    "provider": "The provider: `mtn`, `airtel` or `sandbox`. Default: chosen by the phone number.",
+    "service_code": "What the phone dials, such as `*165#`.",
+    "session_id": "The USSD session.",
+    "transaction_id": "The transaction.",
+    "webhook_id": "The `id` of a webhook.",
+}
+"""The variables of paths, and what each names."""

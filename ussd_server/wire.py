@@ -1,0 +1,244 @@
+"""The JSON of replies: a view is a dataclass (or a named tuple), declared once; its JSON and its schema follow from it.
+
+A field that callers see states its meaning: `Annotated[str, "One sentence."]`. A field without a meaning is for the
+service alone and is never written. Amounts are `Cents` inside and shillings in JSON, under the name without `_cents`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from ussd_server.values import iso_milliseconds, shillings
+
+_Json = dict[str, Any]
+_Item = TypeVar("_Item", covariant=True)
+
+_MOMENT: _Json = {"type": "string", "format": "date-time", "examples": ["2026-11-20T08:15:30.123Z"]}
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """The JSON of a value whose type does not say it: its schema, and what makes it, if it is not written as it is."""
+
+    schema: Mapping[str, Any]
+    write: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Key:
+    """The name of a field in JSON, where it is not the field's own."""
+
+    name: str
+
+
+class Sparse:
+    """Base of a view that shows only the fields whose values are known; of all others, every field is always there."""
+
+    __slots__ = ()
+
+
+def one_of(*values: str) -> Form:
+    """Return the form of a text that is one of some values."""
+    return Form({"type": "string", "enum": list(values)})
+
+
+Cents = Annotated[int, Form({"type": "number", "minimum": 0, "examples": [5000]}, shillings)]
+SignedCents = Annotated[int, Form({"type": "number", "examples": [-5000]}, shillings)]
+WrittenMoment = Annotated[str, Form(_MOMENT)]
+"""A moment that was written by `iso_milliseconds` or by the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[_Item]):
+    """One page of a list; `next_cursor` is None on the last."""
+
+    items: Annotated[tuple[_Item, ...], "The entries of this page."]
+    next_cursor: Annotated[str | None, "The `cursor` of the next page; null on the last."]
+
+
+@dataclass(frozen=True, slots=True)
+class Items(Generic[_Item]):
+    """A list that is never so long that it needs a second page."""
+
+    items: Annotated[tuple[_Item, ...], "The entries of this page."]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionResult:
+    """What was deleted, and when."""
+
+    deleted_id: Annotated[str, "What was deleted."]
+    deleted_at: Annotated[datetime, "When it was deleted."]
+
+
+class _Field(NamedTuple):
+    key: str
+    name: str
+    hint: Any
+    meaning: str
+
+
+def is_view(hint: Any) -> bool:
+    """Return whether a type is written as an object: a class, or a `Page` or `Items` of one, with fields."""
+    kind = get_origin(hint) or hint
+    return isinstance(kind, type) and (hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_fields"))
+
+
+def keys_of(view: Any) -> tuple[str, ...]:
+    """Return the names of a view's fields in JSON, in their order."""
+    return tuple(field.key for field in _fields(view))
+
+
+@cache
+def writer(hint: Any) -> Callable[[Any], Any]:
+    """Return what turns a value of this type into JSON values: objects, lists, strings, numbers and null."""
+    return _converter(hint) or _unchanged
+
+
+def schema_of(hint: Any, refer: Callable[[Any], _Json]) -> _Json:
+    """Return the JSON Schema of a type. `refer` returns the schema in place of a view's own, such as a `$ref`."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        form = _form(hint)
+        return dict(form.schema) if form else schema_of(arguments[0], refer)
+    if origin in (Union, UnionType):
+        return _nullable(schema_of(_without_none(hint), refer))
+    if origin is tuple:
+        return {"type": "array", "items": schema_of(arguments[0], refer)}
+    if is_view(hint):
+        return refer(hint)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {"type": "string", "enum": [each.value for each in hint]}
+    if origin in (dict, Mapping):
+        return {"type": "object", "additionalProperties": schema_of(arguments[1], refer)}
+    if hint is datetime:
+        return dict(_MOMENT)
+    return {} if hint is Any else {"type": _TYPES[hint]}
+
+
+def object_schema(view: Any, refer: Callable[[Any], _Json]) -> _Json:
+    """Return the JSON Schema of a view's own object."""
+    is_sparse = _is_sparse(view)
+    properties = {
+        field.key: schema_of(_known(field.hint) if is_sparse else field.hint, refer) | {"description": field.meaning}
+        for field in _fields(view)
+    }
+    required = {} if is_sparse else {"required": sorted(properties)}
+    return {"type": "object", "properties": properties, **required, "additionalProperties": False}
+
+
+@cache
+def _fields(view: Any) -> tuple[_Field, ...]:
+    """Return the fields of a view that callers see: those with a meaning."""
+    hints, arguments = get_type_hints(get_origin(view) or view, include_extras=True), get_args(view)
+    return tuple(
+        _Field(key, name, hint[arguments] if getattr(hint, "__parameters__", ()) else hint, meaning)
+        for name, hint in hints.items()
+        for key, meaning in _shown(name, hint)
+    )
+
+
+def _shown(name: str, hint: Any) -> Iterator[tuple[str, str]]:
+    marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    key = next((mark.name for mark in marks if isinstance(mark, Key)), name.removesuffix("_cents"))
+    yield from ((key, mark) for mark in marks if isinstance(mark, str))
+
+
+def _object_writer(view: Any) -> Callable[[Any], Any]:
+    fields = _fields(view)
+    keys, values = tuple(field.key for field in fields), _getter([field.name for field in fields])
+    converters = [(field.key, convert) for field in fields if (convert := _converter(field.hint)) is not None]
+
+    def write(shown: Any) -> _Json:
+        record = dict(zip(keys, values(shown), strict=True))
+        for key, convert in converters:
+            value = record[key]
+            if value is not None:
+                record[key] = convert(value)
+        return record
+
+    def write_known(shown: Any) -> _Json:
+        return {key: value for key, value in write(shown).items() if value is not None}
+
+    def write_whole(shown: Any) -> Any:
+        return shown if type(shown) is view else write(shown)
+
+    if _is_sparse(view):
+        return write_known
+    return write_whole if not converters and _is_whole(view, keys) else write
+
+
+def _is_whole(view: Any, keys: tuple[str, ...]) -> bool:
+    """Return whether orjson itself writes objects of a view, and exactly these keys: fast for those without slots."""
+    return not hasattr(view, "__slots__") and keys == tuple(getattr(view, "__dataclass_fields__", ()))
+
+
+def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    get: Any = attrgetter(*names)
+    return get if len(names) > 1 else lambda shown: (get(shown),)
+
+
+def _converter(hint: Any) -> Callable[[Any], Any] | None:
+    """Return what turns a value into JSON values; None for one that is written as it is."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        form = _form(hint)
+        return form.write if form else _converter(arguments[0])
+    if origin in (Union, UnionType):
+        return _converter(_without_none(hint))
+    if origin is tuple:
+        return _list_converter(_converter(arguments[0]))
+    if is_view(hint):
+        return _object_writer(hint)
+    if origin in (dict, Mapping):
+        return _mapping_converter(_converter(arguments[1]))
+    if hint is datetime:
+        return iso_milliseconds
+    return float if hint is float else None
+
+
+def _list_converter(each: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    return None if each is None else lambda values: [each(value) for value in values]
+
+
+def _mapping_converter(each: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    return None if each is None else lambda values: {str(key): each(value) for key, value in values.items()}
+
+
+def _form(hint: Any) -> Form | None:
+    return next((mark for mark in get_args(hint)[1:] if isinstance(mark, Form)), None)
+
+
+def _without_none(hint: Any) -> Any:
+    """Return the one type beside None. ValueError for a choice between several."""
+    (found,) = (each for each in get_args(hint) if each is not NoneType)
+    return found
+
+
+def _known(hint: Any) -> Any:
+    """Return the type of a field that is left out when its value is None."""
+    value = get_args(hint)[0]
+    return _without_none(value) if get_origin(value) in (Union, UnionType) else hint
+
+
+def _nullable(schema: _Json) -> _Json:
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    null = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return schema | {"type": [schema["type"], "null"]} | null
+
+
+def _is_sparse(view: Any) -> bool:
+    return isinstance(view, type) and issubclass(view, Sparse)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
