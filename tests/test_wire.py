@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from enum import StrEnum
+from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
 
 import orjson
@@ -78,6 +80,11 @@ class MorePlain(Plain):
     secret: str
 
 
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    secret: str
+
+
 def thing(**more: Any) -> Thing:
     values = {
         "name": "n", "secret": "s", "amount_cents": 500_050, "change_cents": None, "made_at": AT, "sold_at": None,
@@ -136,6 +143,12 @@ def test_a_view_that_orjson_can_write_itself_is_left_to_it() -> None:
     assert orjson.dumps(writer(Plain)(plain)) == b'{"name":"a"}'
     assert writer(Plain)(more) == {"name": "a"}
     assert orjson.dumps(writer(MorePlain)(more)) == b'{"name":"a"}'
+
+
+@pytest.mark.parametrize("kind", [date, list[Point], tuple[Decimal, ...], dict[str, SimpleNamespace], Hidden])
+def test_a_type_that_no_reply_can_show_is_refused_when_its_writer_is_made(kind: Any) -> None:
+    with pytest.raises(TypeError):
+        writer(kind)
 
 
 def test_pages_and_lists_are_written_by_the_type_of_their_items() -> None:

@@ -22,6 +22,10 @@ _Item = TypeVar("_Item", covariant=True)
 
 _MOMENT: _Json = {"type": "string", "format": "date-time", "examples": ["2026-11-20T08:15:30.123Z"]}
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_CONVERTERS: dict[Any, Callable[[Any], Any] | None] = {
+    str: None, int: None, bool: None, Any: None, None: None, float: float, datetime: iso_milliseconds,
+}  # fmt: skip
+"""What makes JSON of the types that are no views; None for what is written as it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +90,7 @@ class _Field(NamedTuple):
     meaning: str
 
 
-def is_view(hint: Any) -> bool:
+def _is_view(hint: Any) -> bool:
     """Return whether a type is written as an object: a class, or a `Page` or `Items` of one, with fields."""
     kind = get_origin(hint) or hint
     return isinstance(kind, type) and (hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_fields"))
@@ -99,7 +103,7 @@ def keys_of(view: Any) -> tuple[str, ...]:
 
 @cache
 def writer(hint: Any) -> Callable[[Any], Any]:
-    """Return what turns a value of this type into JSON values: objects, lists, strings, numbers and null."""
+    """Return what turns a value of this type into JSON values. TypeError for a type that a reply cannot show."""
     return _converter(hint) or _unchanged
 
 
@@ -113,9 +117,9 @@ def schema_of(hint: Any, refer: Callable[[Any], _Json]) -> _Json:
         return _nullable(schema_of(_without_none(hint), refer))
     if origin is tuple:
         return {"type": "array", "items": schema_of(arguments[0], refer)}
-    if is_view(hint):
+    if _is_view(hint):
         return refer(hint)
-    if isinstance(hint, type) and issubclass(hint, Enum):
+    if _is_enumeration(hint):
         return {"type": "string", "enum": [each.value for each in hint]}
     if origin in (dict, Mapping):
         return {"type": "object", "additionalProperties": schema_of(arguments[1], refer)}
@@ -196,13 +200,17 @@ def _converter(hint: Any) -> Callable[[Any], Any] | None:
         return _converter(_without_none(hint))
     if origin is tuple:
         return _list_converter(_converter(arguments[0]))
-    if is_view(hint):
+    if _is_view(hint):
         return _object_writer(hint)
     if origin in (dict, Mapping):
         return _mapping_converter(_converter(arguments[1]))
-    if hint is datetime:
-        return iso_milliseconds
-    return float if hint is float else None
+    if hint in _CONVERTERS or _is_enumeration(hint):
+        return _CONVERTERS.get(hint)
+    raise TypeError(f"A reply cannot show {hint}")
+
+
+def _is_enumeration(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Enum)
 
 
 def _list_converter(each: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:

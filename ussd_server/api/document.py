@@ -20,8 +20,8 @@ from marshmallow.fields import Field
 from werkzeug.routing import Rule
 
 from schemas.envelopes import is_management
-from ussd_server.api.document_groups import MEMBERS, TAGS, VARIABLES
 from ussd_server.api.document_models import narrowed, simplify
+from ussd_server.api.document_words import HEADERS, MEMBERS, TAGS, VARIABLES
 from ussd_server.api.endpoints import EndpointSpec, allow_anyone, authenticate_access_token, authenticate_api_key
 from ussd_server.status import Code
 from ussd_server.wire import object_schema, schema_of
@@ -44,18 +44,7 @@ _AUTHENTICATION_CODES: dict[Any, tuple[Code, ...]] = {
     authenticate_access_token: (Code.INVALID_CREDENTIALS, Code.RATE_LIMIT_EXCEEDED),
     allow_anyone: (),
 }
-_HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "X-Request-Id": ("The caller's own request id, or a new one", {"type": "string"}),
-    "Location": ("The path of the new object", {"type": "string"}),
-    "Retry-After": ("Whole seconds after which a call is accepted", {"type": "integer"}),
-    "Idempotent-Replayed": ("`true`: this was recorded before, and nothing was done now", {"type": "string"}),
-    "RateLimit-Policy": ("Both windows of the limit", {"type": "string"}),
-    "RateLimit": ("The remaining calls of both windows", {"type": "string"}),
-    "X-RateLimit-Limit": ("Calls that the tighter window allows", {"type": "integer"}),
-    "X-RateLimit-Remaining": ("Remaining calls of the tighter window", {"type": "integer"}),
-    "X-RateLimit-Reset": ("Seconds until the tighter window is whole again", {"type": "integer"}),
-}
-_LIMIT_HEADERS = [name for name in _HEADERS if "RateLimit" in name]
+_LIMIT_HEADERS = [name for name in HEADERS if "RateLimit" in name]
 
 
 @lru_cache(maxsize=1)
@@ -264,7 +253,7 @@ def _headers(*names: str) -> dict[str, Any]:
 
 
 def _add_components(spec: APISpec) -> None:
-    for name, (description, schema) in _HEADERS.items():
+    for name, (description, schema) in HEADERS.items():
         spec.components.header(name, {"description": description, "schema": schema})
     for name, header in (("apiKey", "x-api-key"), ("apiSecret", "x-api-secret")):
         spec.components.security_scheme(name, {"type": "apiKey", "in": "header", "name": header})

@@ -105,7 +105,7 @@ class PollingSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a provider moves in one direction, in cents; `enabled` is False where it is not set up for it."""
+    """What a provider moves in one direction."""
 
     enabled: Annotated[bool, "Whether this server is set up for it."]
     min_amount_cents: Annotated[Cents, "The smallest amount, in shillings."]

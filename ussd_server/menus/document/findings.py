@@ -14,9 +14,8 @@ _LONGEST_TEXT = 500  # characters of a message or screen: a document may refer t
 class Finding:
     """An `error`, which blocks publishing, or a `warning`.
 
-    For a screen over budget: `excess` in `unit` ("septets" or "characters"), and the worst `screen`. `suggestion` is
-    the name that a misspelt one is nearest to. `path` leads to the field in the document; its `line` and `column`
-    count from 1 and are known for a document that was read from a text.
+    `language` to `screen` are set for a screen that does not fit. `path` leads to the field in the document. The line
+    and the column are known for a document that was read from a text.
     """
 
     severity: str

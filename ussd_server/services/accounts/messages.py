@@ -48,10 +48,7 @@ class GetBalances:
 
 
 class StatementLine(NamedTuple):
-    """One movement of an account. Either `debit_cents` or `credit_cents` is None.
-
-    `at` is when it was committed, as on the wire. `kind` is the type of its transaction, or `fee`.
-    """
+    """One movement of an account."""
 
     at: Annotated[WrittenMoment, "When it was committed."]
     kind: Annotated[str, "The type of the transaction; `fee` for its fee, which is a line of its own."]
@@ -100,7 +97,7 @@ class GetBalance:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """A balance in cents. `current_cents` includes what is reserved, `available_cents` does not."""
+    """The balance of an account."""
 
     account: Annotated[str, "`main`, or the phone number of a subscriber for whom the client keeps an account here."]
     currency: Annotated[str, "`UGX`."]

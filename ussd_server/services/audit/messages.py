@@ -28,11 +28,7 @@ class ListOperatorActions:
 
 @dataclass(frozen=True, slots=True)
 class AuditEventView:
-    """Who did what to which object, when, and from where. `actor` is `user`, `key`, `operator` or `service`.
-
-    `reason` is what the person gave as the reason. `amount_cents` and `phone_number` are those of a payment,
-    `decided_by` the names of the operators who decided. `operator` and `client` (a name) are set for operators only.
-    """
+    """Who did what, when and from where. `operator`, `client_id` and `client` (a name) are set for operators only."""
 
     id: Annotated[str, "The identifier, a UUID."]
     action: Annotated[str, "What was done, such as `api_key.deleted`."]

@@ -86,7 +86,7 @@ class LogOut:
 
 @dataclass(frozen=True, slots=True)
 class LoginView:
-    """What a login gives: both tokens, how many seconds each is good for, and what the person may do."""
+    """What a login gives."""
 
     access_token: Annotated[str, "The JWT that management calls carry as `Authorization: Bearer`."] = field(repr=False)
     token_type: Annotated[str, "`Bearer`."]

@@ -129,7 +129,7 @@ class MenuSummary:
 
 @dataclass(frozen=True, slots=True)
 class MenuView(MenuSummary):
-    """A menu with its draft and its published document, None before it was first published."""
+    """A menu with its draft and its published document."""
 
     draft: Annotated[dict[str, Any], "The document as it was last saved."]
     published: Annotated[dict[str, Any] | None, "The published document; null before the first publication."]
@@ -137,7 +137,7 @@ class MenuView(MenuSummary):
 
 @dataclass(frozen=True, slots=True)
 class VersionView:
-    """A published version; `in_force` marks the one that new sessions use."""
+    """A published version."""
 
     menu_id: Annotated[str, "The menu, by the `id` in its document."]
     version: Annotated[int, "A published version, counted from 1."]
@@ -174,7 +174,7 @@ class BindCode:
 
 @dataclass(frozen=True, slots=True)
 class CodeView:
-    """A service code, its client, and its menu, None while it has none."""
+    """A service code, its client and its menu."""
 
     service_code: Annotated[str, "What the phone dials, such as `*165#`."]
     client_id: str

@@ -131,7 +131,7 @@ class ReplayMenu:
 
 @dataclass(frozen=True, slots=True)
 class ReplayItem:
-    """One conversation. `turn` (0 is the first) and both screens are those of the difference; None for SAME."""
+    """One conversation in the draft. `turn` and both screens are those of the first difference; None for SAME."""
 
     session_id: Annotated[str, "The USSD session."]
     result: Annotated[ReplayResult, "`same`, `other_screen`, `dead_end` or `not_found`."]

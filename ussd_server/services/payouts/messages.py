@@ -98,7 +98,7 @@ class ListPayoutItems:
 
 @dataclass(frozen=True, slots=True)
 class StateSum:
-    """How many rows of a payout are in one state, and what they add up to in cents."""
+    """The rows of a payout that are in one state."""
 
     count: Annotated[int, "How many rows."]
     amount_cents: Annotated[Cents, "What they add up to, in shillings."]
@@ -158,7 +158,7 @@ class CreatedPayout:
 
 @dataclass(frozen=True, slots=True)
 class PayoutItemView:
-    """One row of a payout. `amount_cents` and `fee_cents` are None where the row is not valid enough to say."""
+    """One row of a payout."""
 
     line: Annotated[int, "The row's number in the file, or its place in the list, from 1."]
     phone_number: Annotated[str | None, "The payee. In an invalid row, what was written."]

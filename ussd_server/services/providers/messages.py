@@ -22,13 +22,7 @@ class ProviderStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """The state of a provider, from our own calls of the last 15 minutes.
-
-    `success_rate` is the share of answered calls at which the provider did not fail, `median_seconds` the median
-    duration of a call; both None without calls. `since` is when the status began, None where it is not known.
-    The last four are for operators: the money for disbursements, when the provider told it, since when it is low (None
-    while it is not), and the last failure.
-    """
+    """The state of a provider, from our own calls of the last 15 minutes."""
 
     provider: Annotated[ProviderName, "The provider: `mtn`, `airtel` or `sandbox`."]
     name: Annotated[str, "The full name of the provider."]

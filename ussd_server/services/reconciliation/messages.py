@@ -111,7 +111,7 @@ _Compared = Annotated[int | str, Form({"type": ["number", "string"]}, _written)]
 class ComparedLine:
     """The result for one line; `line` is None for a transaction that the statement lacks.
 
-    `reference` is our name for the payment at the provider. `ours` and `theirs` are what was compared: statuses for
+    `ours` and `theirs` are what was compared: statuses for
     `status_differs`, else cents with a sign, positive for money to us; None on a side that has nothing.
     `is_difference` says whether an operator must look at it. `dated` and `party` are as in the statement.
     """

@@ -20,12 +20,10 @@ class GetDailyReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportRow:
-    """The payments of one type, provider and status. `fees_cents` is what was charged: nothing for failed ones."""
+    """The payments of one type, provider and status."""
 
     type: Annotated[str, "The type."]
-    provider: Annotated[
-        ProviderName | None, "The provider: `mtn`, `airtel` or `sandbox`. Default: chosen by the phone number."
-    ]
+    provider: Annotated[ProviderName | None, "The provider; null where none moves the money."]
     status: Annotated[str, "The status."]
     count: Annotated[int, "How many payments."]
     amount_cents: Annotated[Cents, "The sum of their amounts."]
@@ -35,7 +33,7 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True)
 class DailyReport:
-    """What became final on a day. `success_rate` is 0 to 1, None on a day without payments."""
+    """What became final on a day."""
 
     date: Annotated[str, "The day in Kampala."]
     rows: Annotated[tuple[ReportRow, ...], "The groups, by type, provider and status."]

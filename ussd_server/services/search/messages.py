@@ -24,14 +24,10 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One object that was found.
+    """One object that was found. `client` is the name of its client, None in a search of one client."""
 
-    `kind` is `transaction`, `payout`, `session`, `event`, `key`, `menu`, `webhook` or `person`. `id` is the name of a
-    menu. `client` is the name of its client, None in a search of one client.
-    """
-
-    kind: Annotated[_Kind, "What was found: `transaction`, `session`, `event`, `key` or `payout`."]
-    id: Annotated[str, "The identifier, a UUID."]
+    kind: Annotated[_Kind, "What was found."]
+    id: Annotated[str, "The identifier, a UUID; of a menu its name."]
     client: str | None
     title: Annotated[str, "What it is, in a few words."]
     sentence: Annotated[str, "One sentence about it."]
@@ -40,7 +36,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """What a search found, transactions first, of each kind the newest first; at most 50."""
+    """What a search found."""
 
     items: Annotated[
         tuple[SearchHit, ...], "What was found, transactions first, of each kind the newest first; at most 50."

@@ -181,13 +181,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class ChangeDetail(Sparse):
-    """What is known about the cause of a status change; None where nothing is.
-
-    `attempt` counts how often the payment was sent, from 1. `sent` is what was sent to the provider: `payment` or
-    `status_query`. `left_machine` is False when it certainly never left. `provider_code` is the provider's own code,
-    `code` ours: a failure code, or the outcome in capitals. `took_ms` is how long the call took, in milliseconds.
-    `note` is an operator's reason, or ours where no provider was asked.
-    """
+    """What is known about the cause of a status change."""
 
     attempt: Annotated[int | None, "How often the payment had been sent by then, counted from 1."] = None
     sent: Annotated[str | None, "What was sent to the provider: `payment` or `status_query`."] = None
@@ -200,10 +194,7 @@ class ChangeDetail(Sparse):
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What a status change added to an account, or took from it (negative).
-
-    `purpose` is `amount` or `fee`, and after it `_reserved` or `_released` where money was only set aside or freed.
-    """
+    """What a status change added to an account, or took from it."""
 
     account: Annotated[str, "The account: `main`, a phone number, or one of ours, such as `provider:mtn`."]
     amount_cents: Annotated[
@@ -238,9 +229,7 @@ class TransactionView:
     fee_cents: Annotated[Cents, "The fee that the client pays, in shillings."]
     currency: Annotated[str, "`UGX`."]
     account: Annotated[str, "`main`, or the phone number of a subscriber for whom the client keeps an account here."]
-    provider: Annotated[
-        ProviderName | None, "The provider: `mtn`, `airtel` or `sandbox`. Default: chosen by the phone number."
-    ]
+    provider: Annotated[ProviderName | None, "The provider; null where none moves the money."]
     provider_reference: Annotated[str | None, "Our reference at the provider."]
     provider_transaction_id: Annotated[str | None, "The provider's own identifier, once it is known."]
     status: Annotated[TransactionStatus, "The status."]

@@ -99,7 +99,7 @@ class RedeliverEvents:
 
 @dataclass(frozen=True, slots=True)
 class WebhookView:
-    """A webhook as its client sees it. `failing_since` is null while it accepts deliveries."""
+    """A webhook as its client sees it."""
 
     id: Annotated[str, "The identifier, a UUID."]
     url: Annotated[str, "The URL that is called."]
@@ -121,7 +121,7 @@ class NewWebhookView(WebhookView):
 
 @dataclass(frozen=True, slots=True)
 class RotatedSecretView:
-    """A new secret, shown this once, and until when the one before it signs as well (null: it does not)."""
+    """A new secret, and until when the one before it signs as well; null: it does not."""
 
     secret: Annotated[str, "The secret that signs the calls; shown this once."] = field(repr=False)
     previous_secret_expires_at: Annotated[datetime | None, "When the previous secret expires."]
@@ -129,11 +129,7 @@ class RotatedSecretView:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryView:
-    """One event on its way to one address.
-
-    `webhook_id` is null for the callback of a single transaction. The `answer_` fields, `trouble` and `took_ms` are of
-    the last attempt; `answer` is the first KiB of the reply.
-    """
+    """One event on its way to one address, with the response to the last attempt."""
 
     id: Annotated[str, "The identifier, a UUID."]
     webhook_id: Annotated[str | None, "The webhook; null for the callback of a single transaction."]

@@ -1,6 +1,8 @@
-"""The groups of operations in the API document, and the variables of paths."""
+"""The words of the API document: groups of operations, variables of paths, headers."""
 
 from __future__ import annotations
+
+from typing import Any
 
 TAGS = {
     "transactions": (
@@ -42,3 +44,16 @@ VARIABLES = {
     "webhook_id": "The `id` of a webhook.",
 }
 """The variables of paths, and what each names."""
+
+HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "X-Request-Id": ("The caller's own request id, or a new one", {"type": "string"}),
+    "Location": ("The path of the new object", {"type": "string"}),
+    "Retry-After": ("Whole seconds after which a call is accepted", {"type": "integer"}),
+    "Idempotent-Replayed": ("`true`: this was recorded before, and nothing was done now", {"type": "string"}),
+    "RateLimit-Policy": ("Both windows of the limit", {"type": "string"}),
+    "RateLimit": ("The remaining calls of both windows", {"type": "string"}),
+    "X-RateLimit-Limit": ("Calls that the tighter window allows", {"type": "integer"}),
+    "X-RateLimit-Remaining": ("Remaining calls of the tighter window", {"type": "integer"}),
+    "X-RateLimit-Reset": ("Seconds until the tighter window is whole again", {"type": "integer"}),
+}
+"""The headers of replies: what each means, and its schema."""
