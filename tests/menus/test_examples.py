@@ -19,7 +19,7 @@ from ussd_server.menus.text.gsm7 import measure
 from ussd_server.menus.text.phrases import PHRASES
 from ussd_server.menus.text.screen import MIN_SEPTETS
 from ussd_server.menus.tools.diagram import GAP, MARGIN, WIDTH, draw
-from ussd_server.menus.tools.graph import graph
+from ussd_server.menus.tools.graph import GraphEdge, GraphNode, graph
 from ussd_server.menus.tools.simulator import Simulator, World
 
 FOLDER = Path(ussd_server.menus.__file__).parent / "examples"
@@ -118,11 +118,11 @@ def test_a_diagram_of_the_largest_menu_has_at_most_six_boxes_beside_each_other()
 def test_a_graph_has_nodes_edges_and_ranks() -> None:
     described = graph(parse(EXAMPLES["shop_bill"]))
     nodes = {node.id: node for node in described.nodes}
-    assert described["start"] == "root"
-    assert nodes["root"] == {"id": "root", "type": "menu", "text": "Owino Hardware", "rank": 0}
-    assert nodes["pay"]["text"] == "collection of vars.amount"
-    assert nodes["pay.accepted"]["rank"] == nodes["pay"]["rank"] + 1
-    assert {"from": "root", "to": "bill", "label": "1. Pay a bill"} in described.edges
+    assert described.start == "root"
+    assert nodes["root"] == GraphNode("root", "menu", "Owino Hardware", 0)
+    assert nodes["pay"].text == "collection of vars.amount"
+    assert nodes["pay.accepted"].rank == nodes["pay"].rank + 1
+    assert GraphEdge("root", "bill", "1. Pay a bill") in described.edges
 
 
 def test_the_engines_own_sentences_fit_the_smallest_budget() -> None:

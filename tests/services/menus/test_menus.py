@@ -10,6 +10,7 @@ from peewee import DatabaseError
 from tests.support.shop import CODE, Shop, client_call, shop_document
 from ussd_server.bootstrap import Services
 from ussd_server.database.unit_of_work import release_connection
+from ussd_server.menus.tools.graph import GraphEdge
 from ussd_server.models.ussd import MenuVersion
 from ussd_server.services.menus.messages import BindCode, CheckMenu, GetGraph, NameMenu, RollBack, SaveDraft
 from ussd_server.status import Code, ServiceError
@@ -123,8 +124,8 @@ def test_a_menu_that_calls_a_forbidden_address_cannot_be_published(services: Ser
 def test_the_graph_shows_every_node_edge_and_a_diagram(services: Services) -> None:
     shop = Shop(services)
     graph = services.menus.menus.graph(GetGraph("shop"), shop.call)
-    assert {"root", "amount", "sure", "pay"} <= {node["id"] for node in graph.nodes}
-    assert {"from": "sure", "to": "pay", "label": "yes"} in graph.edges
+    assert {"root", "amount", "sure", "pay"} <= {node.id for node in graph.nodes}
+    assert GraphEdge("sure", "pay", "yes") in graph.edges
     assert graph.svg.lstrip().startswith("<svg")
 
 
