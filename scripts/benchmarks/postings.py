@@ -71,7 +71,7 @@ def measure_postings(size: Size) -> dict[str, Any]:
         pool = stack.enter_context(ThreadPoolExecutor(max(_THREADS)))
         hand = stack.enter_context(psycopg.connect(url, autocommit=True))
         creator = TransactionCreator(
-            services.providers.providers, AddressGuard(), services.transactions.references, services.clock, lambda: None
+            services.runtime.providers, AddressGuard(), services.runtime.references, services.clock, lambda: None
         )
         recorded = sum(pool.map(partial(_fund, creator), range(_ACCOUNTS)))
         _prepare_pgbench(hand, folder, creator)

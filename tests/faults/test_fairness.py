@@ -103,7 +103,7 @@ def test_more_connections_than_there_are_files_stop_no_process(
 def test_no_request_blocks_the_others_of_its_process(services: Services, redis_url: str, tmp_path: Path) -> None:
     """gevent's monitor reports whatever keeps the hub for 20 ms; a password takes longer on any machine."""
     shop = Shop(services, large_document())
-    key = services.clients.api_keys.create(CreateApiKey(None), shop.call)
+    key = services.api_keys.create(CreateApiKey(None), shop.call)
     release_connection()
     complaints: list[bytes] = []
     monitor = {"GEVENT_MONITOR_THREAD_ENABLE": "1", "GEVENT_MAX_BLOCKING_TIME": "0.02"}

@@ -102,7 +102,7 @@ class Desk:
     def order(self, kind: str = "collection", **more: object) -> str:
         if kind == "disbursement":
             deposit(self.services, self.call, 5000)
-        self.id = self.services.transactions.transactions.create(
+        self.id = self.services.transactions.create(
             request(kind, **more), self.call
         ).transaction.transaction_id  # type: ignore[arg-type]
         return self.id
@@ -140,7 +140,7 @@ class Desk:
 
     @property
     def view(self) -> TransactionView:
-        return self.services.transactions.transactions.get(GetTransaction(self.id), self.call)
+        return self.services.transactions.get(GetTransaction(self.id), self.call)
 
     @property
     def statuses(self) -> list[str]:

@@ -25,12 +25,12 @@ class MovingTime:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._timekeeper = services.operations.timekeeper
+        self._timekeeper = services.timekeeper
         self._unfinished = services.settings.data_dir / "examples.unfinished"
-        providers = services.providers.providers
+        providers = services.runtime.providers
         # A day is made in seconds, and the limiter counts by the real time.
         self._settlement = Settlement(providers, services.clock, _within_any_pace)
-        self._sender = PayoutSender(providers, services.providers.names, services.clock, _within_any_pace, lambda: None)
+        self._sender = PayoutSender(providers, services.subscriber_names, services.clock, _within_any_pace, lambda: None)
 
     def end_interrupted(self) -> None:
         """Set the service's time right where an earlier process died while it moved it."""
@@ -65,8 +65,8 @@ class MovingTime:
     def wait_until(self, moment: datetime) -> None:
         """Let the time come to `moment`, if it is still ahead; then end expired sessions and relay events."""
         self.wait(max(0.0, (moment - self.now()).total_seconds()))
-        self._services.ussd.api_sessions.end_expired(_SESSIONS_AT_ONCE)
-        self._services.webhooks.relay.run()
+        self._services.api_sessions.end_expired(_SESSIONS_AT_ONCE)
+        self._services.relay.run()
 
     def _end(self) -> None:
         self._timekeeper.set_time(None)

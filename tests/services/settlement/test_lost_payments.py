@@ -234,7 +234,7 @@ def test_nothing_is_sent_once_a_person_decides(desk: Desk, provider: FakeProvide
     desk.work()
     assert desk.row.review_reason == REVIEW_SILENT
     if has_operator_settled:
-        desk.services.transactions.review.end(
+        desk.services.reviews.end(
             EndReview(desk.id, "no trace of it", "Ann", "Ben", has_succeeded=False), operator()
         )
     desk.settlement = with_provider
@@ -248,7 +248,7 @@ def test_a_refund_that_falls_silent_keeps_its_reservation_and_is_asked_once(desk
     original = desk.order()
     desk.work()
     provider.enquired = [UNKNOWN]
-    created = desk.services.transactions.refunds.create(CreateRefund(original, "back"), desk.call)
+    created = desk.services.refunds.create(CreateRefund(original, "back"), desk.call)
     desk.id = created.transaction.transaction_id
     desk.work(1100)
     assert (desk.row.status, desk.row.review_reason) == ("ambiguous", REVIEW_SILENT)

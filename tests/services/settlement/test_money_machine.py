@@ -126,12 +126,12 @@ class MoneyMachine(RuleBasedStateMachine):
         """The provider calls, out of order, too often, or about what is long over."""
         for _ in range(times):
             if reference := Transaction.get_by_id(payment).provider_reference:
-                self.services.transactions.settlement.bring_forward(reference)
+                self.services.settlement.bring_forward(reference)
 
     @rule(seconds=moments, limit=st.sampled_from([1, 20]))
     def work(self, seconds: float, limit: int) -> None:
         """Time passes, and a worker takes what is due one step on."""
-        self.go_on(self.services.transactions.settlement, seconds, limit)
+        self.go_on(self.services.settlement, seconds, limit)
 
     @rule(point=st.sampled_from(["claimed", "ask.recorded", "ask.answered", "enquiry.answered", "concluded"]))
     def crash_at_work(self, point: str) -> None:
@@ -141,7 +141,7 @@ class MoneyMachine(RuleBasedStateMachine):
             if reached == point:
                 raise Crash
 
-        mortal = Settlement(self.services.providers.providers, self.clock, lambda _: True, at_kill_point=crash)
+        mortal = Settlement(self.services.runtime.providers, self.clock, lambda _: True, at_kill_point=crash)
         try:
             self.go_on(mortal, seconds=1, limit=3)
         except Crash:
@@ -216,8 +216,8 @@ class MoneyMachine(RuleBasedStateMachine):
     def order(self, request: CreateTransaction | CreateRefund) -> CreatedTransaction:
         """Send a request to the service."""
         if isinstance(request, CreateRefund):
-            return self.services.transactions.refunds.create(request, self.call)
-        return self.services.transactions.transactions.create(request, self.call)
+            return self.services.refunds.create(request, self.call)
+        return self.services.transactions.create(request, self.call)
 
     def attempt(self, request: CreateTransaction | CreateRefund) -> str | Code:
         """Create a payment and remember the request: the new transaction's id, or why it was refused."""

@@ -18,7 +18,7 @@ from ussd_server.status import Code, ServiceError
 
 def test_every_attempt_is_kept_as_it_was_sent_with_its_reply(services: Services, clock: MovableClock) -> None:
     call, stranger = a_client(), a_client("Other")
-    attempts = services.webhooks.attempts
+    attempts = services.delivery_attempts
     with Receiver(answering(500, 200), body="nicht jetzt 🦒".encode()) as receiver:
         webhook = subscribe(services, call, receiver.url)
         (event_id,) = happen(services, call)
@@ -35,7 +35,7 @@ def test_every_attempt_is_kept_as_it_was_sent_with_its_reply(services: Services,
         (1, 500, "nicht jetzt 🦒", None),
         (2, 200, "nicht jetzt 🦒", None),
     ]
-    services.webhooks.events.redeliver(NameEvent(event_id), call)
+    services.events.redeliver(NameEvent(event_id), call)
     deliver(services)
     unanswered = attempts.of_event(NameEvent(event_id), call).attempts[-1]
     assert (unanswered.number, unanswered.answer_status, unanswered.trouble) == (1, None, "no_connection")
@@ -64,7 +64,7 @@ def test_attempts_go_with_their_deliveries(services: Services, clock: MovableClo
 
 def test_what_people_and_keys_do_with_webhooks_is_in_the_audit_trail(services: Services) -> None:
     client = ExampleClient(services)
-    call, subscriptions = client.at_console(), services.webhooks.subscriptions
+    call, subscriptions = client.at_console(), services.webhooks
     webhook = subscribe(services, call, "https://shop.example.com/hooks")
     name = NameWebhook(webhook.id)
     subscriptions.rotate(RotateWebhook(webhook.id), call)
