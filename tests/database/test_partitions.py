@@ -62,9 +62,9 @@ def test_a_divided_service_goes_on_where_it_was(services: Services, clock: Movab
     for one in (before, after):
         assert services.transactions.get(GetTransaction(one.transaction_id), call).status == "succeeded"
         assert reported.count(one.transaction_id) >= 2
-    assert [
-        item.transaction_id for item in services.transactions.list(ListTransactions(limit=1), call).items
-    ] == [after.transaction_id]
+    assert [item.transaction_id for item in services.transactions.list(ListTransactions(limit=1), call).items] == [
+        after.transaction_id
+    ]
     newest = services.events.list(ListEvents(), call).items[0]
     assert services.events.get(NameEvent(newest.id), call).deliveries[0].status == "delivered"
     for table in ("events", "transaction_events"):

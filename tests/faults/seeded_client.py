@@ -32,9 +32,7 @@ class SeededClient:
         self.shop = Shop(services, shop_document(id=f"menu-of-{name}"), code)
         self.client_id = self.shop.client_id
         deposit(services, self.shop.call, 100_000, name)
-        services.clients.create_user(
-            CreateUser(self.client_id, f"owner@{name}.example", "owner", PASSWORD), OPERATOR
-        )
+        services.clients.create_user(CreateUser(self.client_id, f"owner@{name}.example", "owner", PASSWORD), OPERATOR)
         self._calls, self._key_id = 0, ""
         self.secrets: list[str] = []
         self.ids = {"menu_id": self.shop.menu_id, "service_code": code.rstrip("#")}

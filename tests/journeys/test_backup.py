@@ -31,9 +31,7 @@ def busy(services: Services, clock: MovableClock) -> Services:
     services.api_keys.create(CreateApiKey(None), call)
     for number in range(8):
         services.transactions.create(request(number=f"+25677000000{number}"), call)
-        services.transactions.create(
-            request("disbursement", number=f"+25677000000{number}", shillings=700), call
-        )
+        services.transactions.create(request("disbursement", number=f"+25677000000{number}", shillings=700), call)
     work(services, clock, 5)
     services.transactions.create(request(shillings=1), call)
     return services

@@ -113,9 +113,7 @@ class Shop:
 
     def channel_of(self, adapter: str, **options: Any) -> str:
         """The gateway path of another channel for the same client."""
-        return self.services.channels.create(
-            CreateChannel(adapter, self.client_id, **options), OPERATOR
-        ).gateway_path
+        return self.services.channels.create(CreateChannel(adapter, self.client_id, **options), OPERATOR).gateway_path
 
 
 def client_call(client_id: str, grants: frozenset[str] | None = None) -> RequestContext:

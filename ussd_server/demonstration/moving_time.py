@@ -30,7 +30,9 @@ class MovingTime:
         providers = services.runtime.providers
         # A day is made in seconds, and the limiter counts by the real time.
         self._settlement = Settlement(providers, services.clock, _within_any_pace)
-        self._sender = PayoutSender(providers, services.subscriber_names, services.clock, _within_any_pace, lambda: None)
+        self._sender = PayoutSender(
+            providers, services.subscriber_names, services.clock, _within_any_pace, lambda: None
+        )
 
     def end_interrupted(self) -> None:
         """Set the service's time right where an earlier process died while it moved it."""

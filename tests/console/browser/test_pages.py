@@ -213,9 +213,7 @@ def test_a_payment_is_found_by_its_receipt_explained_and_refunded(visitor: Visit
     console.services.deposits.create(
         CreateDeposit(console.client.id, 1_000_000, secrets.token_hex(8)), operator_context()
     )
-    paid = console.services.transactions.get(
-        GetTransaction(console.pay()), operator_context(console.client.id)
-    )
+    paid = console.services.transactions.get(GetTransaction(console.pay()), operator_context(console.client.id))
     with visitor.tab() as page:
         page.goto("/console/audit")
         page.keyboard.press("/")

@@ -69,10 +69,10 @@ class Console:
         """Compare a statement with a payment that we do not know; returns the pages of it and of its difference."""
         line = ["7", "<b>longlonglong</b>", "2026-11-22 10:00:00", "Successful", "Payment", "FRI:256770000000/MSISDN"]
         file = csv_file([[*line, "FRI:41000001/MM", "5,000", "UGX", "0", "0"]])
-        operations, context = self.services.reconciliation, operator_context()
+        services, context = self.services, operator_context()
         wanted = ReconcileStatement("sandbox", f"{secrets.token_hex(40)}<b>.csv", BytesIO(file), is_confirmed=True)
-        statement_id = operations.statements.reconcile(wanted, context).statement.statement_id
-        (found,) = operations.differences.list(ListDifferences(statement_id), context).items
+        statement_id = services.provider_statements.reconcile(wanted, context).statement.statement_id
+        (found,) = services.differences.list(ListDifferences(statement_id), context).items
         return f"/operator/reconciliation/{statement_id}", f"/operator/differences/{found.difference_id}"
 
 

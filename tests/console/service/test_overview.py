@@ -6,6 +6,7 @@ from tests.conftest import MovableClock
 from tests.console.conftest import Operators, Visit
 from tests.support.example_client import OPERATOR, ExampleClient
 from tests.support.money import a_client, request, work
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
 from ussd_server.models.webhooks import Webhook
@@ -58,7 +59,7 @@ def test_operators_see_all_clients_together_and_switch_a_provider_off_and_on(
     work(services, clock, 2)
     ann = operator("ann")
     assert "is low" not in ann.get("/operator").text
-    floats = FloatService(services.runtime.providers, clock, alert_cents=10**15)
+    floats = FloatService(other_runtime(services, float_alert_shillings=10**13))
     assert floats.ask() == 1
     page = ann.get("/operator").text
     assert "The float at Sandbox is low" in page

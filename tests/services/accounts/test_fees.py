@@ -72,9 +72,7 @@ def test_a_late_success_whose_fee_cannot_be_paid_is_a_shortfall_as_a_whole(
     call = a_client()
     set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 100, 0), operator())
     deposit(services, call, 501)
-    late = services.transactions.create(
-        request("disbursement", "+256770000009", 500), call
-    ).transaction.transaction_id
+    late = services.transactions.create(request("disbursement", "+256770000009", 500), call).transaction.transaction_id
     work(services, clock, 2)
     set_fee(FeeTerms(call.client_id, TransactionType.DISBURSEMENT, 0, 0), operator())
     services.transactions.create(request("disbursement", shillings=1), call)
@@ -99,11 +97,7 @@ def test_a_fee_agreed_later_changes_no_existing_transaction(services: Services, 
     created = services.transactions.create(request(shillings=500), call).transaction
     set_fee(FeeTerms(call.client_id, TransactionType.COLLECTION, 100, 0), operator())
     work(services, clock)
-    assert (
-        services.transactions.create(request(shillings=500), call).transaction.fee_cents
-        == created.fee_cents
-        == 0
-    )
+    assert services.transactions.create(request(shillings=500), call).transaction.fee_cents == created.fee_cents == 0
     assert balances(call.client_id)["main"] == (50_000, 0)
 
 

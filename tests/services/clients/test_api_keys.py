@@ -134,9 +134,7 @@ def test_deleting_a_key_ends_its_open_conversations_and_no_others(services: Serv
     )
 
     def begin(made: ApiKeyView) -> tuple[str, RequestContext]:
-        context = RequestContext(
-            services.auth.authenticate_key(made.apikey, made.apisecret, "192.0.2.1").caller
-        )
+        context = RequestContext(services.auth.authenticate_key(made.apikey, made.apisecret, "192.0.2.1").caller)
         phone = f"+25677000000{next(_phones)}"
         return services.api_sessions.begin(
             BeginSession(phone_number=phone, service_code=shop.code), context
@@ -206,9 +204,7 @@ def test_rotations_at_once_leave_the_last_two_secrets(services: Services, exampl
 
 
 def test_a_key_works_until_it_expires(services: Services, example_client: ExampleClient, clock: MovableClock) -> None:
-    key = services.api_keys.create(
-        CreateApiKey(expires_at=clock.now() + timedelta(seconds=30)), example_client.call()
-    )
+    key = services.api_keys.create(CreateApiKey(expires_at=clock.now() + timedelta(seconds=30)), example_client.call())
     assert accepted(services, key)
     clock.advance(31)
     with pytest.raises(ServiceError) as refusal:

@@ -19,11 +19,7 @@ GIVEN_ID = "0192e4a0-0000-7000-8000-00000000abcd"
 def test_a_client_is_found_by_its_name_and_by_its_id(services: Services) -> None:
     made = services.clients.create(CreateClient("Wasiko Ltd", GIVEN_ID), OPERATOR)
     assert made.client_id == GIVEN_ID
-    assert (
-        services.clients.find("Wasiko Ltd", OPERATOR)
-        == made
-        == services.clients.find(GIVEN_ID, OPERATOR)
-    )
+    assert services.clients.find("Wasiko Ltd", OPERATOR) == made == services.clients.find(GIVEN_ID, OPERATOR)
     assert services.clients.list(OPERATOR) == (made,)
 
 

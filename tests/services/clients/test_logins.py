@@ -28,9 +28,7 @@ def example_client(services: Services) -> ExampleClient:
 
 
 def log_in(services: Services, email: str, password: str = PASSWORD, address: str = "192.0.2.1") -> LoginView:
-    return services.logins.begin(
-        LogIn(email, password), RequestContext(Caller(CallerKind.NOBODY), address=address)
-    )
+    return services.logins.begin(LogIn(email, password), RequestContext(Caller(CallerKind.NOBODY), address=address))
 
 
 def refresh(services: Services, token: str) -> LoginView:
@@ -205,9 +203,7 @@ def test_logging_out_ends_this_login_or_all_of_this_person(services: Services, e
     first, second, admin = (log_in(services, example_client.email(role)) for role in ("owner", "owner", "admin"))
 
     def log_out(view: LoginView, everywhere: bool) -> None:
-        services.logins.end(
-            LogOut(everywhere), RequestContext(services.auth.authenticate_token(view.access_token))
-        )
+        services.logins.end(LogOut(everywhere), RequestContext(services.auth.authenticate_token(view.access_token)))
 
     log_out(first, everywhere=False)
     assert [is_open(services, view) for view in (first, second, admin)] == [False, True, True]

@@ -13,6 +13,7 @@ from tests.services.clients.test_second_factors import Authenticator
 from tests.support.example_client import OPERATOR, PASSWORD, ExampleClient
 from tests.support.mail_server import PUBLIC_URL, MailServer
 from tests.support.money import deposit
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.clients import User
 from ussd_server.models.mail import Mail
@@ -147,7 +148,7 @@ def test_a_client_with_too_many_notices_gets_no_more_in_the_hour(
 
 def test_operators_learn_of_a_low_float_once(services: Services, clock: MovableClock) -> None:
     services.operators.create(CreateOperator("ops@ops.example", PASSWORD), OPERATOR)
-    floats = FloatService(services.runtime.providers, clock, alert_cents=10**15)
+    floats = FloatService(other_runtime(services, float_alert_shillings=10**13))
     for _ in range(3):
         floats.ask()
         clock.advance(61)
@@ -199,7 +200,7 @@ def test_an_operator_who_is_disabled_or_wants_none_gets_none(services: Services,
     caller = replace(OPERATOR.caller, user_id=ann.id, operator=ann.email)
     services.mails.choose([MailKind.PROVIDER_AWAY], replace(OPERATOR, caller=caller))
     services.operators.set_active("ben@ops.example", False, OPERATOR)
-    FloatService(services.runtime.providers, clock, alert_cents=10**15).ask()
+    FloatService(other_runtime(services, float_alert_shillings=10**13)).ask()
     assert Mail.select().count() == 0
 
 

@@ -17,7 +17,6 @@ from ussd_server.models.mail import Mail
 from ussd_server.services.clients.messages import InvitePerson, LogIn
 from ussd_server.services.mail import outbox
 from ussd_server.services.mail.messages import ListMails, MailStatus
-from ussd_server.services.operations.retention import Retention
 from ussd_server.status import Code, ServiceError
 
 Send = Callable[[], None]
@@ -230,9 +229,7 @@ def test_a_forgotten_password_of_an_unknown_or_disabled_person_sends_and_leaves_
 
 def test_forgotten_passwords_are_limited_by_person_and_by_network(services: Services, client: ExampleClient) -> None:
     for number in range(5):
-        services.forgotten_passwords.request(
-            client.email(), RequestContext(NOBODY.caller, address=f"192.0.{number}.1")
-        )
+        services.forgotten_passwords.request(client.email(), RequestContext(NOBODY.caller, address=f"192.0.{number}.1"))
     assert Mail.select().count() == 3
     for number in range(20):
         services.forgotten_passwords.request(f"p{number}@acme.example", NOBODY)
@@ -295,10 +292,10 @@ def test_mails_are_kept_for_thirty_days(
     invite(services, client)
     send_mails()
     clock.advance(29 * 86_400)
-    Retention(clock, 90, 30).clean()
+    services.retention.clean()
     assert Mail.select().count() == 1
     clock.advance(2 * 86_400)
-    Retention(clock, 90, 30).clean()
+    services.retention.clean()
     assert Mail.select().count() == 0
 
 

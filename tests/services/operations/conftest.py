@@ -84,9 +84,7 @@ def _reviews(services: Services, clock: MovableClock, call: RequestContext) -> S
     """A late success whose review is open, and one whose review two operators closed."""
     names = {}
     for name in ("reviewed", "decided"):
-        made = services.transactions.create(
-            request("collection", "+256770000000", 10, reference=name), call
-        )
+        made = services.transactions.create(request("collection", "+256770000000", 10, reference=name), call)
         names[name] = made.transaction.transaction_id
     work(services, clock, 1)
     with unit_of_work():

@@ -45,9 +45,7 @@ def test_every_secret_lives_on_when_the_old_keys_are_gone(services: Services, ow
     assert authenticate(services, keys[0], keys[0].apisecret)
     assert authenticate(services, keys[0], rotated.apisecret)
     assert all(authenticate(services, key, key.apisecret) for key in keys)
-    assert [key.apisecret for key in services.api_keys.list(owner.call())][1:] == [
-        key.apisecret for key in keys[1:]
-    ]
+    assert [key.apisecret for key in services.api_keys.list(owner.call())][1:] == [key.apisecret for key in keys[1:]]
     assert {row.id: row.updated_at for row in ApiKey.select()} == updated
     for channel in (shared, own):
         _, _, adapter, secret = channel.gateway_path.split("/")

@@ -152,7 +152,7 @@ def test_what_one_operator_proposed_is_done_once_when_another_confirms_it(
 ) -> None:
     ann, bob = context_of(services, clock, "ann@ops.example"), context_of(services, clock, "bob@ops.example")
     lamp = _Lamp()
-    proposals = ProposalService({"lamp.light": lamp}, clock)
+    proposals = ProposalService(services.runtime, {"lamp.light": lamp})
     made = proposals.propose(Propose("lamp.light", "lamp-1", "it is dark", {"bright": True}), ann)
     assert [(seen.proposal_id, seen.parameters) for seen in proposals.list_open(bob)] == [
         (made.proposal_id, {"bright": True})

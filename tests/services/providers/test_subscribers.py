@@ -8,6 +8,7 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.support.money import a_client, operator
 from tests.support.program import Program
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.models.providers import ProviderFloat, SubscriberName
 from ussd_server.providers.messages import Registration
@@ -69,7 +70,7 @@ def test_the_float_is_asked_for_every_minute_by_one_worker(
     monkeypatch.setattr(provider, "balance_cents", lambda *_: balances.pop(0))
     with pytest.raises(ServiceError):
         services.provider_states.changes(a_client())
-    floats = [FloatService(services.runtime.providers, clock, alert_cents=100_000) for _ in range(2)]
+    floats = [FloatService(other_runtime(services, float_alert_shillings=1_000)) for _ in range(2)]
 
     def state() -> tuple[int | None, float, float]:
         measures = {each.name: each.value for each in floats[0].measures()}

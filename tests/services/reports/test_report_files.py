@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 from tests.conftest import MovableClock
 from tests.support.money import deposit
 from tests.support.program import Program
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.services.reports.messages import bounds_of_day
 from ussd_server.services.reports.report_files import ReportFiles
@@ -32,9 +33,7 @@ def program(services: Services, web: FlaskClient) -> Program:
 
 @pytest.fixture
 def files(services: Services, tmp_path: Path) -> ReportFiles:
-    return ReportFiles(
-        tmp_path / "reports", services.daily_reports, services.statements, services.clock
-    )
+    return ReportFiles(tmp_path / "reports", services.daily_reports, services.statements, services.clock)
 
 
 def test_the_reports_of_a_day_are_written_an_hour_after_its_end(
@@ -77,7 +76,7 @@ def test_a_day_that_another_worker_has_written_meanwhile_stays_as_it_is(
             files.write()
             return services.daily_reports.csv(*given)
 
-    slow = ReportFiles(tmp_path / "reports", Slow(), services.statements, services.clock)  # type: ignore[arg-type]
+    slow = ReportFiles(other_runtime(services, reports_dir=tmp_path / "reports"), Slow(), services.statements)  # type: ignore[arg-type]
     assert slow.write() == ()
     assert len(list((tmp_path / "reports").iterdir())) == 7
 

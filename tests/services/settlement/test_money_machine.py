@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 from tests.conftest import MovableClock
 from tests.support.books import check_everything
 from tests.support.money import a_client, balances, deposit, operator
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.database.unit_of_work import close_connections
 from ussd_server.models.transactions import Transaction
@@ -141,7 +142,7 @@ class MoneyMachine(RuleBasedStateMachine):
             if reached == point:
                 raise Crash
 
-        mortal = Settlement(self.services.runtime.providers, self.clock, lambda _: True, at_kill_point=crash)
+        mortal = Settlement(other_runtime(self.services, within_pace=lambda _: True, at_kill_point=crash))
         try:
             self.go_on(mortal, seconds=1, limit=3)
         except Crash:

@@ -53,9 +53,7 @@ def test_two_people_settle_what_no_provider_confirmed(
     services: Services, call: RequestContext, clock: MovableClock, has_succeeded: bool, status: str, main: int
 ) -> None:
     transaction_id = silent_disbursement(services, call, clock)
-    assert [item.transaction.transaction_id for item in services.reviews.list(operator())] == [
-        transaction_id
-    ]
+    assert [item.transaction.transaction_id for item in services.reviews.list(operator())] == [transaction_id]
     item = services.reviews.end(ended(transaction_id, has_succeeded), operator())
     assert services.reviews.list(operator()) == ()
     assert (item.transaction.status, item.transaction.late) == (status, False)

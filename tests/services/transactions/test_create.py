@@ -53,13 +53,9 @@ def test_a_refused_request_does_not_harm_others_in_the_same_batch(services: Serv
     def order(number: int) -> object:
         match number % 4:
             case 0:
-                return services.transactions.create(
-                    request("disbursement", shillings=100, reference=f"{number}"), call
-                )
+                return services.transactions.create(request("disbursement", shillings=100, reference=f"{number}"), call)
             case 1:
-                return services.transactions.create(
-                    request("disbursement", shillings=1, reference=f"{number}"), poor
-                )
+                return services.transactions.create(request("disbursement", shillings=1, reference=f"{number}"), poor)
             case 2:
                 return services.transactions.create(request(shillings=number, reference="used"), call)
             case _:
@@ -120,12 +116,7 @@ def test_the_worker_is_woken_for_each_payment_that_needs_a_provider(
         written_by[threading.get_ident()].append(len(batch.transactions))
 
     monkeypatch.setattr("ussd_server.services.transactions.create.write_batch", write)
-    at_once(
-        [
-            partial(services.transactions.create, request(reference=f"{number}"), call)
-            for number in range(40)
-        ]
-    )
+    at_once([partial(services.transactions.create, request(reference=f"{number}"), call) for number in range(40)])
     assert sum(map(sum, written_by.values())) == 40
     assert Counter(woken_by) == {who: len(groups) for who, groups in written_by.items()}
 
@@ -134,9 +125,7 @@ def test_the_worker_is_woken_for_each_payment_that_needs_a_provider(
 def test_a_reference_that_reads_like_a_rule_of_the_database_is_a_reference(services: Services, reference: str) -> None:
     call = a_client()
     first = services.transactions.create(request(reference=reference), call)
-    assert (
-        services.transactions.create(request(reference=reference), call).transaction == first.transaction
-    )
+    assert services.transactions.create(request(reference=reference), call).transaction == first.transaction
     with pytest.raises(ServiceError) as refusal:
         services.transactions.create(request(reference=reference, shillings=1), call)
     assert refusal.value.code is Code.IDEMPOTENCY_KEY_REUSED
@@ -156,8 +145,7 @@ def test_a_key_that_another_call_is_binding_is_waited_for(
 ) -> None:
     call = a_client()
     ids = {
-        name: services.transactions.create(request(reference=name), call).transaction.transaction_id
-        for name in "ab"
+        name: services.transactions.create(request(reference=name), call).transaction.transaction_id for name in "ab"
     }
     release_connection()
 
@@ -275,9 +263,7 @@ def test_a_connection_that_is_cut_loses_nothing_that_was_answered(services: Serv
         for number in range(40):
             kind = ("collection", "disbursement")[number % 2]
             try:
-                created = services.transactions.create(
-                    request(kind, shillings=10, reference=f"{name} {number}"), call
-                )
+                created = services.transactions.create(request(kind, shillings=10, reference=f"{name} {number}"), call)
             except DATABASE_TROUBLE as trouble:
                 troubles.append(trouble)
                 close_connections()

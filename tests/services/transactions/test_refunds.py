@@ -44,9 +44,7 @@ class Till:
         self.services, self.clock = services, clock
         self.call: RequestContext = a_client()
         deposit(services, self.call, 100_000)
-        self.original = services.transactions.create(
-            request(reference="o"), self.call
-        ).transaction.transaction_id
+        self.original = services.transactions.create(request(reference="o"), self.call).transaction.transaction_id
         work(services, clock)
         self.pace = services.runtime.providers.get("sandbox").pace  # type: ignore[union-attr]
 
@@ -55,9 +53,7 @@ class Till:
 
     def record(self, reference: str, amount_cents: int | None = None) -> CreatedTransaction:
         try:
-            return self.services.refunds.create(
-                CreateRefund(self.original, reference, amount_cents), self.call
-            )
+            return self.services.refunds.create(CreateRefund(self.original, reference, amount_cents), self.call)
         finally:
             release_connection()
 
@@ -65,9 +61,7 @@ class Till:
         """What the provider reports about a refund now."""
         now = self.clock.now()
         Transaction.update(asked_at=now - timedelta(seconds=1)).where(Transaction.id == refund).execute()
-        self.services.settlement.conclude(
-            refund, self.pace, answer, Source.POLL, now, self.row(refund).lease_token
-        )
+        self.services.settlement.conclude(refund, self.pace, answer, Source.POLL, now, self.row(refund).lease_token)
         release_connection()
 
     def row(self, transaction_id: str) -> Transaction:
@@ -240,9 +234,7 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
     services.transactions.create(request(reference="first", account="+256770000000"), context)
     work(services, clock)
     deposit(services, context, 5000)
-    late = services.transactions.create(
-        request("disbursement", "+256770000009"), context
-    ).transaction.transaction_id
+    late = services.transactions.create(request("disbursement", "+256770000009"), context).transaction.transaction_id
     pace = services.runtime.providers.get("sandbox").pace  # type: ignore[union-attr]
     services.settlement.conclude(late, pace, FAILURE, Source.POLL, clock.now())
     ids = {account.name: account.id for account in Account.select().where(Account.client_id == context.client_id)}
@@ -267,11 +259,11 @@ def test_a_late_success_locks_its_accounts_in_the_order_of_all_others(
 
 def test_a_client_cannot_take_the_names_of_refunds_by_operators(till: Till) -> None:
     name = f"operator-refund-{till.row(till.original).provider_reference}"
-    transactions, refusal = till.services.transactions, "Names that begin with operator-refund- are the operators'"
+    refusal = "Names that begin with operator-refund- are the operators'"
     with pytest.raises(ServiceError, match=refusal):
         transactions.transactions.create(request(reference=name), till.call)
     with pytest.raises(ServiceError, match=refusal):
         till.refund(name, 100)
     refund = OperatorRefund(till.original, "paid twice", "Jane", "Mary", amount_cents=100_000)
-    made = transactions.refunds.create_by_operators(refund, operator())
+    made = till.services.refunds.create_by_operators(refund, operator())
     assert (made.transaction.reference, made.replayed) == (name, False)

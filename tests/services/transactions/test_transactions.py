@@ -7,12 +7,12 @@ from peewee import IntegrityError
 
 from tests.conftest import MovableClock
 from tests.support.money import a_client, balances, deposit, request, work
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext
 from ussd_server.database.unit_of_work import database, is_postgres
 from ussd_server.models.events import Event
 from ussd_server.models.transactions import IdempotencyKey
-from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.services.providers.providers import Providers
 from ussd_server.services.transactions.create import TransactionCreator
 from ussd_server.services.transactions.messages import CreateRefund, GetTransaction, ListTransactions, TransactionView
@@ -121,9 +121,7 @@ def test_a_disbursement_beyond_the_balance_is_refused_and_leaves_no_trace(
         services.transactions.create(request("disbursement", shillings=4000, reference="r"), context)
     assert refusal.value.code is Code.INSUFFICIENT_BALANCE
     deposit(services, context, 1, "more")
-    assert not services.transactions.create(
-        request("disbursement", shillings=4000, reference="r"), context
-    ).replayed
+    assert not services.transactions.create(request("disbursement", shillings=4000, reference="r"), context).replayed
 
 
 def test_a_late_success_of_a_released_disbursement_is_booked_as_a_shortfall(
@@ -203,9 +201,7 @@ def test_a_key_that_came_with_a_repeat_belongs_to_what_was_repeated(services: Se
     with pytest.raises(ServiceError):
         services.transactions.create(request(reference="a", idempotency_key="K4"), context)
     assert not services.transactions.create(request(reference="b", idempotency_key="K2"), other).replayed
-    assert not services.transactions.create(request(reference="b"), context).replayed, (
-        "a refusal uses no name up"
-    )
+    assert not services.transactions.create(request(reference="b"), context).replayed, "a refusal uses no name up"
 
 
 def test_a_key_of_a_repeat_that_was_refused_stays_free(services: Services) -> None:
@@ -253,9 +249,8 @@ def test_a_repeat_returns_the_transaction_although_a_new_request_would_be_refuse
     services.refunds.create(back, context)
     work(services, clock)
     assert seen(services, context, collected).status == "reversed", "no refund of it would be taken now"
-    no_providers = Providers([])
-    creator = TransactionCreator(no_providers, AddressGuard(), services.runtime.references, clock, lambda: None)
-    switched_off = RefundService(creator, no_providers)
+    without_providers = other_runtime(services, providers=Providers([]))
+    switched_off = RefundService(without_providers, TransactionCreator(without_providers))
     assert services.transactions.create(spent, context).transaction.transaction_id == first
     for refunds in (services.refunds, switched_off):
         assert refunds.create(back, context).replayed
@@ -264,9 +259,7 @@ def test_a_repeat_returns_the_transaction_although_a_new_request_would_be_refuse
 def test_an_operator_and_a_client_take_no_names_from_each_other(services: Services) -> None:
     context = a_client()
     deposit(services, context, 1000, "march")
-    assert not services.transactions.create(
-        request("disbursement", shillings=100, reference="march"), context
-    ).replayed
+    assert not services.transactions.create(request("disbursement", shillings=100, reference="march"), context).replayed
     services.transactions.create(request(reference="april"), context)
     deposit(services, context, 500, "april")
     deposit(services, context, 500, "april")

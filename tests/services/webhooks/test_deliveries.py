@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 
 import pytest
 import time_machine
@@ -14,8 +14,6 @@ from ussd_server.bootstrap import Services
 from ussd_server.models.webhooks import Delivery, Webhook
 from ussd_server.outbound.addresses import AddressGuard
 from ussd_server.outbound.transport import Transport
-from ussd_server.security.credentials import Vault
-from ussd_server.security.key_ring import Keyring
 from ussd_server.services.webhooks.deliveries import DeliveryService, RetrySchedule
 from ussd_server.services.webhooks.messages import NameEvent, NameWebhook, RotateCallbacks, RotateWebhook
 
@@ -283,6 +281,6 @@ def test_what_waits_for_a_deleted_webhook_is_not_sent(services: Services, clock:
 
 def with_sender(services: Services, *, transport: Transport, pace: RetrySchedule | None = None) -> Services:
     """The same services with another transport."""
-    vault = Vault(Keyring(services.settings.secrets_file))
-    deliveries = DeliveryService(vault, transport, services.clock, services.settings.delivery_slots, pace)
-    return replace(services, webhooks=replace(services.webhooks, deliveries=deliveries))
+    others = copy(services)
+    others.deliveries = DeliveryService(services.runtime, transport=transport, schedule=pace)
+    return others

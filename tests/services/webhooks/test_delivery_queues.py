@@ -138,9 +138,7 @@ def test_side_by_side_claims_never_give_one_delivery_to_two(services: Services) 
         services.relay.run()
         with ThreadPoolExecutor(8) as pool:
             claimed = [
-                delivery
-                for ids in pool.map(lambda _: services.deliveries.claim(3), range(8))
-                for delivery in ids
+                delivery for ids in pool.map(lambda _: services.deliveries.claim(3), range(8)) for delivery in ids
             ]
     assert len(claimed) == len(set(claimed)) == services.settings.delivery_slots // 4
 

@@ -12,12 +12,11 @@ import pytest
 from tests.conftest import MovableClock
 from tests.services.webhooks.receivers import Receiver, deliver, deliveries_of, subscribe
 from tests.support.money import a_client
+from tests.support.runtimes import other_runtime
 from ussd_server.bootstrap import Services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.models.webhooks import Webhook
 from ussd_server.outbound.addresses import AddressGuard
-from ussd_server.security.credentials import Vault
-from ussd_server.security.key_ring import Keyring
 from ussd_server.services.webhooks.messages import CreateWebhook, NameWebhook, RotateCallbacks, RotateWebhook
 from ussd_server.services.webhooks.subscriptions import MOST_WEBHOOKS_OF_A_CLIENT, WebhookService
 from ussd_server.status import Code, ServiceError
@@ -55,7 +54,7 @@ REFUSED = (
 
 
 def test_an_address_inside_our_network_is_refused_at_registration(services: Services) -> None:
-    strict = WebhookService(AddressGuard(), Vault(Keyring(services.settings.secrets_file)), services.clock)
+    strict = WebhookService(other_runtime(services, guard=AddressGuard()))
     call = a_client()
     for url, sentence in REFUSED:
         assert refusal(partial(strict.create, CreateWebhook(url), call)) == (Code.INVALID_REQUEST, sentence), url
@@ -158,9 +157,7 @@ def test_a_webhook_that_is_switched_off_is_not_tested(services: Services) -> Non
         webhook = subscribe(services, call, receiver.url)
         services.webhooks.test(NameWebhook(webhook.id), call)
         deliver(services)
-    assert (
-        refusal(lambda: services.webhooks.test(NameWebhook(webhook.id), call))[0] is Code.INVALID_REQUEST
-    )
+    assert refusal(lambda: services.webhooks.test(NameWebhook(webhook.id), call))[0] is Code.INVALID_REQUEST
     assert services.webhooks.enable(NameWebhook(webhook.id), call).is_active
 
 

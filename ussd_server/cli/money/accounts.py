@@ -32,9 +32,7 @@ def credit(client: str, amount_cents: int, reference: str, description: str | No
     with open_services() as services:
         context = operator_context()
         client_id = client_named(services, client).client_id
-        created = services.deposits.create(
-            CreateDeposit(client_id, amount_cents, reference, description), context
-        )
+        created = services.deposits.create(CreateDeposit(client_id, amount_cents, reference, description), context)
     made = created.transaction
     verb = "had been credited before" if created.replayed else "is credited"
     sentence = f"{written_shillings(made.amount_cents)} {verb}, transaction {made.transaction_id}."

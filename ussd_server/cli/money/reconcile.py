@@ -160,9 +160,7 @@ def list_(statement_id: str | None, shows_all: bool, as_json: bool) -> None:
         found: list[DifferenceView] = []
         cursor = None
         while True:
-            page = services.differences.list(
-                ListDifferences(statement_id, cursor, _PAGE), operator_context()
-            )
+            page = services.differences.list(ListDifferences(statement_id, cursor, _PAGE), operator_context())
             found += page.items
             cursor = page.next_cursor
             if cursor is None or (len(found) > _MOST_SHOWN and not shows_all and not as_json):

@@ -96,9 +96,7 @@ def review(
             show(waiting, "\n".join(map(_line, waiting)) or "No transaction needs a review.", as_json=as_json)
             return
         has_succeeded = None if outcome is None else outcome == "succeeded"
-        item = services.reviews.end(
-            EndReview(transaction_id, reason, by, second, has_succeeded), operator_context()
-        )
+        item = services.reviews.end(EndReview(transaction_id, reason, by, second, has_succeeded), operator_context())
     show(item, _details(item), as_json=as_json)
 
 

@@ -48,9 +48,7 @@ CHANGES: dict[str, tuple[Code, Callable[[Services, ExampleClient, ApiKeyView], o
     ),
     "rotated": (
         Code.INVALID_CREDENTIALS,
-        lambda office, example_client, key: office.api_keys.rotate(
-            RotateApiKey(key.id, 0), example_client.call()
-        ),
+        lambda office, example_client, key: office.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call()),
     ),
     "stopped with its client": (
         Code.API_KEY_DISABLED,

@@ -76,12 +76,8 @@ def test_what_is_opened_again_is_open_at_once(web: Services, office: Services, e
     assert outcome(web, key) is None
     rotated = office.api_keys.rotate(RotateApiKey(key.id, 0), example_client.call())
     assert outcome(web, key, rotated.apisecret) is None
-    office.api_keys.import_key(
-        ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR
-    )
-    assert web.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset(
-        {"ussd:*"}
-    )
+    office.api_keys.import_key(ImportApiKey(example_client.id, key.apikey, rotated.apisecret, ("ussd:*",)), OPERATOR)
+    assert web.auth.authenticate_key(key.apikey, rotated.apisecret, ADDRESS).caller.grants == frozenset({"ussd:*"})
 
 
 def test_of_ten_thousand_calls_after_the_answers_none_is_accepted(

@@ -72,9 +72,7 @@ def redeliver_events(context: RequestContext) -> Any:
     from_at, to_at = local_moment(form.get("from", "")), local_moment(form.get("to", ""))
     if from_at is None or to_at is None:
         raise ServiceError(Code.INVALID_REQUEST, "Give the beginning and the end of the period.")
-    outcome = services().events.redeliver_range(
-        RedeliverEvents(from_at, to_at, form.get("type") or None), context
-    )
+    outcome = services().events.redeliver_range(RedeliverEvents(from_at, to_at, form.get("type") or None), context)
     flash(f"{outcome.events:,} events are sent again.", "good" if outcome.events else "warn")
     kept = urlencode([(name, form.get(name, "")) for name in ("type", "from", "to") if form.get(name)])
     return redirect(f"{url_for('console.list_events')}?{kept}", 303)

@@ -42,9 +42,7 @@ def list_providers(context: RequestContext) -> Response:
 def switch_provider(context: RequestContext, provider: str) -> Any:
     """Take a provider out of use for new payments, or into use again."""
     is_off = request.form.get("to") == "off"
-    state = services().provider_states.switch(
-        SwitchProvider(provider, is_off, request.form.get("reason", "")), context
-    )
+    state = services().provider_states.switch(SwitchProvider(provider, is_off, request.form.get("reason", "")), context)
     flash(f"{state.name} is switched {'off' if is_off else 'on'}.", "warn" if is_off else "good")
     return redirect(url_for("console.list_providers"), 303)
 

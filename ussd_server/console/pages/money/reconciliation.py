@@ -166,9 +166,7 @@ def show_reconciliation(context: RequestContext, statement_id: str) -> Response:
 def propose_undo(context: RequestContext, statement_id: str) -> Any:
     """Propose to take the import of a statement back."""
     services().provider_statements.show(statement_id, context)
-    services().proposals.propose(
-        Propose("statement.undo", statement_id, request.form.get("reason", "")), context
-    )
+    services().proposals.propose(Propose("statement.undo", statement_id, request.form.get("reason", "")), context)
     flash("The proposal waits for another operator.", "good")
     return redirect(url_for("console.list_proposals"), 303)
 
