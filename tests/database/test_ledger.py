@@ -47,7 +47,7 @@ def scene(services: Services, clock: MovableClock) -> Scene:
     deposit(services, other, 10_000)
 
     def made(reference: str, kind: str, number: str, shillings: int) -> str:
-        return services.transactions.transactions.create(
+        return services.transactions.create(
             request(kind, number, shillings, reference=reference), one
         ).transaction.transaction_id
 

@@ -35,9 +35,9 @@ def test_movements_of_main_and_subscriber_accounts_have_entries_and_reservations
     context = a_client()
     set_fee(FeeTerms(context.client_id, TransactionType.DISBURSEMENT, 100, 0), operator())
     deposit(services, context, 100)
-    services.transactions.transactions.create(request("disbursement", PAYER, 30), context)
-    services.transactions.transactions.create(request("disbursement", "+256770000008", 30), context)
-    services.transactions.transactions.create(request("collection", PAYER, 5, account=PAYER), context)
+    services.transactions.create(request("disbursement", PAYER, 30), context)
+    services.transactions.create(request("disbursement", "+256770000008", 30), context)
+    services.transactions.create(request("collection", PAYER, 5, account=PAYER), context)
     assert [balance for _, balance, _ in entries(context.client_id)] == [10_000]
     work(services, clock, 2)
     assert sorted(balance for _, balance, _ in entries(context.client_id)) == [6_900, 7_000, 10_000]
@@ -66,7 +66,7 @@ def test_entries_of_what_was_there_before_are_made_by_the_migration(services: Se
     deposit(services, idle, 7)
     for number in range(4):
         deposit(services, context, 10, f"deposit {number}")
-        services.transactions.transactions.create(request("disbursement", PAYER, 1 + number), context)
+        services.transactions.create(request("disbursement", PAYER, 1 + number), context)
         work(services, clock)
     written = entries(context.client_id)
     forget_entries()

@@ -172,7 +172,7 @@ def test_what_old_code_writes_before_and_after_the_migration_is_taken_and_finish
     work(services, clock, 1)
     assert {row.status for row in Transaction.select().where(Transaction.id.in_([before, after]))} == {"succeeded"}
     assert check_everything() == []
-    services.operations.gauges.read()
+    services.gauges.read()
     services.close()
 
 

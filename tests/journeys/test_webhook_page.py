@@ -73,13 +73,13 @@ def test_the_documented_receiver_accepts_what_we_sign_once_and_nothing_else(
     receiver = subprocess.Popen(make(tmp_path), env=environment, stdout=subprocess.PIPE, text=True)
     try:
         wait_for(port, receiver)
-        services.webhooks.subscriptions.test(NameWebhook(webhook.id), call)
+        services.webhooks.test(NameWebhook(webhook.id), call)
         (event_id,) = happen(services, call)
         deliver(services)
         Event.update(is_pending=True).where(Event.id == event_id).execute()
         deliver(services)
         other = subscribe(services, call, f"http://127.0.0.1:{port}/?signed=by-another-secret", "transaction.failed")
-        forged = services.webhooks.subscriptions.test(NameWebhook(other.id), call)
+        forged = services.webhooks.test(NameWebhook(other.id), call)
         deliver(services)
         assert [delivery.answer_status for delivery in deliveries_of(services, call, event_id)] == [204, 204]
         assert [delivery.answer_status for delivery in deliveries_of(services, call, forged.id)] == [401]

@@ -47,7 +47,7 @@ class Desk:
     def add(self, name: str, role: str = "admin") -> None:
         """The operator makes a person."""
         request = CreateUser(self.client.id, f"{name}@two.example", role, PASSWORD)
-        self.services.clients.clients.create_user(request, operator_context())
+        self.services.clients.create_user(request, operator_context())
 
     def visit(self, name: str) -> ConsoleVisitor:
         visitor = ConsoleVisitor(self.app.test_client())
@@ -55,7 +55,7 @@ class Desk:
         return visitor
 
     def id_of(self, name: str) -> str:
-        return self.services.clients.clients.find_user(f"{name}@two.example", operator_context()).user_id
+        return self.services.clients.find_user(f"{name}@two.example", operator_context()).user_id
 
     def invite(self, inviter: str, name: str, role: str = "admin") -> None:
         """A person invites another and opens the link alone."""
@@ -88,7 +88,7 @@ class Desk:
 
     def operators_key(self, scopes: str | None = None) -> dict[str, Any]:
         request = CreateApiKey(scopes and tuple(scopes.split()))
-        return vars(self.services.clients.api_keys.create(request, operator_context(self.client.id)))
+        return vars(self.services.api_keys.create(request, operator_context(self.client.id)))
 
     def rotate(self, name: str, key: dict[str, Any], grace: int = 0) -> dict[str, Any]:
         body = {"grace_period_seconds": grace}
@@ -191,7 +191,7 @@ def test_whoever_saw_the_link_of_a_password_counts_as_that_person(desk: Desk) ->
 def test_a_password_that_the_operator_sets_makes_a_second_person_but_not_of_older_keys_and_payouts(desk: Desk) -> None:
     desk.invite("ann", "second")
     payout, key = desk.draft("second", "P1"), desk.key_of("second")
-    desk.services.clients.clients.change_password("second@two.example", PASSWORD, operator_context())
+    desk.services.clients.change_password("second@two.example", PASSWORD, operator_context())
     assert desk.approve("second", desk.draft("ann", "P2"))
     assert not desk.approve("ann", payout)
     assert not desk.approve(key, desk.draft("ann", "P3"))
@@ -262,7 +262,7 @@ def test_an_unknown_scope_is_named(desk: Desk) -> None:
 def test_the_migration_finds_the_people_behind_older_keys_and_passwords_in_the_audit_trail(desk: Desk) -> None:
     desk.invite("ann", "second")
     desk.invite("bob", "third")
-    desk.services.clients.clients.change_password("third@two.example", PASSWORD, operator_context())
+    desk.services.clients.change_password("third@two.example", PASSWORD, operator_context())
     key, rotated = desk.key_of("ann"), desk.rotate("bob", desk.key_of("ann"), grace=3600)
     # The trigger knows the column.
     database.execute_sql("DROP TRIGGER payouts_judged" + (" ON payouts" if is_postgres() else ""))

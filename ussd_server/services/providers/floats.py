@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from ussd_server.clock import Clock
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.database.compiled_queries import lock_row
 from ussd_server.database.unit_of_work import unit_of_work
@@ -13,11 +12,11 @@ from ussd_server.logs import logger
 from ussd_server.models.providers import ProviderFloat
 from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.registry import title
+from ussd_server.runtime import Runtime
 from ussd_server.services.audit.trail import write_audit_event
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import notify_operators
 from ussd_server.services.operations.messages import Measure
-from ussd_server.services.providers.providers import Providers
 
 log = logger(__name__)
 
@@ -28,11 +27,10 @@ _TIMEOUT_SECONDS = 10.0
 class FloatService:
     """Asks providers for the float, keeps the last answer of each, and records when one becomes low."""
 
-    def __init__(self, providers: Providers, clock: Clock, alert_cents: int = 0) -> None:
-        """Less than `alert_cents` is low; 0: never."""
-        self._providers = providers
-        self._clock = clock
-        self._alert_cents = alert_cents
+    def __init__(self, runtime: Runtime) -> None:
+        self._providers = runtime.providers
+        self._clock = runtime.clock
+        self._alert_cents = runtime.settings.float_alert_shillings * 100
 
     def ask(self) -> int:
         """Ask every provider whose float was not asked for within a minute, by any worker; return how many."""

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from ussd_server.clock import Clock
 from ussd_server.database.ids import new_id
 from ussd_server.database.unit_of_work import advisory_lock, for_update, unit_of_work
 from ussd_server.models.events import Event, PendingEvent, queue_events
 from ussd_server.models.transactions import Transaction
 from ussd_server.models.webhooks import Delivery, Webhook
-from ussd_server.security.credentials import Vault
+from ussd_server.runtime import Runtime
 from ussd_server.services.webhooks.messages import WEBHOOK_TEST, DeliveryStatus
 from ussd_server.services.webhooks.subscriptions import locked_callbacks_row
 
@@ -24,9 +23,9 @@ _ROWS_AT_ONCE = 500
 class Relay:
     """Turns events into deliveries. One process at a time does it: two could bring an object's events out of order."""
 
-    def __init__(self, vault: Vault, clock: Clock) -> None:
-        self._vault = vault
-        self._clock = clock
+    def __init__(self, runtime: Runtime) -> None:
+        self._vault = runtime.vault
+        self._clock = runtime.clock
 
     def run(self) -> int:
         """Make the deliveries of some pending events, the oldest first; give how many events there were."""
