@@ -66,7 +66,10 @@ def test_another_reference_key_than_that_of_earlier_payments_is_named(folder: Pa
     document["reference"] = json.loads((folder / "other.json").read_text())["reference"]
     (folder / "secrets.json").write_text(json.dumps(document))
     (folder / "secrets.json").chmod(0o600)
-    settings = {"USSD_DATABASE_URL": services.settings.database_url, "USSD_REDIS_URL": services.settings.redis_url}
+    settings = {
+        "USSD_DATABASE_URL": services.settings.database_url,
+        "USSD_REDIS_URL": services.settings.redis_url,
+    }
     status, findings = diagnose(folder, **settings)
     assert (status, findings["keys"]["mend"]) == (1, None)
     assert findings["reference key"]["found"].startswith("The reference key is not the one")

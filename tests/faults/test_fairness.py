@@ -85,7 +85,11 @@ def test_more_connections_than_there_are_files_stop_no_process(
     assert before[0] > 1000
     with (
         serving(
-            tmp_path, services.settings.database_url, redis_url, is_quiet=False, before=partial(_limit_files, *limits)
+            tmp_path,
+            services.settings.database_url,
+            redis_url,
+            is_quiet=False,
+            before=partial(_limit_files, *limits),
         ) as (port, process),
         ExitStack() as stack,
     ):
@@ -109,7 +113,12 @@ def test_no_request_blocks_the_others_of_its_process(services: Services, redis_u
     monitor = {"GEVENT_MONITOR_THREAD_ENABLE": "1", "GEVENT_MAX_BLOCKING_TIME": "0.02"}
     with (
         serving(
-            tmp_path, services.settings.database_url, redis_url, is_quiet=False, complaints=complaints, **monitor
+            tmp_path,
+            services.settings.database_url,
+            redis_url,
+            is_quiet=False,
+            complaints=complaints,
+            **monitor,
         ) as (
             port,
             _,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ussd_server.bootstrap import Services
@@ -27,12 +28,10 @@ class MovingTime:
         self._services = services
         self._timekeeper = services.timekeeper
         self._unfinished = services.settings.data_dir / "examples.unfinished"
-        providers = services.runtime.providers
         # A day is made in seconds, and the limiter counts by the real time.
-        self._settlement = Settlement(providers, services.clock, _within_any_pace)
-        self._sender = PayoutSender(
-            providers, services.subscriber_names, services.clock, _within_any_pace, lambda: None
-        )
+        hurried = replace(services.runtime, within_pace=_within_any_pace)
+        self._settlement = Settlement(hurried)
+        self._sender = PayoutSender(hurried, services.subscriber_names)
 
     def end_interrupted(self) -> None:
         """Set the service's time right where an earlier process died while it moved it."""

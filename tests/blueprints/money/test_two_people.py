@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,6 @@ from tests.support.example_client import PASSWORD, ExampleClient
 from tests.support.money import deposit
 from ussd_server.bootstrap import Services
 from ussd_server.context import operator_context
-from ussd_server.database.unit_of_work import database, is_postgres
-from ussd_server.models.clients import User
-from ussd_server.models.keys import ApiKey
 from ussd_server.services.clients.key_messages import CreateApiKey
 from ussd_server.services.clients.messages import CreateUser
 
@@ -257,24 +253,3 @@ def test_an_unknown_scope_is_named(desk: Desk) -> None:
     ):
         reply = desk.web.post(KEYS, json={"scopes": scopes}, headers=desk.headers("ann"))
         assert reply.json == refusal_of(400, f"Invalid request body{named}")
-
-
-def test_the_migration_finds_the_people_behind_older_keys_and_passwords_in_the_audit_trail(desk: Desk) -> None:
-    desk.invite("ann", "second")
-    desk.invite("bob", "third")
-    desk.services.clients.change_password("third@two.example", PASSWORD, operator_context())
-    key, rotated = desk.key_of("ann"), desk.rotate("bob", desk.key_of("ann"), grace=3600)
-    # The trigger knows the column.
-    database.execute_sql("DROP TRIGGER payouts_judged" + (" ON payouts" if is_postgres() else ""))
-    for table, column in (
-        ("users", "link_seen_by"), ("users", "password_seen_by"), ("api_keys", "people"),
-        ("api_keys", "previous_people"), ("payouts", "people"),
-    ):  # fmt: skip
-        database.execute_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
-    importlib.import_module("ussd_server.database.migrations.0038_people_behind").up(None, database)
-    found = {row.email.partition("@")[0]: row.password_seen_by for row in User.select()}
-    assert found["second"] == {desk.id_of("ann")}
-    assert (found["third"], found["ann"]) == (None, None)
-    assert ApiKey.get_by_id(key["id"]).people == {desk.id_of("ann")}
-    row = ApiKey.get_by_id(rotated["id"])
-    assert (row.people, row.previous_people) == ({desk.id_of("bob")}, {desk.id_of("ann")})

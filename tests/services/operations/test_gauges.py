@@ -119,11 +119,11 @@ def test_a_worker_reports_its_heartbeat_and_the_outcomes_of_providers(services: 
     (worker,) = WorkerHeartbeat.select()
     found = read(services)
     assert 25 <= found[f"ussd_worker_silent_seconds {worker.id}"] < 30
-    assert found[f"ussd_company_available {worker.id} sandbox"] == 1
-    assert found[f"ussd_company_calls_total {worker.id} sandbox ask succeeded"] == 1
-    assert found[f"ussd_company_calls_total {worker.id} sandbox enquire unknown"] == 1
+    assert found[f"ussd_provider_available {worker.id} sandbox"] == 1
+    assert found[f"ussd_provider_calls_total {worker.id} sandbox ask succeeded"] == 1
+    assert found[f"ussd_provider_calls_total {worker.id} sandbox enquire unknown"] == 1
     clock.advance(100)
-    assert f"ussd_company_available {worker.id} sandbox" not in read(services)
+    assert f"ussd_provider_available {worker.id} sandbox" not in read(services)
     services.runtime.heartbeat.beat()
     assert read(services)[f"ussd_worker_silent_seconds {worker.id}"] < 5
     services.runtime.heartbeat.end()

@@ -76,7 +76,7 @@ def test_the_float_is_asked_for_every_minute_by_one_worker(
         measures = {each.name: each.value for each in floats[0].measures()}
         (shown,) = services.provider_states.list(operator())
         assert shown.float_at == ProviderFloat.get().read_at
-        return shown.float_amount_cents, measures["ussd_company_float_shillings"], measures["ussd_company_float_low"]
+        return shown.float_amount_cents, measures["ussd_provider_float_shillings"], measures["ussd_provider_float_low"]
 
     assert [each.ask() for each in floats] == [1, 0]
     assert state() == (500_000, 5000, 0)
@@ -101,4 +101,4 @@ def test_the_float_is_asked_for_every_minute_by_one_worker(
     ]
     assert changes[1].at == low_since
     names = {each.name for each in services.gauges.read()}
-    assert {"ussd_company_float_shillings", "ussd_company_float_low"} <= names
+    assert {"ussd_provider_float_shillings", "ussd_provider_float_low"} <= names

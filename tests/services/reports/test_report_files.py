@@ -33,7 +33,9 @@ def program(services: Services, web: FlaskClient) -> Program:
 
 @pytest.fixture
 def files(services: Services, tmp_path: Path) -> ReportFiles:
-    return ReportFiles(tmp_path / "reports", services.daily_reports, services.statements, services.clock)
+    return ReportFiles(
+        other_runtime(services, reports_dir=tmp_path / "reports"), services.daily_reports, services.statements
+    )
 
 
 def test_the_reports_of_a_day_are_written_an_hour_after_its_end(

@@ -261,7 +261,7 @@ def test_a_client_cannot_take_the_names_of_refunds_by_operators(till: Till) -> N
     name = f"operator-refund-{till.row(till.original).provider_reference}"
     refusal = "Names that begin with operator-refund- are the operators'"
     with pytest.raises(ServiceError, match=refusal):
-        transactions.transactions.create(request(reference=name), till.call)
+        till.services.transactions.create(request(reference=name), till.call)
     with pytest.raises(ServiceError, match=refusal):
         till.refund(name, 100)
     refund = OperatorRefund(till.original, "paid twice", "Jane", "Mary", amount_cents=100_000)

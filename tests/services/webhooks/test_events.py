@@ -102,7 +102,7 @@ def test_at_most_a_thousand_events_are_sent_again_at_once(services: Services, cl
     now = clock.now()
     rows = [
         {"id": new_id(now), "client_id": call.client_id, "type": "ussd.session.ended", "object_id": f"o{number}",
-         "sequence": 1, "payload": {}, "created_at": now, "is_pending": False}
+         "sequence": 1, "payload": {}, "created_at": now}
         for number in range(1001)
     ]  # fmt: skip
     for start in range(0, 1001, 200):

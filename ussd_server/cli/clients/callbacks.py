@@ -16,7 +16,7 @@ def callbacks(as_json: bool) -> None:
         base_url = services.settings.public_url or ""
         paths = services.callbacks.paths(operator_context())
     listed = [
-        {"company": each.provider, "path": each.path, "url": f"{base_url}{each.path}" if base_url else None}
+        {"provider": each.provider, "path": each.path, "url": f"{base_url}{each.path}" if base_url else None}
         for each in paths
     ]
     lines = [f"{each.provider:<8}  {base_url}{each.path}" for each in paths]

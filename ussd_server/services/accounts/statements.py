@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from peewee import SQL, fn
 
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
@@ -22,12 +21,13 @@ from ussd_server.services.accounts.messages import (
     GetStatement,
     StatementCsv,
     StatementLine,
-    StatementPage,
     StatementStream,
+    StatementView,
 )
 from ussd_server.services.bulkhead import Bulkhead
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -60,7 +60,7 @@ class StatementService:
         self._tokens = runtime.tokens
         self._clock = runtime.clock
 
-    def get(self, request: GetStatement, context: RequestContext) -> StatementPage:
+    def get(self, request: GetStatement, context: RequestContext) -> StatementView:
         """A page of a statement, oldest line first; the cursor keeps the end of the period that the first page had.
 
         An account that was never used has an empty statement. Raises INVALID_REQUEST for a period that ends before it
@@ -69,7 +69,7 @@ class StatementService:
         context.require("statements:read")
         account_id = _account_id(request, context)
         if account_id is None:
-            return StatementPage(0, 0, (), None)
+            return StatementView(0, 0, (), None)
         kind = f"statement/{account_id}/{request.from_at}/{request.to_at}"
         if request.cursor is None:
             period = self._period(account_id, request)
@@ -82,7 +82,7 @@ class StatementService:
         found = list(_lines(period, after_us, request.limit + 1))
         shown = found[: request.limit]
         is_last = len(found) <= request.limit
-        return StatementPage(
+        return StatementView(
             period.opening_cents,
             period.closing_cents,
             tuple(line for _, line in shown),

@@ -103,7 +103,7 @@ def _recent(now: datetime) -> Iterator[Measure]:
     for (provider, kind, status), count in sorted(counted.items()):
         yield Measure(
             "ussd_transactions_recent", "Transactions of the last 15 minutes, by provider, type and state.",
-            count, {"company": provider, "type": kind, "status": status},
+            count, {"provider": provider, "type": kind, "status": status},
         )  # fmt: skip
 
 

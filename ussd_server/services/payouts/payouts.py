@@ -121,7 +121,7 @@ class PayoutService:
         short = _shortfalls(payout)
         row = self._approval.approve(payout, context, request.total_fee_cents)
         for each in short:
-            log.warning("a payout that is larger than the float was approved", company=each.provider)
+            log.warning("a payout that is larger than the float was approved", provider=each.provider)
         self._wake_worker()
         return payout_views([row])[0]
 

@@ -150,7 +150,7 @@ class PayoutSender:
                 raise
             except Exception as error:
                 # If it were raised, the other names would never be looked up.
-                log.error("a provider's adapter raised an exception", company=item.provider, error=trace_of(error))
+                log.error("a provider's adapter raised an exception", provider=item.provider, error=trace_of(error))
                 found = Registration()
         return compare_names(item.name, found.name)
 

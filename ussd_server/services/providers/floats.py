@@ -43,15 +43,15 @@ class FloatService:
         """Yield the floats, and whether they are low."""
         known = {row.provider: row.amount_cents for row in ProviderFloat.select() if row.amount_cents is not None}
         for name in [provider.name for provider in self._providers]:
-            of_provider = {"company": name}
+            of_provider = {"provider": name}
             is_low = name in known and known[name] < self._alert_cents
             yield Measure(
-                "ussd_company_float_low", "1 while the float is less than USSD_FLOAT_ALERT_SHILLINGS.",
+                "ussd_provider_float_low", "1 while the float is less than USSD_FLOAT_ALERT_SHILLINGS.",
                 float(is_low), of_provider,
             )  # fmt: skip
             if name in known:
                 yield Measure(
-                    "ussd_company_float_shillings", "The money for disbursements at a provider.",
+                    "ussd_provider_float_shillings", "The money for disbursements at a provider.",
                     known[name] / 100, of_provider,
                 )  # fmt: skip
 
@@ -82,7 +82,7 @@ class FloatService:
                     self._notify(row, now)
             row.save()
         if is_low and not was_low:
-            log.warning("the float at a provider is low", company=provider.name)
+            log.warning("the float at a provider is low", provider=provider.name)
 
     def _notify(self, row: ProviderFloat, now: datetime) -> None:
         """Write mails to operators, one an hour for a provider whose float goes up and down."""

@@ -143,10 +143,10 @@ class Settlement:
             answer = send(payment, self._timeout_seconds)
         except Exception as error:
             # If it were raised, the payment would be retried after every lease and never reach review.
-            log.error("a provider's adapter raised an exception", company=provider.name, error=trace_of(error))
+            log.error("a provider's adapter raised an exception", provider=provider.name, error=trace_of(error))
             answer = ProviderAnswer(Outcome.UNKNOWN)
         took_ms = round((time.monotonic() - began_at) * 1000)
-        log.info("a provider was called", company=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
+        log.info("a provider was called", provider=provider.name, kind=kind, outcome=answer.outcome, took_ms=took_ms)
         self._count_call(provider.name, kind, answer, took_ms)
         return answer, took_ms
 

@@ -217,7 +217,7 @@ def batch_of(draft: Draft, legs: Collection[Leg], source: Source) -> tuple[Batch
         accounts=postings.accounts,
         legs=postings.legs,
         transactions=[transaction],
-        history=[change for change, _ in changes],
+        changes=[change for change, _ in changes],
         events=[event for _, event in changes],
         settled=settled,
         fees=[

@@ -110,7 +110,7 @@ def new_event(
     """The next event of an object, as `insert_event` takes it; `after` is the id of the one before, if any."""
     return {
         "id": new_id(now, after), "client_id": client_id, "type": event_type, "object_id": object_id,
-        "payload": data, "created_at": now, "is_pending": False,
+        "payload": data, "created_at": now,
     }  # fmt: skip
 
 
