@@ -21,6 +21,7 @@ from ussd_server.settings import Settings, read_settings
 from ussd_server.worker import Worker
 
 _PATIENCE_SECONDS = 120.0
+_CALLS_PER_SECOND = 1000.0
 
 
 def work_until_killed(settings: Settings) -> None:
@@ -57,7 +58,12 @@ def services_of(settings: Settings, clock: MovableClock, **more: str) -> Iterato
     """The house that the same settings make, in this process and with a clock that can be moved."""
     with mock.patch.dict(os.environ, environment(settings.data_dir, **(_named(settings) | more)), clear=True):
         read = read_settings()
-    settings = replace(settings, providers=read.providers, provider_timeout_seconds=1)
+    # The calls of a provider are counted in seconds of the real clock, which nothing here has to wait for.
+    swift = {
+        name: replace(access, schedule=replace(access.schedule, per_second=_CALLS_PER_SECOND))
+        for name, access in read.providers.items()
+    }
+    settings = replace(settings, providers=swift, provider_timeout_seconds=1)
     services = build_services(settings, clock)
     try:
         yield services
@@ -71,9 +77,9 @@ def catch_up(services: Services, clock: MovableClock) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while unfinished := list(Transaction.select().where(Transaction.completed_at.is_null())):
         assert time.monotonic() < deadline, [(row.type, row.status, row.review_reason) for row in unfinished]
-        claimed = services.transactions.settlement.claim(10)
+        claimed = services.settlement.claim(10)
         for transaction_id in claimed:
-            services.transactions.settlement.advance(transaction_id)
+            services.settlement.advance(transaction_id)
         if not claimed:
             next_at = min(max(row.due_at, row.leased_until or row.due_at) for row in unfinished)
             # A company that is out of breath recovers by the real clock, so this one must not run ahead of it.

@@ -38,7 +38,7 @@ menus = ApiBlueprint("menus", authenticate_api_key)
 @menus.call("GET", "/api/ussd/menus", needs="menus:read", message="Menus")
 def list_menus(context: RequestContext) -> Items[MenuSummary]:
     """Return the client's menus, by name."""
-    return Items(services().menus.menus.list(context))
+    return Items(services().menus.list(context))
 
 
 @menus.call(
@@ -47,7 +47,7 @@ def list_menus(context: RequestContext) -> Items[MenuSummary]:
 )  # fmt: skip
 def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
     """Save the draft of a menu; returns the report of its check."""
-    return services().menus.menus.save_draft(request, context)
+    return services().menus.save_draft(request, context)
 
 
 @menus.call(
@@ -55,7 +55,7 @@ def save_draft(request: SaveDraft, context: RequestContext) -> CheckReport:
 )  # fmt: skip
 def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
     """Return a menu with its draft and its published document."""
-    return services().menus.menus.get(request, context)
+    return services().menus.get(request, context)
 
 
 @menus.call(
@@ -64,7 +64,7 @@ def get_menu(request: NameMenu, context: RequestContext) -> MenuView:
 )  # fmt: skip
 def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
     """Check a menu's draft, or the document in the body, which is not saved."""
-    return services().menus.menus.check(request, context)
+    return services().menus.check(request, context)
 
 
 @menus.call(
@@ -73,7 +73,7 @@ def check_menu(request: CheckMenu, context: RequestContext) -> CheckReport:
 )  # fmt: skip
 def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
     """Publish the draft as a new version."""
-    return services().menus.menus.publish(request, context)
+    return services().menus.publish(request, context)
 
 
 @menus.call(
@@ -82,7 +82,7 @@ def publish_menu(request: NameMenu, context: RequestContext) -> VersionView:
 )  # fmt: skip
 def list_versions(request: NameMenu, context: RequestContext) -> Items[VersionView]:
     """Return every published version of a menu, newest first."""
-    return Items(services().menus.menus.versions(request, context))
+    return Items(services().menus.versions(request, context))
 
 
 @menus.call(
@@ -91,11 +91,11 @@ def list_versions(request: NameMenu, context: RequestContext) -> Items[VersionVi
 )  # fmt: skip
 def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     """Publish an earlier version again."""
-    return services().menus.menus.roll_back(request, context)
+    return services().menus.roll_back(request, context)
 
 
 def _send_diagram(request: GetGraph, context: RequestContext) -> ApiResponse:
-    graph = services().menus.menus.graph(request, context)
+    graph = services().menus.graph(request, context)
     return ApiResponse(200, graph.svg.encode(), content_type="image/svg+xml")
 
 
@@ -106,7 +106,7 @@ def _send_diagram(request: GetGraph, context: RequestContext) -> ApiResponse:
 )  # fmt: skip
 def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
     """Return the nodes and edges of a menu, and its diagram; only the diagram with `Accept: image/svg+xml`."""
-    return services().menus.menus.graph(request, context)
+    return services().menus.graph(request, context)
 
 
 @menus.call(
@@ -115,13 +115,13 @@ def get_graph(request: GetGraph, context: RequestContext) -> GraphView:
 )  # fmt: skip
 def replay_menu(request: ReplayMenu, context: RequestContext) -> Items[ReplayItem]:
     """Replay past conversations through the draft, without paying or calling anything. Needs `ussd:read` as well."""
-    return Items(services().menus.replays.replay(request, context))
+    return Items(services().replays.replay(request, context))
 
 
 @menus.call("GET", "/api/ussd/codes", needs="menus:read", message="Service codes")
 def list_codes(context: RequestContext) -> Items[CodeView]:
     """Return the client's service codes and their menus."""
-    return Items(services().menus.menus.codes(context))
+    return Items(services().menus.codes(context))
 
 
 @menus.call(
@@ -130,4 +130,4 @@ def list_codes(context: RequestContext) -> Items[CodeView]:
 )  # fmt: skip
 def bind_code(request: BindCode, context: RequestContext) -> CodeView:
     """Bind a code to a menu. The path may leave out the closing hash of the code."""
-    return services().menus.menus.bind_code(request, context)
+    return services().menus.bind_code(request, context)

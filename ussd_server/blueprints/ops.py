@@ -27,7 +27,7 @@ def show_liveness(_: RequestContext) -> Health:
 @ops.call("GET", "/health/ready", refuses=(Code.SERVICE_UNAVAILABLE,), message="Ready")
 def show_readiness(_: RequestContext) -> Readiness:
     """Whether the service can answer calls; 503 names the part that is away."""
-    return services().operations.health.check()
+    return services().health.check()
 
 
 @ops.get("/metrics", provide_automatic_options=False)
@@ -45,7 +45,7 @@ class _Now(Collector):
     def collect(self) -> Iterable[Metric]:
         """The measures as metrics, those of one name together."""
         families: dict[str, Metric] = {}
-        for measure in services().operations.gauges.read():
+        for measure in services().gauges.read():
             kind = "counter" if measure.name.endswith("_total") else "gauge"
             name = measure.name.removesuffix("_total")
             family = families.setdefault(name, Metric(name, measure.meaning, kind))

@@ -55,7 +55,7 @@ def _endpoint(method: str, below: str, **options: Any) -> Callable[[_View], _Vie
 
 
 def _send_items(request: ListPayoutItems, context: RequestContext) -> ApiResponse:
-    return csv_file(f"payout-{request.payout_id}.csv", services().payouts.payouts.csv(request, context))
+    return csv_file(f"payout-{request.payout_id}.csv", services().payouts.csv(request, context))
 
 
 @_endpoint(
@@ -65,7 +65,7 @@ def _send_items(request: ListPayoutItems, context: RequestContext) -> ApiRespons
 )  # fmt: skip
 def create_payout(request: CreatePayout, context: RequestContext) -> EndpointReply[PayoutView]:
     """Judge every row of a payout, in JSON or in a file; nothing is sent before it is approved."""
-    created = services().payouts.payouts.create(request, context)
+    created = services().payouts.create(request, context)
     if created.replayed:
         return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
     return EndpointReply(
@@ -78,7 +78,7 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
 )  # fmt: skip
 def list_payouts(request: ListPayouts, context: RequestContext) -> Page[PayoutView]:
     """The client's payouts, newest first."""
-    return services().payouts.payouts.list(request, context)
+    return services().payouts.list(request, context)
 
 
 @_endpoint(
@@ -87,7 +87,7 @@ def list_payouts(request: ListPayouts, context: RequestContext) -> Page[PayoutVi
 )  # fmt: skip
 def get_payout(request: NamePayout, context: RequestContext) -> PayoutStates:
     """One payout, with counts and sums of its rows by state."""
-    return services().payouts.payouts.get(request, context)
+    return services().payouts.get(request, context)
 
 
 @_endpoint(
@@ -97,7 +97,7 @@ def get_payout(request: NamePayout, context: RequestContext) -> PayoutStates:
 )  # fmt: skip
 def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Page[PayoutItemView]:
     """The rows of a payout in the order of their lines; with `Accept: text/csv` all of them."""
-    return services().payouts.payouts.items(request, context)
+    return services().payouts.items(request, context)
 
 
 @_endpoint(
@@ -106,7 +106,7 @@ def list_payout_items(request: ListPayoutItems, context: RequestContext) -> Page
 )  # fmt: skip
 def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutView:
     """Reserve the sum and the fees of all ready rows and send them; by another key or person than the maker."""
-    return services().payouts.payouts.approve(request, context)
+    return services().payouts.approve(request, context)
 
 
 @_endpoint(
@@ -115,4 +115,4 @@ def approve_payout(request: ApprovePayout, context: RequestContext) -> PayoutVie
 )  # fmt: skip
 def cancel_payout(request: NamePayout, context: RequestContext) -> PayoutView:
     """Cancel what was not sent and release its reservation."""
-    return services().payouts.payouts.cancel(request, context)
+    return services().payouts.cancel(request, context)

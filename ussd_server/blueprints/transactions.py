@@ -34,7 +34,7 @@ transactions = ApiBlueprint("transactions", authenticate_api_key)
 )  # fmt: skip
 def create_transaction(request: CreateTransaction, context: RequestContext) -> EndpointReply[TransactionView]:
     """Take money from a subscriber, send money to one, or move it between two accounts kept here."""
-    return _reply(services().transactions.transactions.create(request, context))
+    return _reply(services().transactions.create(request, context))
 
 
 @transactions.call(
@@ -45,7 +45,7 @@ def create_transaction(request: CreateTransaction, context: RequestContext) -> E
 )  # fmt: skip
 def create_refund(request: CreateRefund, context: RequestContext) -> EndpointReply[TransactionView]:
     """Give a succeeded collection back to its payer, wholly or in part."""
-    return _reply(services().transactions.refunds.create(request, context))
+    return _reply(services().refunds.create(request, context))
 
 
 @transactions.call(
@@ -55,7 +55,7 @@ def create_refund(request: CreateRefund, context: RequestContext) -> EndpointRep
 )  # fmt: skip
 def get_transaction(request: GetTransaction, context: RequestContext) -> TransactionHistory:
     """One transaction with its status history; `wait` holds the reply until its status changes."""
-    return services().transactions.transactions.get(request, context)
+    return services().transactions.get(request, context)
 
 
 @transactions.call(
@@ -64,7 +64,7 @@ def get_transaction(request: GetTransaction, context: RequestContext) -> Transac
 )  # fmt: skip
 def list_transactions(request: ListTransactions, context: RequestContext) -> Page[TransactionView]:
     """The client's transactions, newest first."""
-    return services().transactions.transactions.list(request, context)
+    return services().transactions.list(request, context)
 
 
 def _reply(created: CreatedTransaction) -> EndpointReply[TransactionView]:

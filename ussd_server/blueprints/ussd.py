@@ -30,7 +30,7 @@ ussd = ApiBlueprint("ussd", authenticate_api_key)
 )  # fmt: skip
 def begin_session(request: BeginSession, context: RequestContext) -> EndpointReply[SessionView]:
     """Dial a service code; returns the first screen."""
-    session = services().ussd.api_sessions.begin(request, context)
+    session = services().api_sessions.begin(request, context)
     return EndpointReply(session, headers={"Location": f"/api/ussd/sessions/{session.session_id}"})
 
 
@@ -41,7 +41,7 @@ def begin_session(request: BeginSession, context: RequestContext) -> EndpointRep
 )  # fmt: skip
 def enter_text(request: EnterText, context: RequestContext) -> SessionView:
     """Answer a screen; the number of the last answered turn repeats its answer."""
-    return services().ussd.api_sessions.enter(request, context)
+    return services().api_sessions.enter(request, context)
 
 
 @ussd.call(
@@ -50,7 +50,7 @@ def enter_text(request: EnterText, context: RequestContext) -> SessionView:
 )  # fmt: skip
 def get_session(request: NameSession, context: RequestContext) -> SessionTranscript:
     """Return a session with its transcript."""
-    return services().ussd.api_sessions.get(request, context)
+    return services().api_sessions.get(request, context)
 
 
 @ussd.call(
@@ -59,7 +59,7 @@ def get_session(request: NameSession, context: RequestContext) -> SessionTranscr
 )  # fmt: skip
 def list_sessions(request: ListSessions, context: RequestContext) -> Page[SessionView]:
     """Return the client's sessions, newest first."""
-    return services().ussd.api_sessions.list(request, context)
+    return services().api_sessions.list(request, context)
 
 
 @ussd.call(
@@ -68,4 +68,4 @@ def list_sessions(request: ListSessions, context: RequestContext) -> Page[Sessio
 )  # fmt: skip
 def end_session(request: NameSession, context: RequestContext) -> SessionView:
     """End an active session."""
-    return services().ussd.api_sessions.end(request, context)
+    return services().api_sessions.end(request, context)

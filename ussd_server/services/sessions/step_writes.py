@@ -1,7 +1,8 @@
 """Writes steps of USSD sessions in batches. A step is written only if its session did not change since it was read.
 
 `Sessions` gives the steps of concurrent requests as one batch. PostgreSQL writes it with one call of the function
-`ussd_step` (migration 0013), which is one transaction. On SQLite `_write_one` does the same, statement by statement.
+`ussd_step` (`database/schema/postgres/batches.sql`), which is one transaction. On SQLite `_write_one` does the same,
+statement by statement.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class WriteCondition(StrEnum):
 
     NEW = "new"
     READ = "read"
-    CACHED = "remembered"
+    CACHED = "cached"
     CLAIMED = "claimed"
 
 

@@ -28,7 +28,7 @@ class Batch(Postings):
     """
 
     transactions: Rows
-    history: Rows
+    changes: Rows
     events: Rows
     settled: list[str]
     fees: Rows
@@ -41,11 +41,11 @@ def merged(batches: Sequence[Batch]) -> Batch:
 
 
 def document_of(batch: Batch) -> str:
-    """The batch as the database takes it, in JSON; the functions in the migrations name the history `story`."""
+    """The batch in JSON, as `transactions_record` takes it (`database/schema/postgres/batches.sql`)."""
     return orjson.dumps(
         {
-            "accounts": batch.accounts, "legs": batch.legs, "transactions": batch.transactions, "story": batch.history,
-            "events": batch.events, "settled": batch.settled, "fees": batch.fees,
+            "accounts": batch.accounts, "legs": batch.legs, "transactions": batch.transactions,
+            "changes": batch.changes, "events": batch.events, "settled": batch.settled, "fees": batch.fees,
         }
     ).decode()  # fmt: skip
 
@@ -81,6 +81,6 @@ _TERMS = "coalesce((SELECT {0} FROM fees WHERE client_id = value ->> 'client_id'
 _OTHER_TERMS = f"""SELECT 1 FROM json_each(?, '$.fees')
     WHERE value ->> 'fixed_cents' <> {_TERMS.format("fixed_cents")}
         OR value ->> 'share_basis_points' <> {_TERMS.format("share_basis_points")}"""
-_INSERTS = (_insert(Transaction, "transactions"), _insert(StatusChange, "story"), _insert(Event, "events"))
+_INSERTS = (_insert(Transaction, "transactions"), _insert(StatusChange, "changes"), _insert(Event, "events"))
 _SETTLE = """UPDATE transactions SET status = 'succeeded', completed_at = created_at, due_at = NULL
     WHERE id IN (SELECT value FROM json_each(?, '$.settled'))"""
