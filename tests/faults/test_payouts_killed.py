@@ -39,7 +39,7 @@ def mtn() -> Iterator[StandInProcess]:
 
 def approve(settings: Settings, payout_id: str, approver: RequestContext) -> None:
     """Approve a payout in a process of its own."""
-    build_services(settings).payouts.payouts.approve(ApprovePayout(payout_id), approver)
+    build_services(settings).payouts.approve(ApprovePayout(payout_id), approver)
 
 
 def test_a_payout_survives_kills_at_every_point_and_each_row_is_sent_once(

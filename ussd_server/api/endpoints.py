@@ -165,7 +165,11 @@ def authenticate_access_token(api_request: ApiRequest) -> Caller:
     """Authenticate a user by `Authorization: Bearer <JWT>`."""
     scheme, _, token = (api_request.request.headers.get("Authorization") or "").partition(" ")
     caller = api_request.services.auth.authenticate_token(token if scheme.lower() == "bearer" else "")
-    _obey(api_request.services.limiter.hit("access-token", caller.login_id or ""), api_request, "Rate limit exceeded")
+    _obey(
+        api_request.services.limiter.hit("access-token", caller.login_id or ""),
+        api_request,
+        "Rate limit exceeded",
+    )
     return caller
 
 
