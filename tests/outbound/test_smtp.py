@@ -154,6 +154,9 @@ def test_letters_beyond_ascii_are_sent_where_the_server_takes_them() -> None:
         "", "ann", "@acme.example", "ann@", "a\nb@acme.example", "ann@acme.example\r\nBcc: eve@evil.example",
         "ann@acme.example,eve@evil.example", "<ann>@acme.example", 'a"b@acme.example', "a b@acme.example",
         "ann@a..example", f"{'a' * 300}@acme.example", "ann@eve@acme.example",
+        # Encoded words, which the library would decode, and letters that become others in a domain.
+        "=?utf-8?q?@?=.example", "=?utf-8?q?eve=40evil.example?=@acme.example", "ann@=?utf-8?q?.example",
+        "ann@acme.example\uff1e", "ann@eve\uff20acme.example", "ann@acme.example\uff0ceve", "ann@acme_one.example",
     ],
 )  # fmt: skip
 def test_what_is_no_address_is_never_sent(address: str) -> None:

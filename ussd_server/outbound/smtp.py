@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import smtplib
 import ssl
 import time
@@ -21,6 +22,9 @@ _CONNECT_SECONDS = 10.0
 _MOST_REPLY_BYTES = 16 * 1024
 # In a header or a command these would begin something else.
 _NOT_IN_AN_ADDRESS = frozenset('<>()[]\\,;:" ')
+# What the library decodes in a header: the mail would name another recipient, or could not be written.
+_ENCODED_WORD = "=?"
+_ASCII_DOMAIN = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)*", re.IGNORECASE | re.ASCII)
 _LONGEST_ADDRESS = 254
 
 
@@ -66,11 +70,11 @@ def sent_address(address: str) -> str:
     local, at, domain = address.rpartition("@")
     if not at or not local or len(address) > _LONGEST_ADDRESS or not address.isprintable():
         raise ValueError
-    if _NOT_IN_AN_ADDRESS & set(address) or parseaddr(address)[1] != address:
+    if _NOT_IN_AN_ADDRESS & set(address) or _ENCODED_WORD in address or parseaddr(address)[1] != address:
         raise ValueError
-    # UnicodeError is a ValueError.
+    # UnicodeError is a ValueError. The encoding makes of a full-width `>` the character `>`.
     ascii_domain = domain.encode("idna").decode()
-    if not ascii_domain or "@" in local:
+    if not _ASCII_DOMAIN.fullmatch(ascii_domain) or "@" in local:
         raise ValueError
     return f"{local}@{ascii_domain}"
 

@@ -202,3 +202,20 @@ def test_second_factors_of_people_survive_a_rotation_of_the_master_keys(
     assert keys.rekey(OPERATOR) == 1
     keys.retire(OPERATOR)
     assert services.logins.begin(LogIn(acme.email(), PASSWORD, phone.next_code()), STRANGER).access_token
+
+
+def test_an_ended_login_changes_no_second_factor(services: Services, clock: MovableClock, acme: ExampleClient) -> None:
+    # Its request was admitted before another login of the person added one and ended it.
+    factors = services.second_factors
+    own, stolen = acme.call(), RequestContext(services.auth.authenticate_token(acme.log_in()))
+    phone = Authenticator(services, clock, own)
+    before = UserFactor.get()
+    clock.advance(60)
+    foreign = factors.prepare(stolen).secret
+    code = pyotp.TOTP(foreign).at(int(clock.now().timestamp()))
+    ended = (Code.INVALID_CREDENTIALS, "Please sign in again")
+    assert refusal(factors.add, foreign, code, stolen) == ended
+    assert refusal(factors.replace_recovery_codes, stolen) == ended
+    assert refusal(factors.remove_own, stolen) == ended
+    assert bytes(UserFactor.get().factor_sealed) == bytes(before.factor_sealed)
+    assert services.logins.begin(LogIn(acme.email(), PASSWORD, phone.recovery_codes[0]), STRANGER).access_token

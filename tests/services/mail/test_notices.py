@@ -193,6 +193,19 @@ def test_the_removal_of_a_second_factor_is_mailed_to_its_owner(
     assert "/notifications" not in of_viewer.get_content()
 
 
+def test_the_replacement_of_a_second_factor_is_mailed_to_its_owner_and_the_first_one_is_not(
+    services: Services, client: ExampleClient, clock: MovableClock, mail_server: MailServer, send_mails: Send
+) -> None:
+    viewer = client.at_console("viewer")
+    Authenticator(services, clock, viewer)
+    send_mails()
+    assert mail_server.received == []
+    Authenticator(services, clock, viewer)
+    send_mails()
+    (mail,) = mail_server.of(client.email("viewer"))
+    assert f"was removed or replaced by {client.email('viewer')}" in mail.get_content()
+
+
 def test_an_operator_who_is_disabled_or_wants_none_gets_none(services: Services, clock: MovableClock) -> None:
     for name in ("ann", "ben"):
         services.operators.create(CreateOperator(f"{name}@ops.example", PASSWORD), OPERATOR)

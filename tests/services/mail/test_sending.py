@@ -213,6 +213,19 @@ def test_a_link_for_a_forgotten_password_works_for_an_hour(
     assert refused.value.code is Code.NOT_FOUND
 
 
+def test_a_link_for_a_forgotten_password_that_has_ended_is_not_mailed(
+    services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send, clock: MovableClock
+) -> None:
+    for email in (client.email(), "nobody@acme.example"):
+        services.forgotten_passwords.request(email, NOBODY)
+    clock.advance(3601)
+    send_mails()
+    assert mail_server.received == []
+    assert [(row.recipient, row.status, row.trouble) for row in Mail.select()] == [
+        (client.email(), MailStatus.FAILED, "late")
+    ]
+
+
 def test_a_forgotten_password_of_an_unknown_or_disabled_person_sends_and_leaves_nothing(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
 ) -> None:
@@ -252,6 +265,24 @@ def test_a_client_sends_a_bounded_number_of_mails_in_an_hour(
     invite(services, client, "three@acme.example")
 
 
+def test_one_person_is_sent_five_links_in_an_hour(
+    services: Services, client: ExampleClient, clock: MovableClock
+) -> None:
+    invite(services, client)
+    ann = User.get(User.email == ANN).id
+    for _ in range(4):
+        services.team.new_link(ann, client.at_console())
+    changed_at = User.get_by_id(ann).updated_at
+    with pytest.raises(ServiceError) as refused:
+        services.team.new_link(ann, client.at_console())
+    assert refused.value.code is Code.RATE_LIMIT_EXCEEDED
+    assert (Mail.select().count(), User.get_by_id(ann).updated_at) == (5, changed_at)
+    assert services.team.new_link(ann, client.at_console(), shows_link=True).token
+    invite(services, client, "ben@acme.example")
+    clock.advance(3601)
+    services.team.new_link(ann, client.at_console())
+
+
 def test_names_with_line_breaks_begin_no_header(
     services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send
 ) -> None:
@@ -262,6 +293,21 @@ def test_names_with_line_breaks_begin_no_header(
     assert mail["Bcc"] is None
     assert [recipient for recipient, _ in mail_server.received] == [ANN]
     assert mail["Subject"] == "You are invited to acme Bcc: eve@evil.example Pay here"
+
+
+@pytest.mark.parametrize(
+    "encoded", ["=?utf-8?q?=0D=0ABcc:_eve?=", "=?utf-8?b?DQpCY2M6IGV2ZQ==?=", "=?utf-8?q?=FF=E9?="]
+)
+def test_names_with_encoded_words_begin_no_header_and_are_sent(
+    services: Services, client: ExampleClient, mail_server: MailServer, send_mails: Send, encoded: str
+) -> None:
+    Client.update(name=f"=?acme?= {encoded} {encoded}").execute()
+    invite(services, client)
+    send_mails()
+    (mail,) = mail_server.of(ANN)
+    assert mail["Bcc"] is None
+    assert mail["Subject"] == f"You are invited to =?acme?= {encoded} {encoded}".replace("=?", "= ?")
+    assert encoded in mail.get_content()
 
 
 def test_addresses_beyond_ascii_and_malformed_ones_are_given_up_at_once(

@@ -65,7 +65,8 @@ class SecondFactorService:
             raise ServiceError(Code.INVALID_REQUEST, "This is not the present code of the authenticator. Try the next.")
         with unit_of_work():
             user = _caller(context, is_locked=True)
-            UserFactor.delete().where(UserFactor.id == user.id).execute()
+            if UserFactor.delete().where(UserFactor.id == user.id).execute():
+                mail_factor_removed(user, user.email, now)
             UserFactor.create(
                 id=user.id, factor_sealed=self._factors.encrypt(secret, user.id), last_step=step, created_at=now
             )
@@ -181,12 +182,18 @@ def _factor_of(user_id: str | None) -> UserFactor | None:
 
 
 def _caller(context: RequestContext, *, is_locked: bool = False) -> User:
+    """The person who calls. Locked, their login is open: another request may have ended it since this one came.
+
+    INVALID_CREDENTIALS (401) for a login that ended.
+    """
     if context.caller.login_id is None:
         raise ServiceError(Code.INSUFFICIENT_SCOPE, _REFUSAL)
     who = (User.id == context.caller.user_id, User.client_id == context.client_id)
     user: User | None = _locked(*who) if is_locked else User.get_or_none(*who)
     if user is None:
         raise ServiceError(Code.INSUFFICIENT_SCOPE, _REFUSAL)
+    if is_locked and Login.get_by_id(context.caller.login_id).ended_at is not None:
+        raise ServiceError(Code.INVALID_CREDENTIALS, "Please sign in again")
     return user
 
 

@@ -176,7 +176,7 @@ class TeamService:
         if row.link_seen_by is not None:
             token, expires_at = new_link(self._tokens, row, now)
             return PasswordLink(_view(row), token, expires_at)
-        refuse_too_many_mails(row.client_id, now)
+        refuse_too_many_mails(row, now)
         expires_at = now + LINK_LIFE
         about = {
             "by": User.get_by_id(context.caller.user_id).email, "client": Client.get_by_id(row.client_id).name,

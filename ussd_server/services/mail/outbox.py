@@ -28,6 +28,7 @@ _HOUR = timedelta(hours=1)
 # The rest of the mails of an hour is left for those about people's own access.
 _MOST_NOTICES_AN_HOUR = 200
 _MOST_AN_HOUR = 300
+_MOST_LINKS_AN_HOUR = 5
 _MOST_RECIPIENTS = 50
 
 _is_on = False
@@ -125,11 +126,21 @@ def was_queued(occasion: str) -> bool:
     return bool(Mail.select(Mail.id).where(Mail.occasion == occasion).exists())
 
 
-def refuse_too_many_mails(client_id: str, now: datetime) -> None:
-    """Refuse with RATE_LIMIT_EXCEEDED when the client has 300 mails of the last hour."""
-    if _is_on and _mails_of_hour(client_id, now) >= _MOST_AN_HOUR:
+def refuse_too_many_mails(user: User, now: datetime) -> None:
+    """Refuse another link with RATE_LIMIT_EXCEEDED.
+
+    That is when the person was mailed 5 in the last hour, or the client of this person has 300 mails of it. Call while
+    no other request writes mails with links to this person.
+    """
+    if not _is_on:
+        return
+    links = Mail.select(Mail.id).where(
+        Mail.person_id == user.id, Mail.kind.in_([MailKind.INVITATION, MailKind.PASSWORD_LINK]),
+        Mail.id >= new_id_floor(now - _HOUR),
+    )  # fmt: skip
+    if links.count() >= _MOST_LINKS_AN_HOUR or _mails_of_hour(user.client_id, now) >= _MOST_AN_HOUR:
         raise ServiceError(
-            Code.RATE_LIMIT_EXCEEDED, "Too many mails were sent for you in the last hour. Try again later.",
+            Code.RATE_LIMIT_EXCEEDED, "Too many mails were sent in the last hour. Try again later.",
             retry_after_seconds=int(_HOUR.total_seconds()),
         )  # fmt: skip
 

@@ -35,6 +35,7 @@ _LEASE = timedelta(seconds=90)
 _DELAYS_SECONDS = (60, 300, 900, 1800, 3600)
 _LINKS = (MailKind.INVITATION, MailKind.PASSWORD_LINK)
 _WELCOME = "/console/welcome/"
+_LATE = SmtpResult(MailTrouble.LATE, is_final=True)
 
 
 class PasswordLinks(Protocol):
@@ -78,7 +79,7 @@ class MailSender:
             return
         now_about(mail_id=row.id)
         if self._clock.now() >= row.give_up_at and row.person_id is not None:
-            self._conclude(row, SmtpResult(MailTrouble.LATE, is_final=True))
+            self._conclude(row, _LATE)
             return
         message = self._message(row)
         release_connection()
@@ -114,6 +115,8 @@ class MailSender:
             found = self._links.link_for_forgotten(row.recipient, row.give_up_at)
             if found is None:
                 return None
+            if self._clock.now() >= row.give_up_at:
+                return _LATE
             parameters |= {"link": _WELCOME + found[1], "until": written_moment(row.give_up_at)}
         elif not _is_reader(row.person_id):
             return None

@@ -104,7 +104,9 @@ def message_of(
     ending = _CHOICE.format(choices=public_url + choices) if kind in CHOICES else ""
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
-    message["Subject"] = text.subject.format_map(values)[:_LONGEST_SUBJECT]
+    # The library decodes an encoded word in a header, and with it line breaks that begin another header.
+    subject = text.subject.format_map(values).replace("=?", "= ?")
+    message["Subject"] = subject[:_LONGEST_SUBJECT]
     message["Date"] = format_datetime(created_at.astimezone(UTC))
     message["Message-ID"] = f"<{mail_id}@{domain_of(sender)}>"
     message["Auto-Submitted"] = "auto-generated"
