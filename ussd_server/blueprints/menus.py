@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flask import Response
+
 from schemas.envelopes import Body
 from schemas.menus import (
     BindCodeBody,
@@ -21,7 +23,7 @@ from schemas.menus import (
     VersionRecord,
 )
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
-from ussd_server.api.requests import ApiResponse, services
+from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.messages.menus.codes import BindCode, CodeView
 from ussd_server.messages.menus.menus import (
@@ -101,9 +103,9 @@ def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     return services().menus.menus.roll_back(request, context)
 
 
-def _send_diagram(request: GetGraph, context: RequestContext) -> ApiResponse:
+def _send_diagram(request: GetGraph, context: RequestContext) -> Response:
     graph = services().menus.menus.graph(request, context)
-    return ApiResponse(200, graph.svg.encode(), content_type="image/svg+xml")
+    return Response(graph.svg.encode(), content_type="image/svg+xml")
 
 
 @menus.call(

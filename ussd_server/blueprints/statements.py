@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from flask import Response
+
 from schemas.statements import DailyReportRecord, GetDailyReportQuery, GetStatementQuery, StatementRecord
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, csv_file
-from ussd_server.api.requests import ApiResponse, services
+from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.messages.accounts.statements import GetStatement, StatementPage
 from ussd_server.messages.reports import DailyReport, GetDailyReport
@@ -12,7 +14,7 @@ from ussd_server.messages.reports import DailyReport, GetDailyReport
 statements = ApiBlueprint("statements", authenticate_api_key)
 
 
-def _send_statement(request: GetStatement, context: RequestContext) -> ApiResponse:
+def _send_statement(request: GetStatement, context: RequestContext) -> Response:
     statement = services().accounts.statements.csv(request, context)
     balances = {"Opening-Balance": statement.opening_balance, "Closing-Balance": statement.closing_balance}
     return csv_file(f"statement-{request.account.removeprefix('+')}.csv", statement.parts, balances)
