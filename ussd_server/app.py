@@ -15,7 +15,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from ussd_server.api.bodies import MAX_BODY_BYTES, has_body, read_body
 from ussd_server.api.endpoints import refusal
-from ussd_server.api.requests import EXTENSION, begin_call, current_call
+from ussd_server.api.requests import EXTENSION, begin_request, current_request
 from ussd_server.blueprints.balances import balances
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins
@@ -82,12 +82,12 @@ def create_app(services: Services) -> Flask:
 
 def _begin() -> None:
     """Begin the call, and read its body. Each request is refused by its size first, also one for an unknown path."""
-    call = begin_call()
-    is_path = _PATH.match(call.request.environ["PATH_INFO"])
+    current = begin_request()
+    is_path = _PATH.match(current.request.environ["PATH_INFO"])
     if not is_path:
-        call.request.url_rule = None
-    if has_body(call.request):
-        _read_body(call.request)
+        current.request.url_rule = None
+    if has_body(current.request):
+        _read_body(current.request)
     if not is_path:
         raise NotFound
 
@@ -109,23 +109,25 @@ def _read_body(given: Request) -> None:
 
 def _end(response: Response) -> Response:
     """Add the headers of every response; log and count the call."""
-    call = current_call()
-    headers, endpoint, environ = response.headers, call.request.endpoint, call.request.environ
+    current = current_request()
+    headers, endpoint, environ = response.headers, current.request.endpoint, current.request.environ
+    # The frames of this error hold the request: only the garbage collector would free both.
+    current.request.routing_exception = None
     # Responses may hold secrets: no cache stores them and no browser guesses their type. The address of a static file
     # changes with its content.
     if endpoint != "console.static_file":
         headers["Cache-Control"] = "no-store"
     headers["X-Content-Type-Options"] = "nosniff"
-    headers["X-Request-Id"] = call.request_id
-    headers.extend(call.headers)
+    headers["X-Request-Id"] = current.request_id
+    headers.extend(current.headers)
     if response.is_streamed and not response.direct_passthrough:
         response.response = _Stream(response.iter_encoded())
         if connection := environ.get("gunicorn.socket"):
             # A client that stops reading would hold its thread for ever.
             connection.settimeout(_LONGEST_SEND_SECONDS)
     end_request(
-        endpoint=endpoint or "unknown", status=response.status_code, code=call.code, client_id=call.client_id,
-        key_id=call.key_id, request_id=call.request_id, took_ms=(time.perf_counter() - call.began) * 1000,
+        endpoint=endpoint or "unknown", status=response.status_code, code=current.code, client_id=current.client_id,
+        key_id=current.key_id, request_id=current.request_id, took_ms=(time.perf_counter() - current.began) * 1000,
     )  # fmt: skip
     return response
 
@@ -154,11 +156,11 @@ class _Stream(Iterator[bytes]):
 
 def _refuse(error: ServiceError) -> Response:
     """Return the response to a refused request: a page of the console, or the envelope of its path."""
-    call = current_call()
-    call.code = error.code.name
-    call.client_id = call.client_id or error.client_id
-    call.key_id = call.key_id or error.key_id
-    response = error_page(error) if call.request.blueprint == console.name else refusal(call, error)
+    current = current_request()
+    current.code = error.code.name
+    current.client_id = current.client_id or error.client_id
+    current.key_id = current.key_id or error.key_id
+    response = error_page(error) if current.request.blueprint == console.name else refusal(current, error)
     if error.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     return response

@@ -24,14 +24,14 @@ from ussd_server.api.bodies import (
     read_idempotency_key,
     read_yaml_text,
 )
-from ussd_server.api.requests import Call, current_call, services
+from ussd_server.api.requests import CurrentRequest, current_request, services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers
 from ussd_server.messages.menus.menus import SourceText
 from ussd_server.status import Code, ServiceError
 
-Authenticator = Callable[[Call], Caller]
+Authenticator = Callable[[CurrentRequest], Caller]
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _NOBODY = Caller(CallerKind.NOBODY)
@@ -128,8 +128,8 @@ class ApiBlueprint(Blueprint):
             reply = _reply_as_preferred if also else _reply_in_json
 
             def serve(**variables: str) -> Response:
-                call = current_call()
-                return reply(route, call, _check(route, call, variables))
+                current = current_request()
+                return reply(route, current, _check(route, current, variables))
 
             serve.route = route  # type: ignore[attr-defined]
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
@@ -149,26 +149,26 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
     return state
 
 
-def authenticate_api_key(call: Call) -> Caller:
+def authenticate_api_key(current: CurrentRequest) -> Caller:
     """Authenticate a client by `x-api-key` and `x-api-secret`."""
-    given = call.request.headers
+    given = current.request.headers
     admission = services().clients.auth.authenticate_key(
-        given.get("x-api-key"), given.get("x-api-secret"), call.address
+        given.get("x-api-key"), given.get("x-api-secret"), current.address
     )
-    call.client_id, call.key_id = admission.caller.client_id, admission.caller.key_id
-    _obey(call, admission.decision, DATA_CALL_REFUSED)
+    current.client_id, current.key_id = admission.caller.client_id, admission.caller.key_id
+    _obey(current, admission.decision, DATA_CALL_REFUSED)
     return admission.caller
 
 
-def authenticate_access_token(call: Call) -> Caller:
+def authenticate_access_token(current: CurrentRequest) -> Caller:
     """Authenticate a user by `Authorization: Bearer <JWT>`."""
-    scheme, _, token = call.request.headers.get("Authorization", "").partition(" ")
+    scheme, _, token = current.request.headers.get("Authorization", "").partition(" ")
     caller = services().clients.auth.authenticate_token(token if scheme.lower() == "bearer" else "")
-    _obey(call, services().limiter.hit("access-token", caller.login_id or ""), "Rate limit exceeded")
+    _obey(current, services().limiter.hit("access-token", caller.login_id or ""), "Rate limit exceeded")
     return caller
 
 
-def allow_anyone(_: Call) -> Caller:
+def allow_anyone(_: CurrentRequest) -> Caller:
     """Accept a request without credentials."""
     return _NOBODY
 
@@ -179,39 +179,39 @@ def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | Non
     return Response(parts, headers=shown, content_type="text/csv; charset=utf-8")
 
 
-def refusal(call: Call, error: ServiceError) -> Response:
+def refusal(current: CurrentRequest, error: ServiceError) -> Response:
     """Return the response to a refused request, in the envelope of its path."""
     status = error.code.http_status
-    if call.is_management:
+    if current.is_management:
         return _json(status, management_envelope(status, error.message, None))
     return _json(status, error_envelope(error.code.error, error.message, services().clock.rough()))
 
 
-def _check(route: EndpointSpec, call: Call, variables: Mapping[str, str]) -> tuple[Any, ...]:
+def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
     """Return what the view takes: the message, if there is one, and the context. ServiceError when a check refuses."""
-    caller = route.authenticate(call)
-    call.client_id = caller.client_id
-    context = RequestContext(caller, call.request_id, call.address)
+    caller = route.authenticate(current)
+    current.client_id = caller.client_id
+    context = RequestContext(caller, current.request_id, current.address)
     if route.needs:
         context.require(route.needs, route.refusal)
-    message = _message(route, call, variables)
+    message = _message(route, current, variables)
     return (context,) if message is None else (message, context)
 
 
-def _reply_as_preferred(route: EndpointSpec, call: Call, given: tuple[Any, ...]) -> Response:
-    preferred = call.request.accept_mimetypes.best_match(("application/json", *route.also))
+def _reply_as_preferred(route: EndpointSpec, current: CurrentRequest, given: tuple[Any, ...]) -> Response:
+    preferred = current.request.accept_mimetypes.best_match(("application/json", *route.also))
     send = route.also.get(preferred or "")
-    return send(*given) if send else _reply_in_json(route, call, given)
+    return send(*given) if send else _reply_in_json(route, current, given)
 
 
-def _reply_in_json(route: EndpointSpec, call: Call, given: tuple[Any, ...]) -> Response:
+def _reply_in_json(route: EndpointSpec, current: CurrentRequest, given: tuple[Any, ...]) -> Response:
     reply = route.view(*given)
     status, message, headers = route.status, route.message, None
     if isinstance(reply, EndpointReply):
         status, message, headers = reply.status or status, reply.message or message, reply.headers
         reply = reply.data
     data = reply if route.gives is None or reply is None else route.gives.dump(reply)
-    if call.is_management:
+    if current.is_management:
         return _json(status, management_envelope(status, message, data), headers)
     return _json(status, success_envelope(message, data), headers)
 
@@ -220,22 +220,22 @@ def _json(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] |
     return Response(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
 
 
-def _message(route: EndpointSpec, call: Call, variables: Mapping[str, str]) -> Any:
+def _message(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> Any:
     """Build the request message, None for a route without one."""
     parts: dict[str, Any] = dict(variables)
     part = "query parameters"
     try:
-        parts |= load_query(route.query, call.request)
+        parts |= load_query(route.query, current.request)
         part = "request body"
         if route.takes is not None:
-            parts |= _body_parts(route.takes, call.request)
+            parts |= _body_parts(route.takes, current.request)
     except ServiceError as error:
         # Management paths have one message for every fault of a body or a query (wire contract 2).
-        if call.is_management and error.code.http_status == 400:
+        if current.is_management and error.code.http_status == 400:
             raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}") from None
         raise
     if route.idempotent:
-        parts["idempotency_key"] = read_idempotency_key(call.request)
+        parts["idempotency_key"] = read_idempotency_key(current.request)
     return None if route.makes is None else route.makes(**parts)
 
 
@@ -257,7 +257,7 @@ def _body_parts(schema: Body, request: Request) -> dict[str, Any]:
     return {**parts, "source": SourceText(body.decode("utf-8"))} if has_document else parts
 
 
-def _obey(call: Call, decision: RateLimitDecision, sentence: str) -> None:
-    call.headers |= rate_limit_headers(decision)
+def _obey(current: CurrentRequest, decision: RateLimitDecision, sentence: str) -> None:
+    current.headers |= rate_limit_headers(decision)
     if not decision.accepted:
         raise ServiceError(Code.RATE_LIMIT_EXCEEDED, sentence, retry_after_seconds=decision.retry_after_seconds)

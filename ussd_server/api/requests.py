@@ -20,7 +20,7 @@ EXTENSION = "ussd_server"
 
 
 @dataclass(slots=True)
-class Call:
+class CurrentRequest:
     """One call: its request, and what its response and its log line need. Authentication and refusals add to it.
 
     `is_management`: the path is one of the key-management endpoints. `began` is a reading of the monotonic clock.
@@ -41,20 +41,20 @@ class Call:
         return self.request.remote_addr or ""
 
 
-def begin_call() -> Call:
+def begin_request() -> CurrentRequest:
     """Make the call of the current request, and put its request id on every log line from now on."""
     # Each use of Flask's proxies costs a microsecond: the call holds the request itself.
     given: Request = request._get_current_object()  # type: ignore[attr-defined]
     request_id = request_id_from(given.headers.get("X-Request-Id"))
     now_about(request_id=request_id)
-    call = g.call = Call(given, request_id, is_management(given.environ["PATH_INFO"]))
-    return call
+    current = g.current_request = CurrentRequest(given, request_id, is_management(given.environ["PATH_INFO"]))
+    return current
 
 
-def current_call() -> Call:
+def current_request() -> CurrentRequest:
     """Return the call of the current request."""
-    call: Call = g.call
-    return call
+    current: CurrentRequest = g.current_request
+    return current
 
 
 def services() -> Services:

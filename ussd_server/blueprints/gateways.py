@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, request
 
 from ussd_server.api.endpoints import speaks
-from ussd_server.api.requests import current_call, services
+from ussd_server.api.requests import current_request, services
 from ussd_server.messages.ussd.gateways import GatewayRequest
 
 gateways = Blueprint("gateways", __name__)
@@ -15,7 +15,7 @@ gateways = Blueprint("gateways", __name__)
 @speaks("text/plain", "application/json")
 def take_step(adapter: str, channel_secret: str) -> Response:
     """Answer a step: 404 for an unknown path, else 200 with a screen."""
-    reply = services().ussd.gateways.answer(adapter, channel_secret, _gateway_request(), current_call().request_id)
+    reply = services().ussd.gateways.answer(adapter, channel_secret, _gateway_request(), current_request().request_id)
     return Response(reply.body, headers=reply.headers, content_type=reply.content_type)
 
 

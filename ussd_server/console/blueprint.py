@@ -20,7 +20,7 @@ from flask import (
 )
 
 from ussd_server.api.bodies import check_length
-from ussd_server.api.requests import current_call, services
+from ussd_server.api.requests import current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
 from ussd_server.context import Caller, CallerKind, RequestContext, SignedInPerson
@@ -176,7 +176,7 @@ def error_page(error: ServiceError) -> Response:
     shown = render_template(
         "console/error.html", layout="console/layout.html" if g.get("person") else "console/bare.html",
         title=title, advice=advice, message=error.message, status=error.code.http_status,
-        request_id=current_call().request_id,
+        request_id=current_request().request_id,
     )  # fmt: skip
     return Response(shown, status=error.code.http_status)
 
@@ -243,7 +243,7 @@ def _admit(*, is_public: bool) -> SignedInPerson | None:
     _refuse_nul_characters()
     if person is not None:
         _count_request(person.caller)
-        current_call().client_id = person.caller.client_id
+        current_request().client_id = person.caller.client_id
         g.person = person
     return person
 
@@ -279,4 +279,4 @@ def _count_request(caller: Caller) -> None:
 
 def _context_of(person: SignedInPerson | None) -> RequestContext:
     caller = person.caller if person else _NOBODY
-    return RequestContext(caller, current_call().request_id, request.remote_addr or "")
+    return RequestContext(caller, current_request().request_id, request.remote_addr or "")
