@@ -62,7 +62,7 @@ def test_the_tables_of_the_document_are_those_of_the_figures(tmp_path: Path) -> 
     assert (tmp_path / "written.md").read_text() == _DOCUMENT.read_text(), "run scripts/bench document"
 
 
-@pytest.mark.parametrize(("median", "decision"), [(0.80, "met"), (0.79, "NOT MET")])
+@pytest.mark.parametrize(("median", "decision"), [(0.70, "met"), (0.69, "NOT MET")])
 def test_a_floor_is_judged_by_the_median_and_not_by_the_best_round(
     tmp_path: Path, median: float, decision: str
 ) -> None:
@@ -72,4 +72,4 @@ def test_a_floor_is_judged_by_the_median_and_not_by_the_best_round(
     (tmp_path / "figures.json").write_text(json.dumps(result))
     bench("document", tmp_path / "figures.json", "--to", tmp_path / "written.md")
     written = (tmp_path / "written.md").read_text()
-    assert f"| authenticated call / bare | >= 0.8 | {median:.2f} (0.10 to 1.20) | {decision} |" in written
+    assert f"| authenticated call / bare | >= 0.7 | {median:.2f} (0.10 to 1.20) | {decision} |" in written

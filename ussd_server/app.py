@@ -1,21 +1,21 @@
-"""The web application: the blueprints, and what happens to each request before and after its endpoint."""
+"""The Flask application: the blueprints, and what happens to every request before and after its view."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator
 from errno import ECONNRESET
-from functools import lru_cache
+from http import HTTPStatus
 from io import BytesIO
-from typing import Any
 
-from flask import Flask
+from flask import Flask, Request, Response, current_app, g
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from ussd_server.api.bodies import MAX_BODY_BYTES, check_length, read_body
+from ussd_server.api.bodies import MAX_BODY_BYTES, has_body, read_body
 from ussd_server.api.endpoints import refusal
-from ussd_server.api.requests import ApiRequest, ApiResponse
+from ussd_server.api.requests import EXTENSION, begin_request, current_request
 from ussd_server.blueprints.balances import balances
 from ussd_server.blueprints.callbacks import callbacks
 from ussd_server.blueprints.clients import clients, logins
@@ -32,11 +32,12 @@ from ussd_server.blueprints.transactions import transactions
 from ussd_server.blueprints.ussd import ussd
 from ussd_server.blueprints.webhooks import webhooks
 from ussd_server.bootstrap import Services
-from ussd_server.console.blueprint import error_page_without_layout, refuse_later
+from ussd_server.console.blueprint import error_page
 from ussd_server.console.pages import console
 from ussd_server.console.session import ConsoleSessions
 from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, is_postgres, release_connection
 from ussd_server.logs import logger, trace_of
+from ussd_server.metrics import end_request
 from ussd_server.status import Code, ServiceError
 
 log = logger(__name__)
@@ -44,117 +45,91 @@ log = logger(__name__)
 # werkzeug matches a path with any number of leading slashes, or none. A proxy that guards a path does not.
 _PATH = re.compile("/(?!/)")
 _LONGEST_SEND_SECONDS = 30.0
-# Paths whose routes a process keeps: the fixed ones, those of gateways, and the latest ones with an id.
-_MOST_ROUTES = 1024
+_CODES = {
+    code.http_status: code
+    for code in (
+        Code.INVALID_CREDENTIALS, Code.INSUFFICIENT_SCOPE, Code.NOT_FOUND, Code.METHOD_NOT_ALLOWED,
+        Code.RATE_LIMIT_EXCEEDED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE,
+    )
+}  # fmt: skip
 
 
-class _Application(Flask):
-    """Flask with one way for all requests: routed, refused, logged and released in `wsgi_app`.
-
-    Endpoints that take an `ApiRequest` are called directly, because Flask's contexts and response objects take four
-    times as long as the checks of an API request (docs/DECISIONS.md, 47). Pages are ordinary Flask views.
-    Flask's hooks and error handlers see pages only: register none.
-    """
-
-    def __init__(self, services: Services) -> None:
-        super().__init__("ussd_server", static_folder=None)
-        self.url_map.merge_slashes = False
-        # `wsgi_app` answers the exceptions of pages too.
-        self.config.update(PROPAGATE_EXCEPTIONS=True, TRAP_HTTP_EXCEPTIONS=True)
-        self._services = services
-        self._routes = self.url_map.bind("")
-        # werkzeug takes long to match a path, and leaves work for the garbage collector.
-        self._route_of = lru_cache(_MOST_ROUTES)(self._find_route)
+def create_app(services: Services) -> Flask:
+    """Build the Flask application around `services`."""
+    app = Flask("ussd_server", static_folder=None)
+    # An error in a hook or in an error handler is for the web server: Flask would log the path, which may be a secret.
+    app.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
+    app.url_map.merge_slashes = False
+    app.session_interface = ConsoleSessions()
+    app.extensions[EXTENSION] = services
+    app.before_request(_begin)
+    app.after_request(_end)
+    if not is_postgres():
         # With PostgreSQL each statement and each transaction returns its connection itself.
-        self._keeps_connections = not is_postgres()
+        app.teardown_request(lambda _: release_connection())
+    app.register_error_handler(ServiceError, _refuse)
+    app.register_error_handler(HTTPException, _refuse_by_status)
+    for trouble in DATABASE_TROUBLE:
+        app.register_error_handler(trouble, _refuse_without_database)
+    app.register_error_handler(Exception, _refuse_after_bug)
+    data_api = (transactions, collection, balances, statements, payouts, ussd, menus, webhooks, search, providers)
+    for blueprint in (logins, clients, client_payouts, *data_api, gateways, callbacks, ops, openapi, console):
+        app.register_blueprint(blueprint)
+    if services.settings.trusted_proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
+    return app
 
-    def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
-        """Answer one request."""
-        api_request = ApiRequest(self._services, environ)
-        endpoint = "unknown"
-        try:
-            endpoint, variables = self._match(api_request)
-            view: Any = self.view_functions[endpoint]
-            if not hasattr(view, "takes_api_request"):
-                return self._show_page(api_request, endpoint, start_response)
-            reply: ApiResponse = view(api_request, **variables)
-        except Exception as error:
-            if endpoint.startswith("console."):
-                return self._show_console_error(api_request, endpoint, start_response, error)
-            reply = _refused(error, api_request)
-        finally:
-            if self._keeps_connections:
-                release_connection()
-        body, headers = reply.body, [("Content-Type", reply.content_type)]
-        if isinstance(body, bytes):
-            headers.append(("Content-Length", str(len(body))))
-        start_response(reply.status_line, [*headers, *reply.headers, *api_request.end(endpoint, reply.status)])
-        # gunicorn sends a body in reply to HEAD too: a proxy would read it as the reply to its next request.
-        is_head = environ["REQUEST_METHOD"] == "HEAD"
-        if isinstance(body, bytes):
-            return [] if is_head else [body]
-        stream = _Stream(body)
-        if is_head:
-            stream.close()
-            return []
+
+def _begin() -> None:
+    """Begin the call, and read its body. Each request is refused by its size first, also one for an unknown path."""
+    current = begin_request()
+    is_path = _PATH.match(current.request.environ["PATH_INFO"])
+    if not is_path:
+        current.request.url_rule = None
+    if has_body(current.request):
+        _read_body(current.request)
+    if not is_path:
+        raise NotFound
+
+
+def _read_body(given: Request) -> None:
+    """Read the body within the bound of its view, so that views and extensions find all of it in `request`."""
+    view = current_app.view_functions.get(given.endpoint or "")
+    if getattr(view, "streams_body", False):
+        return
+    try:
+        body = read_body(given.environ, getattr(view, "max_body_bytes", MAX_BODY_BYTES))
+    except ServiceError:
+        # A phone needs a screen, whatever its gateway sent.
+        if given.blueprint != gateways.name:
+            raise
+        body = b""
+    given.environ["wsgi.input"], given.environ["CONTENT_LENGTH"] = BytesIO(body), str(len(body))
+
+
+def _end(response: Response) -> Response:
+    """Add the headers of every response; log and count the call."""
+    current = current_request()
+    headers, endpoint, environ = response.headers, current.request.endpoint, current.request.environ
+    # The frames of this error hold the request: only the garbage collector would free both.
+    current.request.routing_exception = None
+    # Responses may hold secrets: no cache stores them and no browser guesses their type. The address of a static file
+    # changes with its content.
+    if endpoint != "console.static_file":
+        headers["Cache-Control"] = "no-store"
+    headers["X-Content-Type-Options"] = "nosniff"
+    headers["X-Request-Id"] = current.request_id
+    headers.extend(current.headers)
+    if response.is_streamed and not response.direct_passthrough:
+        response.response = _Stream(response.iter_encoded())
         if connection := environ.get("gunicorn.socket"):
             # A client that stops reading would hold its thread for ever.
             connection.settimeout(_LONGEST_SEND_SECONDS)
-        return stream
-
-    def _match(self, api_request: ApiRequest) -> tuple[str, Mapping[str, Any]]:
-        environ = api_request.environ
-        try:
-            return self._route_of(environ["PATH_INFO"], environ["REQUEST_METHOD"])
-        except HTTPException:
-            # Each request is refused by its size first.
-            read_body(environ)
-            raise
-
-    def _find_route(self, path: str, method: str) -> tuple[str, Mapping[str, Any]]:
-        if not _PATH.match(path):
-            raise NotFound
-        if not path.isascii():
-            path = path.encode("latin1").decode(errors="replace")
-        return self._routes.match(path, method)
-
-    def _show_page(self, api_request: ApiRequest, endpoint: str, start_response: Any) -> Any:
-        view = self.view_functions[endpoint]
-        largest = getattr(view, "max_body_bytes", MAX_BODY_BYTES)
-        body: bytes | None = None
-        try:
-            if getattr(view, "streams_body", False):
-                check_length(api_request.request, largest)
-            else:
-                body = read_body(api_request.environ, largest)
-        except ServiceError as error:
-            if not endpoint.startswith("console."):
-                raise
-            body = b""
-            refuse_later(api_request.environ, error)
-        if body is not None:
-            api_request.environ["wsgi.input"] = BytesIO(body)
-        return super().wsgi_app(api_request.environ, _starter(api_request, endpoint, start_response))
-
-    def _show_console_error(self, api_request: ApiRequest, endpoint: str, start_response: Any, error: Exception) -> Any:
-        refused = _refusal_of(error)
-        api_request.code = refused.code.name
-        response = error_page_without_layout(self, api_request.environ, refused)
-        return response(api_request.environ, _starter(api_request, endpoint, start_response))
-
-
-def _starter(api_request: ApiRequest, endpoint: str, start_response: Any) -> Any:
-    """A WSGI `start_response` that ends the request and adds the headers of every response."""
-
-    def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
-        ours = dict(api_request.end(endpoint, int(status[:3])))
-        if endpoint == "console.static_file":
-            # Public, and its address changes with its content.
-            del ours["Cache-Control"]
-        theirs = [header for header in headers if header[0] not in ours]
-        return start_response(status, [*theirs, *ours.items()], exc_info)
-
-    return start
+    end_request(
+        endpoint=endpoint or "unknown", status=response.status_code, code=current.code, client_id=current.client_id,
+        key_id=current.key_id, request_id=current.request_id, took_ms=(time.perf_counter() - current.began) * 1000,
+    )  # fmt: skip
+    return response
 
 
 class _Stream(Iterator[bytes]):
@@ -179,42 +154,43 @@ class _Stream(Iterator[bytes]):
         self._parts.close()  # type: ignore[attr-defined]
 
 
-def create_app(services: Services) -> Flask:
-    """Build the Flask application around `services`."""
-    app = _Application(services)
-    if services.settings.trusted_proxies:
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=services.settings.trusted_proxies, x_proto=1)  # type: ignore[method-assign]
-    data_api = (transactions, collection, balances, statements, payouts, ussd, menus, webhooks, search, providers)
-    for blueprint in (logins, clients, client_payouts, *data_api, gateways, callbacks, ops, openapi, console):
-        app.register_blueprint(blueprint)
-    app.session_interface = ConsoleSessions()
-    return app
+def _refuse(error: ServiceError) -> Response:
+    """Return the response to a refused request: a page of the console, or the envelope of its path."""
+    current = current_request()
+    current.code = error.code.name
+    current.client_id = current.client_id or error.client_id
+    current.key_id = current.key_id or error.key_id
+    response = error_page(error) if current.request.blueprint == console.name else refusal(current, error)
+    if error.retry_after_seconds is not None:
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    return response
 
 
-def _refused(error: Exception, api_request: ApiRequest) -> ApiResponse:
-    """Return the response to a request that ended with `error`.
-
-    Apart from `wsgi_app`: a frame that raised an error and also holds it lives until the garbage collector runs.
-    """
-    reply = refusal(_refusal_of(error), api_request)
+def _refuse_by_status(error: HTTPException) -> Response:
+    """Refuse what Flask or an extension refused."""
+    code = _CODES.get(error.code or 0)
+    if code is None:
+        return _refuse(ServiceError(Code.INVALID_REQUEST, "The request could not be understood"))
+    response = _refuse(ServiceError(code, HTTPStatus(code.http_status).phrase.capitalize()))
     if isinstance(error, MethodNotAllowed):
-        reply = reply._replace(headers=[("Allow", ", ".join(sorted(error.valid_methods or ())))])
-    return reply
+        response.headers["Allow"] = ", ".join(sorted(error.valid_methods or ()))
+    return response
 
 
-def _refusal_of(error: Exception) -> ServiceError:
-    """Return the error that the client receives. Logs errors of the service."""
-    if isinstance(error, ServiceError):
-        return error
-    if isinstance(error, MethodNotAllowed):
-        return ServiceError(Code.METHOD_NOT_ALLOWED, "Method not allowed")
-    if isinstance(error, HTTPException):
-        if error.code == Code.NOT_FOUND.http_status:
-            return ServiceError(Code.NOT_FOUND, "Not found")
-        return ServiceError(Code.INVALID_REQUEST, "The request could not be understood")
-    if isinstance(error, DATABASE_TROUBLE):
-        log.error("the database is away", error=type(error).__name__)
-        close_connections()
-        return ServiceError(Code.SERVICE_UNAVAILABLE, "Service temporarily unavailable", retry_after_seconds=1)
+def _refuse_without_database(error: Exception) -> Response:
+    log.error("the database is away", error=type(error).__name__)
+    close_connections()
+    return _refuse_for_fault(
+        ServiceError(Code.SERVICE_UNAVAILABLE, "Service temporarily unavailable", retry_after_seconds=1)
+    )
+
+
+def _refuse_after_bug(error: Exception) -> Response:
     log.error("a call failed by a mistake of ours", error=trace_of(error))
-    return ServiceError(Code.INTERNAL_ERROR, "Internal error")
+    return _refuse_for_fault(ServiceError(Code.INTERNAL_ERROR, "Internal error"))
+
+
+def _refuse_for_fault(error: ServiceError) -> Response:
+    # The page then asks no service for anything: it has no navigation.
+    g.pop("person", None)
+    return _refuse(error)

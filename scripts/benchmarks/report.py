@@ -19,11 +19,11 @@ _WIDTH_OF_FILES = 160
 
 # Call, what it is compared with, and the least median of the ratio.
 _RATIOS = (
-    ("authenticated call", "bare", 0.80),
+    ("authenticated call", "bare", 0.70),
     ("authenticated call", "peer", 9),
-    ("refused 401", "bare", 0.70),
-    ("refused 429", "bare", 0.70),
-    ("balance", "bare", 0.55),
+    ("refused 401", "bare", 0.55),
+    ("refused 429", "bare", 0.55),
+    ("balance", "bare", 0.50),
     ("disbursement", "bare", 0.20),
     ("disbursement", "peer", 7.5),
     ("USSD step", "bare", 0.24),

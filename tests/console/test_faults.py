@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from flask import Flask
 from peewee import OperationalError
 
 from tests.console.conftest import Visit
@@ -45,3 +48,11 @@ def test_api_errors_stay_json(visit: Visit) -> None:
     visitor = visit()
     for path in ("/nowhere", "/consolex", "//console", "/api/console"):
         assert visitor.web.get(path).mimetype == "application/json", path
+
+
+def test_a_style_sheet_is_sent_to_a_live_part_too(app: Flask) -> None:
+    web = app.test_client()
+    found = re.search(r'href="(/console/static/[^"]+\.css)"', web.get("/console/sign-in").text)
+    assert found
+    with web.get(found[1], headers={"X-Console-Poll": "x"}) as reply:
+        assert (reply.status_code, reply.mimetype) == (200, "text/css")

@@ -13,7 +13,6 @@ from marshmallow import Schema, ValidationError
 from werkzeug.wrappers import Request
 from werkzeug.wsgi import get_content_length, get_input_stream
 
-from ussd_server.api.requests import ApiRequest
 from ussd_server.json_text import bracket_depth, duplicate_name
 from ussd_server.status import Code, ServiceError
 
@@ -24,6 +23,12 @@ _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,255}")
 # Every field takes less, and Python itself refuses to read integers of more than 4,300 digits.
 _MOST_DIGITS = 30
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def has_body(request: Request) -> bool:
+    """Whether the request has a body."""
+    length = request.environ.get("CONTENT_LENGTH", "")
+    return length not in ("", "0") or "HTTP_TRANSFER_ENCODING" in request.environ
 
 
 def read_body(environ: dict[str, Any], largest: int = MAX_BODY_BYTES) -> bytes:
@@ -127,14 +132,12 @@ def _is_utf8(request: Request) -> bool:
     return request.mimetype_params.get("charset", "utf-8").lower() in ("utf-8", "utf8")
 
 
-def load_query(schema: Schema, api_request: ApiRequest) -> dict[str, Any]:
+def load_query(schema: Schema, request: Request) -> dict[str, Any]:
     """The checked query; INVALID_REQUEST for a repeated parameter."""
-    raw = api_request.environ.get("QUERY_STRING")
-    if not raw:
+    if not request.query_string:
         return dict(_loaded_from_nothing(schema))
     # A plus in a query means a space, but people type numbers as they are.
-    api_request.environ["QUERY_STRING"] = raw.replace("phone_number=+", "phone_number=%2B")
-    request = api_request.request
+    request.query_string = request.query_string.replace(b"phone_number=+", b"phone_number=%2B")
     twice = [name for name, values in request.args.lists() if len(values) > 1]
     if twice:
         raise ServiceError(Code.INVALID_REQUEST, f"{_shown(twice[0])}: Is given twice.")
@@ -155,9 +158,9 @@ def load(schema: Schema, document: Mapping[str, Any]) -> dict[str, Any]:
     return loaded
 
 
-def read_idempotency_key(api_request: ApiRequest) -> str | None:
+def read_idempotency_key(request: Request) -> str | None:
     """The `Idempotency-Key` header, if there is one; INVALID_REQUEST unless it is 1 to 255 printable characters."""
-    given: str | None = api_request.environ.get("HTTP_IDEMPOTENCY_KEY")
+    given = request.headers.get("Idempotency-Key")
     if given is not None and not _IDEMPOTENCY_KEY.fullmatch(given):
         raise ServiceError(Code.INVALID_REQUEST, "Idempotency-Key: Must be 1 to 255 printable ASCII characters.")
     return given

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from types import NoneType
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import orjson
-from flask import Blueprint
+from flask import Blueprint, Request, Response
 
 from schemas.envelopes import Body, Query, error_envelope, management_envelope, success_envelope
 from ussd_server.api.bodies import (
@@ -20,11 +21,10 @@ from ussd_server.api.bodies import (
     load,
     load_query,
     parse_object,
-    read_body,
     read_idempotency_key,
     read_yaml_text,
 )
-from ussd_server.api.requests import ApiRequest, ApiResponse, takes_api_request
+from ussd_server.api.requests import CurrentRequest, current_request, services
 from ussd_server.context import Caller, CallerKind, RequestContext
 from ussd_server.limits.decisions import DATA_CALL_REFUSED, RateLimitDecision
 from ussd_server.limits.limiter import rate_limit_headers
@@ -32,11 +32,12 @@ from ussd_server.services.menus.messages import SourceText
 from ussd_server.status import Code, ServiceError
 from ussd_server.wire import writer
 
-Authenticator = Callable[[ApiRequest], Caller]
+Authenticator = Callable[[CurrentRequest], Caller]
 
 _View = TypeVar("_View", bound=Callable[..., Any])
 _Data = TypeVar("_Data")
 _NOBODY = Caller(CallerKind.NOBODY)
+_STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class EndpointSpec:
     message: str
     summary: str
     idempotent: bool
-    also: Mapping[str, Callable[..., ApiResponse]]
+    also: Mapping[str, Callable[..., Response]]
     max_body_bytes: int
 
 
@@ -93,7 +94,7 @@ class ApiBlueprint(Blueprint):
         status: int = 200,
         message: str = "OK",
         idempotent: bool = False,
-        also: Mapping[str, Callable[..., ApiResponse]] | None = None,
+        also: Mapping[str, Callable[..., Response]] | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Register a view for `method` and `path`; `name` is that of the operation, by default the view's.
@@ -129,12 +130,13 @@ class ApiBlueprint(Blueprint):
 
             reply = _reply_as_preferred if also else _reply_in_json
 
-            @takes_api_request
-            def serve(api_request: ApiRequest, **variables: str) -> ApiResponse:
-                return reply(route, api_request, _check(route, api_request, variables))
+            def serve(**variables: str) -> Response:
+                current = current_request()
+                return reply(route, current, _check(route, current, variables))
 
             serve.route = route  # type: ignore[attr-defined]
-            self.add_url_rule(path, name or view.__name__, serve, methods=[method], provide_automatic_options=False)
+            serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
+            self.add_url_rule(path, name or view.__name__, serve, methods=[method])
             return view
 
         return register
@@ -150,38 +152,40 @@ def speaks(*media_types: str) -> Callable[[_View], _View]:
     return state
 
 
-def authenticate_api_key(api_request: ApiRequest) -> Caller:
+def authenticate_api_key(current: CurrentRequest) -> Caller:
     """Authenticate a client by `x-api-key` and `x-api-secret`."""
-    given = api_request.environ.get
-    admission = api_request.services.auth.authenticate_key(
-        given("HTTP_X_API_KEY"), given("HTTP_X_API_SECRET"), api_request.address
-    )
-    api_request.client_id, api_request.key_id = admission.caller.client_id, admission.caller.key_id
-    _obey(admission.decision, api_request, DATA_CALL_REFUSED)
+    given = current.request.headers
+    admission = services().auth.authenticate_key(given.get("x-api-key"), given.get("x-api-secret"), current.address)
+    current.client_id, current.key_id = admission.caller.client_id, admission.caller.key_id
+    _obey(current, admission.decision, DATA_CALL_REFUSED)
     return admission.caller
 
 
-def authenticate_access_token(api_request: ApiRequest) -> Caller:
+def authenticate_access_token(current: CurrentRequest) -> Caller:
     """Authenticate a user by `Authorization: Bearer <JWT>`."""
-    scheme, _, token = (api_request.request.headers.get("Authorization") or "").partition(" ")
-    caller = api_request.services.auth.authenticate_token(token if scheme.lower() == "bearer" else "")
-    _obey(
-        api_request.services.limiter.hit("access-token", caller.login_id or ""),
-        api_request,
-        "Rate limit exceeded",
-    )
+    scheme, _, token = current.request.headers.get("Authorization", "").partition(" ")
+    caller = services().auth.authenticate_token(token if scheme.lower() == "bearer" else "")
+    _obey(current, services().limiter.hit("access-token", caller.login_id or ""), "Rate limit exceeded")
     return caller
 
 
-def allow_anyone(_: ApiRequest) -> Caller:
+def allow_anyone(_: CurrentRequest) -> Caller:
     """Accept a request without credentials."""
     return _NOBODY
 
 
-def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | None = None) -> ApiResponse:
+def csv_file(name: str, parts: Iterator[bytes], headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with a CSV file, which is sent while it is made."""
     shown = {"Content-Disposition": f'attachment; filename="{name}"', **(headers or {})}
-    return ApiResponse(200, parts, shown.items(), "text/csv; charset=utf-8")
+    return Response(parts, headers=shown, content_type="text/csv; charset=utf-8")
+
+
+def refusal(current: CurrentRequest, error: ServiceError) -> Response:
+    """Return the response to a refused request, in the envelope of its path."""
+    status = error.code.http_status
+    if current.is_management:
+        return _json(status, management_envelope(status, error.message, None))
+    return _json(status, error_envelope(error.code.error, error.message, services().clock.rough()))
 
 
 def _given_by(view: Callable[..., Any]) -> Any:
@@ -192,87 +196,77 @@ def _given_by(view: Callable[..., Any]) -> Any:
     return None if found is NoneType else found
 
 
-def _check(route: EndpointSpec, api_request: ApiRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
+def _check(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> tuple[Any, ...]:
     """Return what the view takes: the message, if there is one, and the context. ServiceError when a check refuses."""
-    body = read_body(api_request.environ, route.max_body_bytes) if api_request.has_body else b""
-    caller = route.authenticate(api_request)
-    api_request.client_id = caller.client_id
-    call = RequestContext(caller, api_request.request_id, api_request.address)
+    caller = route.authenticate(current)
+    current.client_id = caller.client_id
+    context = RequestContext(caller, current.request_id, current.address)
     if route.needs:
-        call.require(route.needs, route.refusal)
-    request = _message(route, api_request, body, variables)
-    return (call,) if request is None else (request, call)
+        context.require(route.needs, route.refusal)
+    message = _message(route, current, variables)
+    return (context,) if message is None else (message, context)
 
 
-def _reply_as_preferred(route: EndpointSpec, api_request: ApiRequest, given: tuple[Any, ...]) -> ApiResponse:
-    preferred = api_request.request.accept_mimetypes.best_match(("application/json", *route.also))
+def _reply_as_preferred(route: EndpointSpec, current: CurrentRequest, given: tuple[Any, ...]) -> Response:
+    preferred = current.request.accept_mimetypes.best_match(("application/json", *route.also))
     send = route.also.get(preferred or "")
-    return send(*given) if send else _reply_in_json(route, api_request, given)
+    return send(*given) if send else _reply_in_json(route, current, given)
 
 
-def _reply_in_json(route: EndpointSpec, api_request: ApiRequest, given: tuple[Any, ...]) -> ApiResponse:
+def _reply_in_json(route: EndpointSpec, current: CurrentRequest, given: tuple[Any, ...]) -> Response:
     reply = route.view(*given)
     status, message, headers = route.status, route.message, None
     if isinstance(reply, EndpointReply):
         status, message, headers = reply.status or status, reply.message or message, reply.headers
         reply = reply.data
     data = None if reply is None else route.write(reply)
-    envelope = (
-        management_envelope(status, message, data) if api_request.is_management else success_envelope(message, data)
-    )
-    return ApiResponse(status, orjson.dumps(envelope), headers.items() if headers else ())
+    if current.is_management:
+        return _json(status, management_envelope(status, message, data), headers)
+    return _json(status, success_envelope(message, data), headers)
 
 
-def refusal(error: ServiceError, api_request: ApiRequest) -> ApiResponse:
-    """Return the response to a refused request, in the envelope of its path."""
-    api_request.code, status = error.code.name, error.code.http_status
-    api_request.client_id = api_request.client_id or error.client_id
-    api_request.key_id = api_request.key_id or error.key_id
-    if api_request.is_management:
-        envelope = management_envelope(status, error.message, None)
-    else:
-        envelope = error_envelope(error.code.error, error.message, api_request.services.clock.rough())
-    wait = error.retry_after_seconds
-    return ApiResponse(status, orjson.dumps(envelope), () if wait is None else [("Retry-After", str(wait))])
+def _json(status: int, envelope: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(envelope), _STATUS_LINES[status], headers, content_type="application/json")
 
 
-def _message(route: EndpointSpec, api_request: ApiRequest, body: bytes, variables: Mapping[str, str]) -> Any:
+def _message(route: EndpointSpec, current: CurrentRequest, variables: Mapping[str, str]) -> Any:
     """Build the request message, None for a route without one."""
     parts: dict[str, Any] = dict(variables)
     part = "query parameters"
     try:
-        parts |= load_query(route.query, api_request)
+        parts |= load_query(route.query, current.request)
         part = "request body"
         if route.takes is not None:
-            parts |= _body_parts(route.takes, api_request, body)
+            parts |= _body_parts(route.takes, current.request)
     except ServiceError as error:
         # Management paths have one message for every fault of a body or a query (wire contract 2).
-        if api_request.is_management and error.code.http_status == 400:
+        if current.is_management and error.code.http_status == 400:
             raise ServiceError(Code.INVALID_REQUEST, f"Invalid {part}") from None
         raise
     if route.idempotent:
-        parts["idempotency_key"] = read_idempotency_key(api_request)
+        parts["idempotency_key"] = read_idempotency_key(current.request)
     return None if route.makes is None else route.makes(**parts)
 
 
-def _body_parts(schema: Body, api_request: ApiRequest, body: bytes) -> dict[str, Any]:
+def _body_parts(schema: Body, request: Request) -> dict[str, Any]:
     """Return the fields of a body; of a schema that takes YAML also the text of the body, of a file its bytes."""
-    if api_request.request.mimetype in schema.takes_files:
+    body = request.get_data()
+    if request.mimetype in schema.takes_files:
         return {"file": body}
     # An empty body is an empty object elsewhere; here it would replace what is stored.
-    if not body and api_request.request.method == "PUT":
+    if not body and request.method == "PUT":
         raise ServiceError(Code.INVALID_REQUEST, "The request body is empty")
     if not schema.takes_yaml:
-        return load(schema, parse_object(api_request.request, body))
-    text = read_yaml_text(api_request.request, body)
+        return load(schema, parse_object(request, body))
+    text = read_yaml_text(request, body)
     if text is not None:
         return {"source": SourceText(text, is_yaml=True)}
-    parts = load(schema, parse_object(api_request.request, body))
+    parts = load(schema, parse_object(request, body))
     has_document = any(value is not None for value in parts.values())
     return {**parts, "source": SourceText(body.decode("utf-8"))} if has_document else parts
 
 
-def _obey(decision: RateLimitDecision, api_request: ApiRequest, sentence: str) -> None:
-    api_request.headers |= rate_limit_headers(decision)
+def _obey(current: CurrentRequest, decision: RateLimitDecision, sentence: str) -> None:
+    current.headers |= rate_limit_headers(decision)
     if not decision.accepted:
         raise ServiceError(Code.RATE_LIMIT_EXCEEDED, sentence, retry_after_seconds=decision.retry_after_seconds)

@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-from flask import Blueprint
+from flask import Blueprint, Response, request
 
-from ussd_server.api.bodies import read_body
 from ussd_server.api.endpoints import speaks
-from ussd_server.api.requests import ApiRequest, ApiResponse, takes_api_request
+from ussd_server.api.requests import current_request, services
 from ussd_server.gateways.messages import GatewayRequest
-from ussd_server.status import ServiceError
 
 gateways = Blueprint("gateways", __name__)
 
 
-@gateways.route("/ussd/<adapter>/<channel_secret>", methods=["GET", "POST"], provide_automatic_options=False)
+@gateways.route("/ussd/<adapter>/<channel_secret>", methods=["GET", "POST"])
 @speaks("text/plain", "application/json")
-@takes_api_request
-def take_step(api_request: ApiRequest, adapter: str, channel_secret: str) -> ApiResponse:
+def take_step(adapter: str, channel_secret: str) -> Response:
     """Answer a step: 404 for an unknown path, else 200 with a screen."""
-    reply = api_request.services.gateways.answer(
-        adapter, channel_secret, _gateway_request(api_request), api_request.request_id
-    )
-    return ApiResponse(200, reply.body, reply.headers.items(), reply.content_type)
+    reply = services().gateways.answer(adapter, channel_secret, _gateway_request(), current_request().request_id)
+    return Response(reply.body, headers=reply.headers, content_type=reply.content_type)
 
 
-@gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"], provide_automatic_options=False)
+@gateways.route("/ussd/<adapter>/<channel_secret>/events", methods=["POST"])
 @speaks("text/plain")
-@takes_api_request
-def take_report(api_request: ApiRequest, adapter: str, channel_secret: str) -> ApiResponse:
+def take_report(adapter: str, channel_secret: str) -> Response:
     """Record a gateway's report on an ended session."""
-    api_request.services.gateways.record_end(adapter, channel_secret, _gateway_request(api_request))
-    return ApiResponse(200, b"", content_type="text/plain; charset=utf-8")
+    services().gateways.record_end(adapter, channel_secret, _gateway_request())
+    return Response(b"", content_type="text/plain; charset=utf-8")
 
 
-def _gateway_request(api_request: ApiRequest) -> GatewayRequest:
-    """The gateway's request. A body that is too large or incomplete counts as empty, because a phone needs a screen."""
-    try:
-        body = read_body(api_request.environ) if api_request.has_body else b""
-    except ServiceError:
-        body = b""
-    environ = api_request.environ
-    query = environ.get("QUERY_STRING", "").encode("latin1")
-    return GatewayRequest(environ["REQUEST_METHOD"], query, body, api_request.address)
+def _gateway_request() -> GatewayRequest:
+    return GatewayRequest(request.method, request.query_string, request.get_data(), request.remote_addr or "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flask import Response
+
 from schemas.envelopes import Body
 from schemas.menus import (
     BindCodeBody,
@@ -12,7 +14,7 @@ from schemas.menus import (
     SaveDraftBody,
 )
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key
-from ussd_server.api.requests import ApiResponse, services
+from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.menus.messages import (
     BindCode,
@@ -94,9 +96,9 @@ def roll_back_menu(request: RollBack, context: RequestContext) -> VersionView:
     return services().menus.roll_back(request, context)
 
 
-def _send_diagram(request: GetGraph, context: RequestContext) -> ApiResponse:
+def _send_diagram(request: GetGraph, context: RequestContext) -> Response:
     graph = services().menus.graph(request, context)
-    return ApiResponse(200, graph.svg.encode(), content_type="image/svg+xml")
+    return Response(graph.svg.encode(), content_type="image/svg+xml")
 
 
 @menus.call(

@@ -45,21 +45,21 @@ _HIDDEN_CLIENTS = {
 openapi = ApiBlueprint("openapi", allow_anyone, template_folder=str(_CONSOLE / "templates"))
 
 
-@openapi.get("/openapi.json", provide_automatic_options=False)
+@openapi.get("/openapi.json")
 @speaks("application/json")
 def show_api_document() -> Response:
     """This API as an OpenAPI 3.1 document."""
     return Response(_document(_app()), mimetype="application/json")
 
 
-@openapi.get("/menu.schema.json", provide_automatic_options=False)
+@openapi.get("/menu.schema.json")
 @speaks("application/schema+json")
 def show_menu_schema() -> Response:
     """The JSON Schema of a menu document, for editors."""
     return Response(orjson.dumps(services().menus.schema()), mimetype="application/schema+json")
 
 
-@openapi.get("/docs", provide_automatic_options=False)
+@openapi.get("/docs")
 @speaks("text/html")
 def show_docs() -> Response:
     """This API as a page to read, search and try. It loads nothing from another host."""

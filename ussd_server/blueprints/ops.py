@@ -30,7 +30,7 @@ def show_readiness(_: RequestContext) -> Readiness:
     return services().health.check()
 
 
-@ops.get("/metrics", provide_automatic_options=False)
+@ops.get("/metrics")
 @speaks("text/plain")
 def show_metrics() -> Response:
     """What all web processes counted, and what waits and works now, in the text format of Prometheus."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import flask
+
 from schemas.envelopes import Body
 from schemas.payouts import (
     ApprovePayoutBody,
@@ -20,7 +22,7 @@ from ussd_server.api.endpoints import (
     authenticate_api_key,
     csv_file,
 )
-from ussd_server.api.requests import ApiResponse, current_request, services
+from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.payouts.messages import (
     LARGEST_FILE_BYTES,
@@ -54,7 +56,7 @@ def _endpoint(method: str, below: str, **options: Any) -> Callable[[_View], _Vie
     return register
 
 
-def _send_items(request: ListPayoutItems, context: RequestContext) -> ApiResponse:
+def _send_items(request: ListPayoutItems, context: RequestContext) -> flask.Response:
     return csv_file(f"payout-{request.payout_id}.csv", services().payouts.csv(request, context))
 
 
@@ -68,9 +70,7 @@ def create_payout(request: CreatePayout, context: RequestContext) -> EndpointRep
     created = services().payouts.create(request, context)
     if created.replayed:
         return EndpointReply(created.payout, 200, "Payout already created", {"Idempotent-Replayed": "true"})
-    return EndpointReply(
-        created.payout, headers={"Location": f"{current_request().request.path}/{created.payout.payout_id}"}
-    )
+    return EndpointReply(created.payout, headers={"Location": f"{flask.request.path}/{created.payout.payout_id}"})
 
 
 @_endpoint(

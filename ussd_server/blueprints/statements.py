@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from flask import Response
+
 from schemas.statements import GetDailyReportQuery, GetStatementQuery
 from ussd_server.api.endpoints import ApiBlueprint, authenticate_api_key, csv_file
-from ussd_server.api.requests import ApiResponse, services
+from ussd_server.api.requests import services
 from ussd_server.context import RequestContext
 from ussd_server.services.accounts.messages import GetStatement, StatementView
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport
@@ -12,7 +14,7 @@ from ussd_server.services.reports.messages import DailyReport, GetDailyReport
 statements = ApiBlueprint("statements", authenticate_api_key)
 
 
-def _send_statement(request: GetStatement, context: RequestContext) -> ApiResponse:
+def _send_statement(request: GetStatement, context: RequestContext) -> Response:
     statement = services().statements.csv(request, context)
     balances = {"Opening-Balance": statement.opening_balance, "Closing-Balance": statement.closing_balance}
     return csv_file(f"statement-{request.account.removeprefix('+')}.csv", statement.parts, balances)

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar
 
 from flask import (
     Blueprint,
-    Flask,
     Response,
     g,
     redirect,
@@ -19,8 +18,8 @@ from flask import (
     session,
     url_for,
 )
-from werkzeug.exceptions import HTTPException
 
+from ussd_server.api.bodies import check_length
 from ussd_server.api.requests import current_request, services
 from ussd_server.console import charts, formats, links, navigation, tables
 from ussd_server.console.session import csrf_token, has_csrf_token, is_idle, keep_form
@@ -48,7 +47,6 @@ _ADVICE = {
     500: ("Something went wrong", "The fault is ours and is logged. Support finds it by the request id."),
     503: ("The service is not available", "A part of the service is away. Nothing was lost; load the page again soon."),
 }
-_REFUSAL = "ussd_server.console.refusal"
 TOO_OLD = ServiceError(Code.INVALID_REQUEST, "This form was too old. Please fill it in again.")
 FRESH_CODE = "fresh_code"
 """The field of a form with a fresh code."""
@@ -94,6 +92,8 @@ class ConsolePages(Blueprint):
             def serve(**variables: str) -> Any:
                 if who == "operator" and not services().operator_logins.is_admitted(request.remote_addr or ""):
                     raise ServiceError(Code.NOT_FOUND, NO_PAGE)
+                if streams_body:
+                    check_length(request, max_body_bytes)
                 try:
                     person = _admit(is_public=who == "public")
                 except StaleFormError:
@@ -118,7 +118,7 @@ class ConsolePages(Blueprint):
 
             serve.max_body_bytes = max_body_bytes  # type: ignore[attr-defined]
             serve.streams_body = streams_body  # type: ignore[attr-defined]
-            self.add_url_rule(path or "", view.__name__, serve, methods=[method], provide_automatic_options=False)
+            self.add_url_rule(path or "", view.__name__, serve, methods=[method])
             return view
 
         return register
@@ -170,20 +170,18 @@ def _ask_for_fresh_code(context: RequestContext) -> Response | None:
     return response
 
 
-def refuse_later(environ: dict[str, Any], error: ServiceError) -> None:
-    """Have the page answer with `error`: its body could not be read."""
-    environ[_REFUSAL] = error
+def error_page(error: ServiceError) -> Response:
+    """The page that shows `error`, in the layout of the person who signed in, if there is one."""
+    title, advice = _ADVICE.get(error.code.http_status, ("This did not work", ""))
+    shown = render_template(
+        "console/error.html", layout="console/layout.html" if g.get("person") else "console/bare.html",
+        title=title, advice=advice, message=error.message, status=error.code.http_status,
+        request_id=current_request().request_id,
+    )  # fmt: skip
+    return Response(shown, status=error.code.http_status)
 
 
-def error_page_without_layout(app: Flask, environ: dict[str, Any], error: ServiceError) -> Response:
-    """The page for an error of the service itself. It asks no service for anything."""
-    with app.request_context(environ):
-        response = Response(_error_page(error, "console/bare.html"), status=error.code.http_status)
-        response.headers.update(_HEADERS)
-        return response
-
-
-@console.get("/static/<version>/<path:name>", provide_automatic_options=False)
+@console.get("/static/<version>/<path:name>")
 def static_file(version: str, name: str) -> Response:  # noqa: ARG001 - part of the address
     """A style sheet or a script. Its address changes with its content."""
     response = send_from_directory(FOLDER / "static", name)
@@ -195,24 +193,12 @@ def static_file(version: str, name: str) -> Response:  # noqa: ARG001 - part of 
 def _add_headers(response: Response) -> Response:
     response.headers.update(_HEADERS)
     seen = request.headers.get("X-Console-Poll")
-    if seen is not None and response.status_code == 200:
+    if seen is not None and response.status_code == 200 and not response.direct_passthrough:
         version = sha256(response.get_data()).hexdigest()[:16]
         if version == seen:
             response = Response(status=204)
         response.headers["X-Console-Version"] = version
     return response
-
-
-@console.errorhandler(ServiceError)
-def _show_service_error(error: ServiceError) -> Response:
-    return _refused(error)
-
-
-@console.errorhandler(HTTPException)
-def _show_http_error(error: HTTPException) -> Response:
-    if error.code == Code.NOT_FOUND.http_status:
-        return _refused(ServiceError(Code.NOT_FOUND, "Not found"))
-    return _refused(ServiceError(Code.INVALID_REQUEST, "The request could not be understood"))
 
 
 @console.context_processor
@@ -245,8 +231,6 @@ def asset(name: str) -> str:
 
 def _admit(*, is_public: bool) -> SignedInPerson | None:
     """Check a request as far as all pages do; return the person who signed in, if there is one."""
-    if refusal := request.environ.get(_REFUSAL):
-        raise refusal
     person = _signed_in_person()
     if request.method != "GET" and request.method != "HEAD" and not has_csrf_token(request):
         if person is None and not is_public:
@@ -296,20 +280,3 @@ def _count_request(caller: Caller) -> None:
 def _context_of(person: SignedInPerson | None) -> RequestContext:
     caller = person.caller if person else _NOBODY
     return RequestContext(caller, current_request().request_id, request.remote_addr or "")
-
-
-def _refused(error: ServiceError) -> Response:
-    current_request().code = error.code.name
-    layout = "console/layout.html" if g.get("person") else "console/bare.html"
-    response = Response(_error_page(error, layout), status=error.code.http_status)
-    if error.retry_after_seconds is not None:
-        response.headers["Retry-After"] = str(error.retry_after_seconds)
-    return response
-
-
-def _error_page(error: ServiceError, layout: str) -> str:
-    title, advice = _ADVICE.get(error.code.http_status, ("This did not work", ""))
-    return render_template(
-        "console/error.html", layout=layout, title=title, advice=advice, message=error.message,
-        status=error.code.http_status, request_id=current_request().request_id,
-    )  # fmt: skip
