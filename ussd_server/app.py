@@ -35,7 +35,7 @@ from ussd_server.bootstrap import Services
 from ussd_server.console.blueprint import error_page_without_layout, refuse_later
 from ussd_server.console.pages import console
 from ussd_server.console.session import ConsoleSessions
-from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections, is_postgres, release_connection
+from ussd_server.database.unit_of_work import DATABASE_TROUBLE, close_connections
 from ussd_server.logs import logger, trace_of
 from ussd_server.status import Code, ServiceError
 
@@ -65,8 +65,6 @@ class _Application(Flask):
         self._routes = self.url_map.bind("")
         # werkzeug takes long to match a path, and leaves work for the garbage collector.
         self._route_of = lru_cache(_MOST_ROUTES)(self._find_route)
-        # With PostgreSQL each statement and each transaction returns its connection itself.
-        self._keeps_connections = not is_postgres()
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Any:
         """Answer one request."""
@@ -82,9 +80,6 @@ class _Application(Flask):
             if endpoint.startswith("console."):
                 return self._show_console_error(api_request, endpoint, start_response, error)
             reply = _refused(error, api_request)
-        finally:
-            if self._keeps_connections:
-                release_connection()
         body, headers = reply.body, [("Content-Type", reply.content_type)]
         if isinstance(body, bytes):
             headers.append(("Content-Length", str(len(body))))

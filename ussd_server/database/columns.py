@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any
 
-from peewee import BigIntegerField, Field, Model, TextField, fn
+from peewee import BigIntegerField, Field, Model, TextField
 
-from ussd_server.database.unit_of_work import database, is_postgres
+from ussd_server.database.unit_of_work import database, dialect
 
 
 class IdField(Field):
@@ -102,6 +102,4 @@ def iso_milliseconds(moment: datetime) -> str:
 
 def written_moment(column: MomentField) -> Any:
     """Select a column as the text that `iso_milliseconds` returns: cheaper than by way of a datetime."""
-    if is_postgres():
-        return fn.to_char(fn.timezone("UTC", column), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-    return column
+    return dialect().moment_text(column)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +13,7 @@ import psycopg
 from peewee import OperationalError
 from playhouse.migrations import Migration, Runner
 
-from ussd_server.database.connections import UnsupportedDatabaseError
-from ussd_server.database.unit_of_work import database, is_postgres, release_connection, without_timeouts
+from ussd_server.database.unit_of_work import database, dialect, is_postgres, release_connection
 
 _DIRECTORY = Path(__file__).parent / "migrations"
 # Any number works; all processes must use the same one.
@@ -35,23 +33,6 @@ _LOCK_TIMEOUT_MS = 1000
 _TRIES = 60
 _PAUSE_SECONDS = 1
 _LOOK_AGAIN_SECONDS = 0.1
-# The oldest that the tests run on, and the oldest with strict tables.
-_OLDEST_POSTGRES = 15
-_OLDEST_SQLITE = (3, 37)
-
-
-def check_version() -> None:
-    """Raise UnsupportedDatabaseError unless the database is new enough."""
-    if is_postgres():
-        (number,) = database.execute_sql("SELECT current_setting('server_version_num')::integer").fetchone()
-        if number // 10_000 < _OLDEST_POSTGRES:
-            raise UnsupportedDatabaseError(
-                f"This is PostgreSQL {number // 10_000}; version {_OLDEST_POSTGRES} or newer is needed."
-            )
-    elif sqlite3.sqlite_version_info < _OLDEST_SQLITE:
-        raise UnsupportedDatabaseError(
-            f"This is SQLite {sqlite3.sqlite_version}; version {'.'.join(map(str, _OLDEST_SQLITE))} or newer is needed."
-        )
 
 
 def migrate() -> list[str]:
@@ -61,7 +42,7 @@ def migrate() -> list[str]:
     PostgreSQL holds an advisory lock, SQLite a lock file.
     """
     try:
-        check_version()
+        dialect().check_version()
         with _one_at_a_time():
             return _apply()
     finally:
@@ -139,7 +120,7 @@ def _one_at_a_time() -> Iterator[None]:
     if is_postgres():
         # A second process may wait here for as long as the first one's migrations take.
         database.execute_sql("SET statement_timeout = 0")
-        with without_timeouts():
+        with dialect().without_timeouts():
             # Polls for the lock: a waiting statement would block an index that is built concurrently.
             while not database.execute_sql("SELECT pg_try_advisory_lock(%s)", (_ADVISORY_LOCK,)).fetchone()[0]:
                 time.sleep(_LOOK_AGAIN_SECONDS)

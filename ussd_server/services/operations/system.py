@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
 from ussd_server.database.schema import missing_migrations
-from ussd_server.database.unit_of_work import is_postgres
+from ussd_server.database.unit_of_work import dialect
 from ussd_server.limits.limiter import Limiter
 from ussd_server.security.credentials import Vault
 from ussd_server.services.audit.trail import write_audit_event
@@ -53,7 +53,7 @@ class SystemService:
         context.require_operator()
         self._limiter.peek("access-token", "system")
         return SystemView(
-            database="PostgreSQL" if is_postgres() else "SQLite",
+            database=dialect().name,
             redis="away" if self._limiter.away else "up",
             missing_migrations=tuple(missing_migrations()),
             workers=self._heartbeat.workers(),

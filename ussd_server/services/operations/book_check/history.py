@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ussd_server.database.unit_of_work import is_postgres
+from ussd_server.database.unit_of_work import dialect
 from ussd_server.providers.failures import FAILURES
 from ussd_server.services.transactions.messages import UNFINISHED
 from ussd_server.services.webhooks.messages import EVENT_TYPES
@@ -101,12 +101,9 @@ _EVENTS = """SELECT {} FROM events
 
 def as_text(columns: Sequence[str]) -> str:
     """Return the columns for a SELECT: times as events write them, numbers unchanged, all else as text."""
-    if not is_postgres():
-        return ", ".join(columns)
-    written = """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
+    ours = dialect()
     return ", ".join(
-        name if name in _NUMBERS else written.format(name) if name in _MOMENTS else f"CAST({name} AS text)"
-        for name in columns
+        name if name in _NUMBERS else ours.moment(name) if name in _MOMENTS else ours.text(name) for name in columns
     )
 
 
