@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 from marshmallow import ValidationError, fields, validate
 
+from ussd_server.providers.names import PROVIDER_NAMES
+
 PHONE_NUMBER = re.compile(r"\+256[0-9]{9}")
-PROVIDERS = ("mtn", "airtel", "sandbox")
-is_provider = validate.OneOf(PROVIDERS)
+is_provider = validate.OneOf(PROVIDER_NAMES)
 _AMOUNT_TEXT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,2})?")
 _AMOUNT_IN_BOUNDS = r"^(?!0+(\.0+)?$)0{0,6}[0-9]{1,6}(\.[0-9]{1,2})?$"
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})")
@@ -153,8 +154,8 @@ class ProviderName(Text):
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the field."""
         if self.allow_none:
-            return {"type": ["string", "null"], "enum": [*PROVIDERS, None]}
-        return {"type": "string", "enum": list(PROVIDERS)}
+            return {"type": ["string", "null"], "enum": [*PROVIDER_NAMES, None]}
+        return {"type": "string", "enum": list(PROVIDER_NAMES)}
 
 
 class Whole(fields.Field[int]):

@@ -9,9 +9,6 @@ from typing import Protocol
 
 from ussd_server.providers.failures import FailureCode
 
-PROVIDER_NAMES = ("mtn", "airtel", "sandbox")
-"""The providers that menus may ask about."""
-
 
 class Direction(StrEnum):
     """Which way the money goes, seen from the client: by the name of the type of its transaction."""

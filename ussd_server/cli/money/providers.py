@@ -9,7 +9,7 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownName
 from ussd_server.context import operator_context
-from ussd_server.providers.registry import provider_names
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.providers.messages import ProviderState, SwitchProvider
 
 _RECORD = OperatorProviderRecord()
@@ -29,7 +29,7 @@ def providers(context: click.Context, as_json: bool) -> None:
 
 
 @providers.command()
-@click.argument("name", type=KnownName(provider_names()))
+@click.argument("name", type=KnownName(PROVIDER_NAMES))
 @click.option("--reason", required=True, help="Why; clients read it.")
 @with_json
 def off(name: str, reason: str, as_json: bool) -> None:
@@ -38,7 +38,7 @@ def off(name: str, reason: str, as_json: bool) -> None:
 
 
 @providers.command()
-@click.argument("name", type=KnownName(provider_names()))
+@click.argument("name", type=KnownName(PROVIDER_NAMES))
 @click.option("--reason", required=True, help="Why.")
 @with_json
 def on(name: str, reason: str, as_json: bool) -> None:

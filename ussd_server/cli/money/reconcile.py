@@ -20,7 +20,7 @@ from ussd_server.cli import open_services, show, with_json
 from ussd_server.cli.money.shillings import written_shillings
 from ussd_server.cli.names import KnownFile, KnownName
 from ussd_server.context import operator_context
-from ussd_server.providers.registry import provider_names
+from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.services.reconciliation.messages import (
     ComparedLine,
     ConcludeFromStatement,
@@ -81,7 +81,7 @@ def reconcile() -> None:
 
 
 @reconcile.command(hidden=True)
-@click.argument("provider", type=KnownName(provider_names()))
+@click.argument("provider", type=KnownName(PROVIDER_NAMES))
 @click.argument("file", type=KnownFile())
 @click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write every line's result.")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Compare, and store nothing.")

@@ -23,7 +23,7 @@ from ussd_server.models.keys import ApiKey
 from ussd_server.models.operators import Operator
 from ussd_server.models.service_clock import read_service_clock
 from ussd_server.providers.messages import Direction
-from ussd_server.providers.registry import build_providers
+from ussd_server.providers.registry import PACKAGES, build_providers
 from ussd_server.redis.client import REDIS_TROUBLE, accepts_writes_alone, connect, hosts_of
 from ussd_server.security.credentials import master_key_of
 from ussd_server.security.key_ring import Keyring, Ring
@@ -294,7 +294,8 @@ def _providers(settings: Settings) -> Iterator[DoctorFinding]:
     """Query every provider for our balance, which needs the network, its address and our credentials."""
     providers = build_providers(settings, lambda: datetime.now(UTC), lambda _: "")
     if not providers:
-        yield DoctorFinding("providers", "none is switched on", "Set those of USSD_MTN_ or USSD_AIRTEL_ that apply.")
+        known = " or ".join(f"USSD_{each.name.upper()}_" for each in PACKAGES if each.read_settings)
+        yield DoctorFinding("providers", "none is switched on", f"Set those of {known} that apply.")
     for provider in providers:
         if any(provider.balance_cents(each, _PROVIDER_TIMEOUT_SECONDS) is not None for each in Direction):
             yield DoctorFinding(provider.name, "returns our balance")

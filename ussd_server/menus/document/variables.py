@@ -10,7 +10,7 @@ from typing import Any
 
 from ussd_server.menus.document.expressions import MAX_MAGNITUDE, Name
 from ussd_server.menus.text.gsm7 import drop_controls
-from ussd_server.providers.messages import PROVIDER_NAMES
+from ussd_server.providers.names import PROVIDER_NAMES
 
 TYPES = ("amount", "integer", "phone", "date", "text", "list")
 MAX_TEXT = 160
