@@ -159,7 +159,7 @@ def test_the_doctor_survives_an_address_with_an_unknown_option(tmp_path: Path) -
 
 
 def test_of_several_replicas_none_has_to_take_writes() -> None:
-    assert "target_session_attrs" not in postgres_pool("postgresql://one,two/ussd", 1).pool.connect_params
+    assert "target_session_attrs" not in postgres_pool("postgresql://one,two/ussd", 1).connect_params
 
 
 def connected_to() -> int:

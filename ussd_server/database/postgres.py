@@ -49,7 +49,7 @@ class Postgres(Dialect):
             )
 
     def now(self) -> datetime:
-        (moment,) = self.pool.execute_sql("SELECT clock_timestamp()").fetchone()
+        (moment,) = self.pool.execute_sql(f"SELECT {self.clock}").fetchone()
         return moment.astimezone(UTC)  # type: ignore[no-any-return]
 
     def is_read_only(self) -> bool:
