@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.fields import shillings
+from ussd_server.values import shillings
 
 DIFFERENCE_FIELDS = ("line", "verdict", "provider_id", "reference", "transaction_id", "ours", "theirs")
 

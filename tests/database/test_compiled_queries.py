@@ -8,11 +8,12 @@ import pytest
 
 from tests.support.shop import PHONE, Shop
 from ussd_server.bootstrap import Services
-from ussd_server.database.columns import iso_milliseconds, written_moment
+from ussd_server.database.columns import written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.models.clients import Client
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.sessions.messages import BeginSession
+from ussd_server.values import iso_milliseconds
 
 _FIND = CompiledQuery(
     lambda: (

@@ -14,7 +14,8 @@ from marshmallow import ValidationError, fields
 
 from schemas.clients import Scopes
 from schemas.envelopes import Query
-from schemas.fields import Amount, Flag, JsonObject, PhoneNumber, Text, Timestamp, Whole, shillings, timestamp
+from schemas.fields import Amount, Flag, JsonObject, PhoneNumber, Text, Timestamp, Whole
+from ussd_server.values import iso_milliseconds, shillings
 
 
 def taken(field: fields.Field[Any], value: Any) -> Any:
@@ -114,14 +115,14 @@ def test_a_timestamp_is_iso_8601_with_its_offset_and_goes_out_in_utc() -> None:
     ]:  # fmt: skip
         moment = taken(Timestamp(), text)
         assert moment.tzinfo is UTC
-        assert timestamp(moment) == shown
+        assert iso_milliseconds(moment) == shown
     refused(
         Timestamp(),
         "", "2026-11-20", "2026-11-20T08:15:30", "2026-11-20 08:15:30Z", "2026-13-20T08:15:30Z", "2026-02-30T08:15:30Z",
         "2026-11-20T25:00:00Z", "2026-11-20T08:15:30Z\n", "२०२६-11-20T08:15:30Z", "0001-01-01T00:00:00+23:59",
         "9999-12-31T23:59:59-23:59", "2026-11-20T08:15:30+99:00", 1_795_000_000, None, True, [], "now",
     )  # fmt: skip
-    assert timestamp(datetime(2026, 11, 20, 8, 15, 30, 999_999, UTC)) == "2026-11-20T08:15:30.999Z"
+    assert iso_milliseconds(datetime(2026, 11, 20, 8, 15, 30, 999_999, UTC)) == "2026-11-20T08:15:30.999Z"
 
 
 def test_a_json_object_keeps_its_shape_and_its_size() -> None:

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import click
 from peewee import PeeweeException
 
-from schemas.fields import timestamp
 from ussd_server.bootstrap import Services, build_services
 from ussd_server.cli.examples import add_help, program, with_program
 from ussd_server.cli.service.database_errors import explain
@@ -24,7 +23,7 @@ from ussd_server.logs import configure_logs
 from ussd_server.server.running import running_processes
 from ussd_server.settings import Settings, SettingsError, has_data, is_data_dir_given, read_settings
 from ussd_server.status import ServiceError
-from ussd_server.values import shillings
+from ussd_server.values import iso_milliseconds, shillings
 
 _COMMANDS = {
     "accounts": "ussd_server.cli.money.accounts",
@@ -135,7 +134,7 @@ def show(result: Any, sentence: str, *, as_json: bool) -> None:
 def _plain(value: Any) -> Any:
     """Return a value in the API's format: amounts in shillings by the API's names, beside the cents."""
     if isinstance(value, datetime):
-        return timestamp(value)
+        return iso_milliseconds(value)
     if not is_dataclass(value) or isinstance(value, type):
         return str(value)
     plain = {}

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ussd_server.providers.registry import short_name
 from ussd_server.services.reports.messages import HourOfPayments
-from ussd_server.values import KAMPALA, written_amount
+from ussd_server.values import KAMPALA, iso_milliseconds, written_amount
 
 _TONES = {
     "good": {
@@ -94,7 +94,7 @@ def iso(value: datetime | str | None) -> str:
     """A moment as the API writes it."""
     if value is None or isinstance(value, str):
         return value or ""
-    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso_milliseconds(value)
 
 
 @cache

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from peewee import BigIntegerField, Field, Model, TextField
 
 from ussd_server.database.unit_of_work import database, dialect
+from ussd_server.values import iso_milliseconds
 
 
 class IdField(Field):
@@ -91,13 +92,6 @@ def _converters(table: type[Table]) -> dict[str, Callable[[Any], Any]]:
     fields = table._meta.fields.items()
     converted = MomentField | CentsField | JsonField | PeopleField
     return {name: field.db_value for name, field in fields if isinstance(field, converted)}
-
-
-@lru_cache(maxsize=256)
-def iso_milliseconds(moment: datetime) -> str:
-    """Return `2026-11-20T08:15:30.123Z`, the form of all moments on the wire."""
-    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return f"{in_utc.isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def written_moment(column: MomentField) -> Any:

@@ -15,6 +15,7 @@ from ussd_server.providers.messages import Provider
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.package import ProviderAccess, ProviderPackage
 from ussd_server.providers.settings import SettingsReader
+from ussd_server.values import national_number
 
 if TYPE_CHECKING:
     from ussd_server.settings import Settings
@@ -40,7 +41,7 @@ def predict_provider(phone_number: str) -> str | None:
     Subscribers can keep their number when they change the provider, so this is a guess.
     """
     for package in PACKAGES:
-        if phone_number.startswith(tuple(f"+256{prefix}" for prefix in package.number_prefixes)):
+        if national_number(phone_number).startswith(package.number_prefixes):
             return package.name
     return None
 

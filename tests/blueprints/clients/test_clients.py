@@ -14,12 +14,12 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from schemas.clients import ApiKeyRecord, RotatedApiKeyRecord
-from schemas.fields import timestamp
 from tests.conftest import MovableClock
 from tests.support.example_client import PASSWORD, Browser, ExampleClient, answer
 from ussd_server.bootstrap import Services
 from ussd_server.models.keys import ApiKey
 from ussd_server.services.clients.key_messages import ApiKeyView, RotatedApiKeyView
+from ussd_server.values import iso_milliseconds
 
 KEYS = "api-keys"
 RECORD = [
@@ -122,7 +122,7 @@ def test_a_list_is_written_as_its_rows_stand_byte_for_byte(owner: Browser, examp
             "scopes": row.scopes,
             "is_active": int(row.is_active),
             **{
-                name: moment and timestamp(moment)
+                name: moment and iso_milliseconds(moment)
                 for name in ("created_at", "updated_at", "expires_at", "last_used_at")
                 for moment in [getattr(row, name)]
             },

@@ -13,7 +13,6 @@ import pytest
 from flask.testing import FlaskClient
 from peewee import OperationalError
 
-from schemas.fields import timestamp
 from tests.conftest import MovableClock
 from tests.support.money import deposit, operator, work
 from tests.support.program import Program
@@ -27,6 +26,7 @@ from ussd_server.services.accounts.messages import FeeTerms
 from ussd_server.services.reports.messages import GetDailyReport
 from ussd_server.services.settlement.outcomes import succeed
 from ussd_server.services.transactions.messages import Source, TransactionType
+from ussd_server.values import iso_milliseconds
 
 PAYER = "+256770000000"
 FIELDS = ["at", "kind", "transaction_id", "reference", "description", "debit", "credit", "balance"]
@@ -103,7 +103,7 @@ def test_a_statement_of_an_unused_account_is_empty_and_wrong_requests_are_refuse
     for query in (
         {"account": "fees"},
         {"account": "256770000000"},
-        {"from": timestamp(now), "to": timestamp(now - timedelta(seconds=1))},
+        {"from": iso_milliseconds(now), "to": iso_milliseconds(now - timedelta(seconds=1))},
         {"cursor": "x"},
         {"limit": "101"},
         {"date": "2026-11-20"},
@@ -112,7 +112,7 @@ def test_a_statement_of_an_unused_account_is_empty_and_wrong_requests_are_refuse
         assert (refused.status_code, refused.json["error"]) == (400, "INVALID_REQUEST"), query
     deposit(services, program.call, 1, "second")
     cursor = statement(program, limit=1)["next_cursor"]
-    assert program.get("/api/statements", limit=1, cursor=cursor, to=timestamp(now)).status_code == 400
+    assert program.get("/api/statements", limit=1, cursor=cursor, to=iso_milliseconds(now)).status_code == 400
     other = Program(services, web, "transactions:read")
     assert other.get("/api/statements").json["error"] == "INSUFFICIENT_SCOPE"
     assert Program(services, web, "statements:read").get("/api/statements").json["data"] == empty
@@ -139,10 +139,10 @@ def test_a_period_that_is_over_waits_for_what_is_under_way_and_never_changes(
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(succeed_late)
         assert posted.wait(10)
-        assert statement(program, to=timestamp(clock.now() + timedelta(days=1)))["closing_balance"] == 10_000
+        assert statement(program, to=iso_milliseconds(clock.now() + timedelta(days=1)))["closing_balance"] == 10_000
         # Entries have the database's time, and a test's clock may begin two minutes behind it.
         clock.advance(300)
-        over = timestamp(clock.now() - timedelta(seconds=10))
+        over = iso_milliseconds(clock.now() - timedelta(seconds=10))
         seen = statement(program, to=over)
         late.result()
     assert [line["transaction_id"] for line in seen["items"]][1:] == [paid]

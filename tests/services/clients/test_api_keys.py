@@ -16,7 +16,6 @@ from tests.support.example_client import OPERATOR, ExampleClient
 from tests.support.shop import Shop
 from ussd_server.bootstrap import Services
 from ussd_server.context import RequestContext, operator_context
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.models.clients import AuditEvent
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey, DeletedApiKey
@@ -34,6 +33,7 @@ from ussd_server.services.clients.key_messages import (
 )
 from ussd_server.services.sessions.messages import BeginSession, NameSession
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
 
 
 @pytest.fixture

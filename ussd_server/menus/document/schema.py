@@ -24,10 +24,11 @@ from ussd_server.menus.document.node_fields import (
 from ussd_server.menus.document.patterns import MAX_CHARACTERS as MAX_PATTERN
 from ussd_server.menus.document.variables import MAX_ITEMS, MAX_TEXT, TYPES
 from ussd_server.menus.text.screen import MAX_SEPTETS, MAX_UCS2, MIN_SEPTETS, MIN_UCS2
+from ussd_server.values import PHONE_NUMBER
 
 Schema = dict[str, Any]
 
-_LANGUAGE, _VARIABLE, _PHONE = "^[a-z]{2,3}$", "^[a-z][a-z0-9_]{0,39}$", r"^\+256[0-9]{9}$"
+_LANGUAGE, _VARIABLE, _PHONE = "^[a-z]{2,3}$", "^[a-z][a-z0-9_]{0,39}$", f"^{PHONE_NUMBER.pattern}$"
 
 
 def _ref(name: str) -> Schema:

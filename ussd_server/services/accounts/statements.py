@@ -12,7 +12,6 @@ from peewee import SQL, fn
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import for_update, release_connection, unit_of_work
 from ussd_server.models.ledger import Account, AccountEntry, Transfer
 from ussd_server.models.transactions import Transaction
@@ -28,6 +27,7 @@ from ussd_server.services.accounts.messages import (
 )
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
 
 if TYPE_CHECKING:
     from ussd_server.services.bulkhead import Bulkhead

@@ -10,7 +10,7 @@ from peewee import IntegrityError
 
 from ussd_server.clock import Clock
 from ussd_server.context import APPROVE, RequestContext
-from ussd_server.database.columns import iso_milliseconds, written_moment
+from ussd_server.database.columns import written_moment
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
@@ -41,6 +41,7 @@ from ussd_server.services.people import people_behind
 from ussd_server.services.sessions.endings import invalidate_sessions
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
 
 MOST_KEYS_OF_A_CLIENT = 50
 

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id
 from ussd_server.limits.limiter import Limiter
 from ussd_server.models.clients import AuditEvent, Client, User
@@ -15,6 +14,7 @@ from ussd_server.models.keys import ApiKey, DeletedApiKey
 from ussd_server.security.credentials import may_be_apikey
 from ussd_server.services.clients.key_messages import KeyAnswer, KeyExplanation
 from ussd_server.services.pages import of_period
+from ussd_server.values import iso_milliseconds
 
 _AUDIT_PRECISION = timedelta(milliseconds=1)
 

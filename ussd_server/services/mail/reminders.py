@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ussd_server.clock import Clock
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import unit_of_work
 from ussd_server.models.keys import ApiKey
 from ussd_server.models.webhooks import Webhook
 from ussd_server.services.mail.messages import MailKind
 from ussd_server.services.mail.outbox import is_mail_on, notify_people, was_queued
 from ussd_server.services.mail.texts import written_moment
+from ussd_server.values import iso_milliseconds
 
 _AT_ONCE = 200
 _BEFORE_EXPIRY = (timedelta(days=7), timedelta(days=1))

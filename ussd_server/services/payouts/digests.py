@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import run_query
 from ussd_server.models.payouts import Payout
 from ussd_server.security.credentials import Vault
+from ussd_server.values import iso_milliseconds
 
 # The digest of a draft is over these columns. Its fees are not: they are agreed anew at the approval.
 _OF_DRAFT = (

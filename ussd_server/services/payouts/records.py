@@ -10,7 +10,6 @@ from typing import Any
 
 from peewee import SQL, Case, fn
 
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.models.payouts import Payout, PayoutItem
 from ussd_server.models.transactions import Transaction
 from ussd_server.providers.failures import FailureCode
@@ -28,7 +27,7 @@ from ussd_server.services.people import counted_as_one
 from ussd_server.services.transactions.history import failure_of
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionStatus
 from ussd_server.services.webhooks.events import write_event
-from ussd_server.values import shillings
+from ussd_server.values import grouped, iso_milliseconds, shillings
 
 _NEVER_SENT = Transaction.asked_at.is_null()
 
@@ -131,7 +130,7 @@ def _notify(kind: MailKind, row: Payout, view: PayoutView, now: datetime) -> Non
     """Write mails about a payout; who counts as one person with its maker is not asked to approve it."""
     parameters = {
         "reference": view.reference, "status": view.status, "page": f"/console/payouts/{row.id}",
-        "rows": f"{view.ready_count:,}", "amount": f"{view.total_amount_cents // 100:,}",
+        "rows": f"{view.ready_count:,}", "amount": grouped(view.total_amount_cents),
         "succeeded": f"{view.succeeded_count:,}", "failed": f"{view.failed_count:,}",
     }  # fmt: skip
     makers = counted_as_one(row.client_id, row.people or ()) if kind is MailKind.NEEDS_APPROVAL else ()

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.providers.failures import FAILURES, Fault
 from ussd_server.providers.messages import Outcome, ProviderAnswer
+from ussd_server.values import iso_milliseconds
 
 WINDOW = timedelta(minutes=15)
 _THEIRS = (Fault.PROVIDER, Fault.SERVICE)

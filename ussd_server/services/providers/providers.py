@@ -8,6 +8,7 @@ from ussd_server.providers.messages import Direction, Provider
 from ussd_server.providers.names import PROVIDER_NAMES
 from ussd_server.providers.registry import predict_provider
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import grouped, written_amount
 
 
 class Providers:
@@ -85,6 +86,6 @@ def problems_of_amount(provider: Provider, amount_cents: int, direction: Directi
         problems.append(f"amount: {provider.name} moves whole shillings only.")
     bounds = provider.bounds(direction)
     if not bounds.min_amount_cents <= amount_cents <= bounds.max_amount_cents:
-        least, most = bounds.min_amount_cents // 100, bounds.max_amount_cents // 100
-        problems.append(f"amount: {provider.name} moves UGX {least:,} to {most:,} at a time.")
+        least, most = written_amount(bounds.min_amount_cents), grouped(bounds.max_amount_cents)
+        problems.append(f"amount: {provider.name} moves {least} to {most} at a time.")
     return problems

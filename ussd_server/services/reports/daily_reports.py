@@ -7,12 +7,11 @@ from datetime import date, timedelta
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.services.reports.messages import DailyReport, GetDailyReport, ReportRow, bounds_of_day
 from ussd_server.services.transactions.messages import TransactionStatus
 from ussd_server.spreadsheets.cells import csv_parts, shillings_cell
-from ussd_server.values import KAMPALA
+from ussd_server.values import KAMPALA, iso_milliseconds
 
 # Until then a unit of work of the day may still be committed.
 _SETTLES_WITHIN = timedelta(hours=1)

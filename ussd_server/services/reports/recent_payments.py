@@ -9,7 +9,6 @@ from typing import Any
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import new_id_floor
 from ussd_server.database.unit_of_work import dialect, run_query
 from ussd_server.services.reports.messages import (
@@ -20,7 +19,7 @@ from ussd_server.services.reports.messages import (
     bounds_of_day,
 )
 from ussd_server.services.transactions.messages import SUCCESSFUL, TransactionType
-from ussd_server.values import KAMPALA
+from ussd_server.values import KAMPALA, iso_milliseconds
 
 MOST_PAYMENTS = 100_000
 _KEPT_FOR = timedelta(seconds=10)

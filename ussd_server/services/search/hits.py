@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.models.clients import AuditEvent, User
 from ussd_server.models.events import Event
 from ussd_server.models.keys import ApiKey
@@ -14,7 +13,7 @@ from ussd_server.services.payouts.records import payout_views
 from ussd_server.services.search.messages import SearchHit
 from ussd_server.services.transactions.explanation import explain
 from ussd_server.services.transactions.history import views_of
-from ussd_server.values import written_amount
+from ussd_server.values import iso_milliseconds, written_amount
 
 _ENDINGS = {
     "active": "is waiting for an entry",

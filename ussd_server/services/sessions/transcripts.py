@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.gateways.messages import Action, GatewayScreen
 from ussd_server.models.ussd import UssdSession
 from ussd_server.services.menus.menus import published_document
 from ussd_server.services.sessions.messages import SessionStatus, SessionView, TurnView
 from ussd_server.services.webhooks.events import write_event
+from ussd_server.values import iso_milliseconds
 
 
 def view_of(row: UssdSession, *, with_transcript: bool = False) -> SessionView:

@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 from peewee import Query, fn
 
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.compiled_queries import CompiledQuery, param
 from ussd_server.database.ids import new_id
 from ussd_server.models.transactions import QUEUED_UNTIL, StatusChange, Transaction
@@ -31,7 +30,7 @@ from ussd_server.services.transactions.messages import (
 )
 from ussd_server.services.webhooks.events import write_event
 from ussd_server.services.webhooks.payloads import RECORD_FIELDS
-from ussd_server.values import shillings
+from ussd_server.values import iso_milliseconds, shillings
 
 
 def _next_change() -> Query:

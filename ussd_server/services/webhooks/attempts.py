@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.models.events import Event
 from ussd_server.models.webhooks import Delivery, DeliveryAttempt
@@ -21,6 +20,7 @@ from ussd_server.services.webhooks.messages import (
 )
 from ussd_server.services.webhooks.payloads import payloads_of
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
 
 _NEWEST = 20
 _MOST_WAITING = 1000

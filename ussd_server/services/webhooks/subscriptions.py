@@ -9,7 +9,6 @@ from typing import Any
 
 from ussd_server.clock import Clock
 from ussd_server.context import RequestContext
-from ussd_server.database.columns import iso_milliseconds
 from ussd_server.database.ids import is_id, new_id
 from ussd_server.database.unit_of_work import for_update, unit_of_work
 from ussd_server.models.clients import Client
@@ -38,6 +37,7 @@ from ussd_server.services.webhooks.messages import (
     WebhookView,
 )
 from ussd_server.status import Code, ServiceError
+from ussd_server.values import iso_milliseconds
 
 MOST_WEBHOOKS_OF_A_CLIENT = 20
 
