@@ -28,9 +28,3 @@ class Shillings(click.ParamType[int]):
             least = "0 shillings or more" if self._least_cents == 0 else "more than 0 shillings"
             self.fail(f"{value!r} must be {least}, such as 5000 or 5000.50", param, ctx)
         return cents
-
-
-def written_shillings(cents: int) -> str:
-    """`UGX 5000.50`, as people read it."""
-    sign, cents = ("-", -cents) if cents < 0 else ("", cents)
-    return f"UGX {sign}{cents // 100}.{cents % 100:02}"
