@@ -76,9 +76,13 @@ class Announcement:
     def __init__(self, settings: Settings, process: str) -> None:
         folder, pid, salt = settings.data_dir / _FOLDER, os.getpid(), secrets.token_hex(16)
         document = RunningProcess(
-            process, pid, iso_milliseconds(datetime.now(UTC)), shown_settings(settings), salt,
+            process,
+            pid,
+            iso_milliseconds(datetime.now(UTC)),
+            shown_settings(settings),
+            salt,
             _digests(settings, salt),
-        )  # fmt: skip
+        )
         self._path, self._file = folder / f"{process}-{pid}.json", None
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -59,8 +59,11 @@ def _object(name: str, required: str, /, **properties: Schema) -> Schema:
     meanings = FIELD_MEANINGS[name]
     described = {field: {**schema, "description": meanings[field]} for field, schema in properties.items()}
     return {
-        "type": "object", "properties": described, "required": required.split(), "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": described,
+        "required": required.split(),
+        "additionalProperties": False,
+    }
 
 
 _TEXT, _NAME, _EXPRESSION, _BRANCH = _ref("text"), _ref("name"), _ref("expression"), _ref("branch")
